@@ -1,0 +1,1 @@
+//! What a user writes: nodes, messages, timers, disks, choices and observations.

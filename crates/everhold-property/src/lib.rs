@@ -1,0 +1,1 @@
+//! What should hold: the property language.

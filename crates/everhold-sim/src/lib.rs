@@ -1,0 +1,1 @@
+//! Nodes under control: a strategy picks, findings replay and shrink.

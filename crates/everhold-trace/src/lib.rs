@@ -1,0 +1,1 @@
+//! What happened: values, events, clocks, traces, cuts and file formats.

@@ -1,0 +1,1 @@
+//! Finds the executions that break a distributed system, and shows them.

@@ -1,0 +1,1 @@
+//! Case studies: real protocols with their bugs as values, each a test.
