@@ -1,0 +1,596 @@
+//! Nodes written as `async` programs, and the small executor under them.
+//!
+//! A message is handed straight to the future that waits for it: until some task of the node
+//! waits for a message it takes, the message stays in the network. So one step is one delivery
+//! and everything the woken task does before it waits again. Other tasks that became ready are
+//! separate steps, and their order is explored.
+//!
+//! Futures that need nothing but a waker (`tokio::sync`, `futures` channels, `select!`) work here.
+//! Whatever needs a reactor or a thread (sockets, `tokio::time`, `spawn_blocking`) does not.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::{self, Debug};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use everhold_trace::{NodeId, Value};
+use serde::Serialize;
+
+use crate::context;
+use crate::disk::Disk;
+use crate::node::Message;
+use crate::process::{Process, Shown, TaskId, Waiting};
+use crate::runtime::{Handle, Tag, Ticket};
+use crate::timer::{Time, Timer};
+
+/// The name of the timers behind [`AsyncCx::sleep`].
+const SLEEP: &str = "sleep";
+
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// An async node's door to the world. Cheap to clone, so that tasks can share it.
+pub struct AsyncCx<M> {
+    runtime: Handle<M>,
+    node: NodeId,
+    shared: Rc<Shared<M>>,
+}
+
+impl<M> Clone for AsyncCx<M> {
+    fn clone(&self) -> Self {
+        AsyncCx {
+            runtime: Rc::clone(&self.runtime),
+            node: self.node,
+            shared: Rc::clone(&self.shared),
+        }
+    }
+}
+
+impl<M> Debug for AsyncCx<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncCx").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// What a message brought.
+#[derive(Clone, Debug)]
+pub struct Received<M> {
+    /// Who sent it.
+    pub from: NodeId,
+    /// What it says.
+    pub msg: M,
+    tag: Tag,
+}
+
+impl<M> Received<M> {
+    /// The right to answer this message later.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        Ticket { to: self.from, tag: self.tag }
+    }
+}
+
+/// Time ran out before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+/// Which of two futures was ready first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first one.
+    Left(A),
+    /// The second one.
+    Right(B),
+}
+
+impl<M: Message> AsyncCx<M> {
+    /// This node.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.node
+    }
+
+    /// The time on this node's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.runtime.borrow().now(self.node)
+    }
+
+    /// Sends a message.
+    pub fn send(&self, to: NodeId, msg: M) {
+        self.runtime.borrow_mut().send(self.node, to, Tag::None, msg);
+    }
+
+    /// Answers a message that was received.
+    pub fn reply(&self, to: &Received<M>, msg: M) {
+        self.answer(to.ticket(), msg);
+    }
+
+    /// Answers a request whose ticket was kept.
+    pub fn answer(&self, ticket: Ticket, msg: M) {
+        let tag = match ticket.tag {
+            Tag::Request(number) => Tag::Reply(number),
+            Tag::None | Tag::Reply(_) => Tag::None,
+        };
+        self.runtime.borrow_mut().send(self.node, ticket.to, tag, msg);
+    }
+
+    /// The next message. Waiting here is being idle, not being stuck.
+    pub async fn recv(&self) -> Received<M> {
+        self.wait(Wants::Any).await
+    }
+
+    /// The next message for which `accepts` is true; the others wait in the network.
+    pub async fn recv_if(&self, accepts: impl Fn(NodeId, &M) -> bool + 'static) -> Received<M> {
+        self.wait(Wants::Some(Box::new(accepts))).await
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// An answer is a [`reply`](crate::Cx::reply) to this very request. A plain message from
+    /// `to` that no `recv` waits for answers the oldest call to it as well, so a callee may also
+    /// answer with `send`. To give up after a while use [`timeout`](AsyncCx::timeout); a reply
+    /// that comes later is dropped.
+    pub async fn call(&self, to: NodeId, request: M) -> M {
+        let number = self.shared.next_number();
+        self.runtime.borrow_mut().send(self.node, to, Tag::Request(number), request);
+        self.wait(Wants::Reply { from: to, number }).await.msg
+    }
+
+    /// Waits about `after`.
+    pub async fn sleep(&self, after: Duration) {
+        let number = self.shared.next_number();
+        let timer = Timer::from(SLEEP).with(u64::from(number));
+        self.runtime.borrow_mut().set_timer(self.node, timer, after);
+        Sleep { cx: self, timer }.await;
+    }
+
+    /// The future's result, or [`Elapsed`] if `after` passes first.
+    ///
+    /// # Errors
+    ///
+    /// [`Elapsed`], if the time is up.
+    pub async fn timeout<F: Future>(&self, after: Duration, future: F) -> Result<F::Output, Elapsed> {
+        match self.race(future, self.sleep(after)).await {
+            Either::Left(output) => Ok(output),
+            Either::Right(()) => Err(Elapsed),
+        }
+    }
+
+    /// Waits for whichever is ready first and drops the other; the first wins a tie.
+    pub async fn race<A: Future, B: Future>(&self, a: A, b: B) -> Either<A::Output, B::Output> {
+        let (mut a, mut b) = (Box::pin(a), Box::pin(b));
+        poll_fn(move |cx| {
+            if let Poll::Ready(output) = a.as_mut().poll(cx) {
+                return Poll::Ready(Either::Left(output));
+            }
+            b.as_mut().poll(cx).map(Either::Right)
+        })
+        .await
+    }
+
+    /// Runs another task inside this node. When it first runs, and how the node's tasks
+    /// interleave, is explored.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.shared.spawned.borrow_mut().push((Box::pin(task), Role::Owing));
+    }
+
+    /// Runs another task that may wait for ever without that being a deadlock.
+    pub fn spawn_background(&self, task: impl Future<Output = ()> + 'static) {
+        self.shared.spawned.borrow_mut().push((Box::pin(task), Role::Background));
+    }
+
+    /// A number from this node's seeded stream; see [`Cx::random`](crate::Cx::random).
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.runtime.borrow_mut().random(self.node)
+    }
+
+    /// One of `domain` possibilities; see [`Cx::choose`](crate::Cx::choose).
+    ///
+    /// # Panics
+    ///
+    /// If `domain` is zero.
+    #[must_use]
+    pub fn choose(&self, label: &'static str, domain: usize) -> usize {
+        context::choose(&mut *self.runtime.borrow_mut(), self.node, label, domain)
+    }
+
+    /// A coin of the strategy.
+    #[must_use]
+    pub fn flip(&self, label: &'static str) -> bool {
+        self.choose(label, 2) == 1
+    }
+
+    /// Uses this node's disk.
+    pub fn disk<T>(&self, with: impl FnOnce(&mut Disk) -> T) -> T {
+        with(self.runtime.borrow_mut().disk(self.node))
+    }
+
+    /// Tells the monitors that listen to events of this type.
+    pub fn notify<E: Any + Debug>(&self, event: E) {
+        self.runtime.borrow_mut().notify(self.node, &event, &event);
+    }
+
+    /// Shows this state from now on: to properties, traces and state diffs.
+    pub fn observe<T: Serialize + 'static>(&self, state: T) {
+        *self.shared.state.borrow_mut() = Some(Rc::new(state));
+    }
+
+    /// Reports a named assertion that does not hold.
+    pub fn check(&self, holds: bool, assertion: &str, message: impl FnOnce() -> String) {
+        if !holds {
+            self.runtime.borrow_mut().fail(self.node, assertion, message());
+        }
+    }
+
+    /// Reports a message that this node must never receive now.
+    pub fn unexpected(&self, msg: &M) {
+        let text = format!("received {msg:?}");
+        self.runtime.borrow_mut().fail(self.node, "no unexpected message", text);
+    }
+
+    /// Leaves the system for good.
+    pub fn halt(&self) {
+        self.runtime.borrow_mut().halt(self.node);
+    }
+
+    /// Adds a line to the record of this event.
+    pub fn note(&self, text: impl FnOnce() -> String) {
+        let mut runtime = self.runtime.borrow_mut();
+        if runtime.is_recorded() {
+            runtime.note(self.node, text());
+        }
+    }
+
+    fn wait(&self, wants: Wants<M>) -> Wait<M> {
+        Wait { shared: Rc::clone(&self.shared), wants: Some(wants), number: 0 }
+    }
+}
+
+/// What the program's futures and the executor both touch.
+struct Shared<M> {
+    waiters: RefCell<Vec<Waiter<M>>>,
+    /// Messages that were handed to a future which was dropped before it looked.
+    returned: RefCell<VecDeque<Received<M>>>,
+    spawned: RefCell<Vec<(Task, Role)>>,
+    fired: RefCell<Vec<Timer>>,
+    sleepers: RefCell<Vec<(Timer, TaskId, Waker)>>,
+    state: RefCell<Option<Rc<dyn Shown>>>,
+    current: Cell<TaskId>,
+    numbers: Cell<u32>,
+}
+
+impl<M> Shared<M> {
+    fn next_number(&self) -> u32 {
+        self.numbers.set(self.numbers.get() + 1);
+        self.numbers.get()
+    }
+}
+
+/// A future that waits for a message.
+struct Waiter<M> {
+    number: u32,
+    task: TaskId,
+    waker: Waker,
+    wants: Wants<M>,
+    got: Option<Received<M>>,
+}
+
+enum Wants<M> {
+    Any,
+    Some(Box<dyn Fn(NodeId, &M) -> bool>),
+    Reply { from: NodeId, number: u32 },
+}
+
+impl<M> Waiter<M> {
+    fn receives(&self, from: NodeId, msg: &M) -> bool {
+        self.got.is_none()
+            && match &self.wants {
+                Wants::Any => true,
+                Wants::Some(accepts) => accepts(from, msg),
+                Wants::Reply { .. } => false,
+            }
+    }
+
+    fn awaits_reply(&self, expected: u32) -> bool {
+        self.got.is_none() && matches!(self.wants, Wants::Reply { number, .. } if number == expected)
+    }
+
+    fn called(&self, callee: NodeId) -> bool {
+        self.got.is_none() && matches!(self.wants, Wants::Reply { from, .. } if from == callee)
+    }
+}
+
+/// Where an arriving message goes.
+enum Addressee {
+    Waiter(usize),
+    /// The answer to a call that was given up.
+    Nobody,
+}
+
+fn addressee<M>(waiters: &[Waiter<M>], from: NodeId, tag: Tag, msg: &M) -> Option<Addressee> {
+    let position = |wanted: &dyn Fn(&Waiter<M>) -> bool| waiters.iter().position(wanted);
+    match tag {
+        Tag::Reply(number) => Some(
+            position(&|waiter| waiter.awaits_reply(number))
+                .map_or(Addressee::Nobody, Addressee::Waiter),
+        ),
+        Tag::None | Tag::Request(_) => position(&|waiter| waiter.receives(from, msg))
+            .or_else(|| position(&|waiter| waiter.called(from)))
+            .map(Addressee::Waiter),
+    }
+}
+
+struct Wait<M> {
+    shared: Rc<Shared<M>>,
+    wants: Option<Wants<M>>,
+    number: u32,
+}
+
+// Nothing in a `Wait` is pinned: it holds no future.
+impl<M> Unpin for Wait<M> {}
+
+impl<M> Future for Wait<M> {
+    type Output = Received<M>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Received<M>> {
+        let shared = Rc::clone(&self.shared);
+        let mut waiters = shared.waiters.borrow_mut();
+        if let Some(wants) = self.wants.take() {
+            if let Some(message) = take_returned(&shared, &wants) {
+                return Poll::Ready(message);
+            }
+            self.number = shared.next_number();
+            waiters.push(Waiter {
+                number: self.number,
+                task: shared.current.get(),
+                waker: cx.waker().clone(),
+                wants,
+                got: None,
+            });
+            return Poll::Pending;
+        }
+        let at = waiters
+            .iter()
+            .position(|waiter| waiter.number == self.number)
+            .expect("a future is not polled after it was ready");
+        if waiters[at].got.is_some() {
+            return Poll::Ready(waiters.remove(at).got.expect("it was just seen"));
+        }
+        waiters[at].waker.clone_from(cx.waker());
+        waiters[at].task = shared.current.get();
+        Poll::Pending
+    }
+}
+
+fn take_returned<M>(shared: &Shared<M>, wants: &Wants<M>) -> Option<Received<M>> {
+    let mut returned = shared.returned.borrow_mut();
+    let at = returned.iter().position(|message| match wants {
+        Wants::Any => true,
+        Wants::Some(accepts) => accepts(message.from, &message.msg),
+        Wants::Reply { from, .. } => message.from == *from,
+    })?;
+    returned.remove(at)
+}
+
+impl<M> Drop for Wait<M> {
+    fn drop(&mut self) {
+        let mut waiters = self.shared.waiters.borrow_mut();
+        if let Some(at) = waiters.iter().position(|waiter| waiter.number == self.number) {
+            // Dropped between delivery and poll, as in a race: the message is not lost.
+            self.shared.returned.borrow_mut().extend(waiters.remove(at).got);
+        }
+    }
+}
+
+struct Sleep<'a, M> {
+    cx: &'a AsyncCx<M>,
+    timer: Timer,
+}
+
+impl<M> Future for Sleep<'_, M> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = &self.cx.shared;
+        let mut fired = shared.fired.borrow_mut();
+        if let Some(at) = fired.iter().position(|timer| *timer == self.timer) {
+            fired.swap_remove(at);
+            return Poll::Ready(());
+        }
+        let mut sleepers = shared.sleepers.borrow_mut();
+        sleepers.retain(|(timer, ..)| *timer != self.timer);
+        sleepers.push((self.timer, shared.current.get(), cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl<M> Drop for Sleep<'_, M> {
+    fn drop(&mut self) {
+        let shared = &self.cx.shared;
+        shared.sleepers.borrow_mut().retain(|(timer, ..)| *timer != self.timer);
+        shared.fired.borrow_mut().retain(|timer| *timer != self.timer);
+        // A world that is being torn down may hold the runtime; its timers go with it.
+        if let Ok(mut runtime) = self.cx.runtime.try_borrow_mut() {
+            runtime.cancel_timer(self.cx.node, self.timer);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// A deadlock if it waits for ever.
+    Owing,
+    Background,
+}
+
+/// An async node: its program, not yet or already running.
+pub(crate) struct Program<M> {
+    program: Rc<dyn Fn(AsyncCx<M>) -> Task>,
+    shared: Rc<Shared<M>>,
+    tasks: Vec<Option<Running>>,
+    state: Option<Rc<dyn Shown>>,
+}
+
+struct Running {
+    task: Task,
+    role: Role,
+    wake: Arc<WakeFlag>,
+    waker: Waker,
+}
+
+/// The only thing a waker does here: say that a task can go on.
+struct WakeFlag(AtomicBool);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl<M: Message> Program<M> {
+    pub(crate) fn new(program: Rc<dyn Fn(AsyncCx<M>) -> Task>) -> Self {
+        let shared = Shared {
+            waiters: RefCell::default(),
+            returned: RefCell::default(),
+            spawned: RefCell::default(),
+            fired: RefCell::default(),
+            sleepers: RefCell::default(),
+            state: RefCell::default(),
+            current: Cell::default(),
+            numbers: Cell::default(),
+        };
+        Program { program, shared: Rc::new(shared), tasks: Vec::new(), state: None }
+    }
+
+    fn add(&mut self, task: Task, role: Role) {
+        let wake = Arc::new(WakeFlag(AtomicBool::new(true)));
+        let waker = Waker::from(Arc::clone(&wake));
+        self.tasks.push(Some(Running { task, role, wake, waker }));
+    }
+
+    fn run(&mut self, id: TaskId) {
+        let slot = &mut self.tasks[id.0 as usize];
+        let Some(running) = slot else { return };
+        self.shared.current.set(id);
+        running.wake.0.store(false, Ordering::Release);
+        let done = running.task.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
+        if done {
+            *slot = None;
+        }
+        let spawned = std::mem::take(&mut *self.shared.spawned.borrow_mut());
+        for (task, role) in spawned {
+            self.add(task, role);
+        }
+        self.state.clone_from(&self.shared.state.borrow());
+    }
+
+    fn begin(&mut self, runtime: &Handle<M>, node: NodeId) {
+        let shared = Rc::clone(&self.shared);
+        let program = (self.program)(AsyncCx { runtime: Rc::clone(runtime), node, shared });
+        self.add(program, Role::Owing);
+        self.run(TaskId(0));
+    }
+
+    fn stuck(&self, index: usize) -> Option<String> {
+        let running = self.tasks[index].as_ref()?;
+        let task = TaskId(u32::try_from(index).expect("tasks are few"));
+        let waiters = self.shared.waiters.borrow();
+        let mut mine = waiters.iter().filter(|waiter| waiter.task == task).peekable();
+        if running.role == Role::Background {
+            return None;
+        }
+        if mine.peek().is_none() {
+            return Some(format!("task {index} waits for something that never happens"));
+        }
+        mine.find_map(|waiter| match waiter.wants {
+            Wants::Reply { from, .. } => Some(format!("task {index} waits for an answer from {from}")),
+            Wants::Any | Wants::Some(_) => None,
+        })
+    }
+}
+
+impl<M: Message> Process<M> for Program<M> {
+    fn start(&mut self, runtime: &Handle<M>, id: NodeId) {
+        self.begin(runtime, id);
+    }
+    fn restart(&mut self, runtime: &Handle<M>, id: NodeId) {
+        self.begin(runtime, id);
+    }
+    fn message(&mut self, _: &Handle<M>, _: NodeId, from: NodeId, tag: Tag, msg: M) {
+        let task = {
+            let mut waiters = self.shared.waiters.borrow_mut();
+            let to = addressee(&waiters, from, tag, &msg).expect("only accepted messages arrive");
+            let Addressee::Waiter(at) = to else { return };
+            waiters[at].got = Some(Received { from, msg, tag });
+            waiters[at].waker.wake_by_ref();
+            waiters[at].task
+        };
+        self.run(task);
+    }
+    fn timer(&mut self, _: &Handle<M>, _: NodeId, timer: Timer) {
+        let sleeper = {
+            let mut sleepers = self.shared.sleepers.borrow_mut();
+            let at = sleepers.iter().position(|(sleeping, ..)| *sleeping == timer);
+            at.map(|at| sleepers.swap_remove(at))
+        };
+        let Some((_, task, waker)) = sleeper else { return };
+        self.shared.fired.borrow_mut().push(timer);
+        waker.wake();
+        self.run(task);
+    }
+    fn poll(&mut self, _: &Handle<M>, _: NodeId, task: TaskId) {
+        self.run(task);
+    }
+    fn accepts(&self, from: NodeId, tag: Tag, msg: &M) -> bool {
+        addressee(&self.shared.waiters.borrow(), from, tag, msg).is_some()
+    }
+    fn is_guarded(&self) -> bool {
+        true
+    }
+    fn ready(&self, tasks: &mut Vec<TaskId>) {
+        for (index, running) in self.tasks.iter().enumerate() {
+            if running.as_ref().is_some_and(|running| running.wake.0.load(Ordering::Acquire)) {
+                tasks.push(TaskId(u32::try_from(index).expect("tasks are few")));
+            }
+        }
+    }
+    fn has_tasks(&self) -> bool {
+        true
+    }
+    fn waiting(&self) -> Option<Waiting> {
+        let what = (0..self.tasks.len()).find_map(|index| self.stuck(index))?;
+        Some(Waiting { what })
+    }
+    fn state(&self) -> Option<&dyn Any> {
+        self.state.as_deref().map(Shown::as_any)
+    }
+    fn observe(&self) -> Value {
+        self.state.as_deref().map_or(Value::Null, Shown::value)
+    }
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
+    fn phase(&self, out: &mut String) {
+        match &self.state {
+            Some(state) => state.phase(out),
+            None => out.clear(),
+        }
+    }
+    fn fork(&self) -> Option<Box<dyn Process<M>>> {
+        None
+    }
+    fn copy_from(&mut self, _: &dyn Process<M>) -> bool {
+        false
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
