@@ -1,0 +1,482 @@
+//! A property as a tree. Equality is of meaning: places in the source do not count.
+
+use crate::diagnostic::Span;
+
+/// A named claim over executions.
+#[derive(Clone, Debug)]
+pub struct Property {
+    /// A sentence, unique in its file.
+    pub name: String,
+    /// When the body is to hold.
+    pub modality: Modality,
+    /// In which states it is judged.
+    pub scope: Scope,
+    /// The claim. Under [`Modality::LeadsTo`] it is an [`ExprKind::LeadsTo`], perhaps below
+    /// `forall`; otherwise it contains none.
+    pub body: Expr,
+    /// The whole property in its source.
+    pub span: Span,
+}
+
+impl PartialEq for Property {
+    fn eq(&self, other: &Property) -> bool {
+        self.name == other.name
+            && self.modality == other.modality
+            && self.scope == other.scope
+            && self.body == other.body
+    }
+}
+
+/// When the body of a property is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modality {
+    /// In every state.
+    Always,
+    /// In at least one state of one execution.
+    Sometimes,
+    /// Whenever it does not hold, it holds again before long.
+    Eventually {
+        /// How long it may fail to hold; `None`: it need only not end that way.
+        within: Option<Bound>,
+    },
+    /// Whenever the left side holds, the right side holds then or later.
+    LeadsTo {
+        /// How much later; `None`: before the end.
+        within: Option<Bound>,
+    },
+}
+
+/// How long something may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// In the time of the execution, in nanoseconds.
+    Nanos(u64),
+    /// In states.
+    Steps(u64),
+}
+
+/// In which states a property is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// In every consistent global state.
+    #[default]
+    EveryCut,
+    /// Where no message is in flight between the nodes that the property mentions.
+    Quiet,
+    /// Where no message is in flight at all.
+    AllQuiet,
+    /// Over the sender's state at a send and the receiver's state after the delivery.
+    Delivery,
+    /// Over the states met along chains of causally ordered events.
+    Chains,
+}
+
+/// An expression and its place.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it is.
+    pub span: Span,
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Expr {
+    /// An expression that was not read from a text.
+    #[must_use]
+    pub fn new(kind: ExprKind) -> Expr {
+        Expr { kind, span: Span::default() }
+    }
+
+    /// Calls `visit` on every direct part, with the parts of binders first.
+    pub fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        match &self.kind {
+            ExprKind::Hole | ExprKind::Literal(_) | ExprKind::Name(_) => {}
+            ExprKind::Field(base, _) | ExprKind::Is(base, _) | ExprKind::Unary(_, base) => {
+                visit(base);
+            }
+            ExprKind::History { body, .. } => visit(body),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::LeadsTo(a, b) => {
+                visit(a);
+                visit(b);
+            }
+            ExprKind::Call(_, items) | ExprKind::List(items) | ExprKind::Set(items) => {
+                items.iter().for_each(visit);
+            }
+            ExprKind::Map(entries) => {
+                for (key, value) in entries {
+                    visit(key);
+                    visit(value);
+                }
+            }
+            ExprKind::Record(fields) => fields.iter().for_each(|(_, value)| visit(value)),
+            ExprKind::Quantified { over, body, .. } => {
+                over.for_each_child(visit);
+                visit(body);
+            }
+            ExprKind::Aggregate { over, body, .. } => {
+                over.for_each_child(visit);
+                body.iter().for_each(|body| visit(body));
+            }
+        }
+    }
+
+    /// True if `test` is true of this expression or of one below it.
+    pub fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        if test(self) {
+            return true;
+        }
+        let mut found = false;
+        self.for_each_child(&mut |child| found = found || child.any(test));
+        found
+    }
+}
+
+/// The kinds of expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// What could not be read; a diagnostic says why.
+    Hole,
+    /// A value written out.
+    Literal(Literal),
+    /// A bound variable, or a constant supplied by the user.
+    Name(String),
+    /// `base.field`.
+    Field(Box<Expr>, Ident),
+    /// `base[index]`.
+    Index(Box<Expr>, Box<Expr>),
+    /// `function(arguments)`: built in, or supplied by the user.
+    Call(Ident, Vec<Expr>),
+    /// `[a, b]`.
+    List(Vec<Expr>),
+    /// `{a, b}`.
+    Set(Vec<Expr>),
+    /// `{a -> b}`.
+    Map(Vec<(Expr, Expr)>),
+    /// `{name: a}`.
+    Record(Vec<(Ident, Expr)>),
+    /// `not a`, `-a`.
+    Unary(UnaryOp, Box<Expr>),
+    /// `a and b`, `a + b`, ...
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `a is Leader`: a variant of an enumeration.
+    Is(Box<Expr>, Ident),
+    /// `forall x in xs: body`.
+    Quantified {
+        /// Every binding, or one.
+        quantifier: Quantifier,
+        /// The bindings.
+        over: Over,
+        /// What is claimed of them.
+        body: Box<Expr>,
+    },
+    /// `sum(x in xs: body)`.
+    Aggregate {
+        /// How the values are combined.
+        op: Aggregate,
+        /// The bindings.
+        over: Over,
+        /// The value for each binding; only `count` may leave it out.
+        body: Option<Box<Expr>>,
+    },
+    /// `previous(body)`, `changed(body)`, `window(body, steps)`.
+    History {
+        /// What is asked of the past.
+        op: History,
+        /// How far back.
+        steps: u32,
+        /// The expression whose past it is.
+        body: Box<Expr>,
+    },
+    /// `from leads to goal`.
+    LeadsTo(Box<Expr>, Box<Expr>),
+}
+
+/// A name with its place.
+#[derive(Clone, Debug)]
+pub struct Ident {
+    /// The name.
+    pub name: String,
+    /// Where it is.
+    pub span: Span,
+}
+
+impl Ident {
+    /// A name that was not read from a text.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Ident {
+        Ident { name: name.into(), span: Span::default() }
+    }
+}
+
+impl PartialEq for Ident {
+    fn eq(&self, other: &Ident) -> bool {
+        self.name == other.name
+    }
+}
+
+/// A value written out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// `null`.
+    Null,
+    /// `true`, `false`.
+    Bool(bool),
+    /// `42`.
+    Int(i64),
+    /// `1.5`.
+    Float(f64),
+    /// `"leader"`.
+    Text(String),
+    /// `bytes("00ff")`.
+    Bytes(Vec<u8>),
+    /// `200ms`, in nanoseconds.
+    Duration(i64),
+}
+
+/// What a quantifier or an aggregate ranges over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Over {
+    /// The variables with their domains; later domains may use earlier variables.
+    pub binders: Vec<Binder>,
+    /// `where`: which bindings count.
+    pub guard: Option<Box<Expr>>,
+}
+
+impl Over {
+    fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        for binder in &self.binders {
+            match &binder.domain {
+                Domain::Nodes { .. } => {}
+                Domain::Range { from, to, .. } => {
+                    visit(from);
+                    visit(to);
+                }
+                Domain::Values(expr) => visit(expr),
+            }
+        }
+        self.guard.iter().for_each(|guard| visit(guard));
+    }
+}
+
+/// `a, b in nodes`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binder {
+    /// The variables.
+    pub pattern: Pattern,
+    /// What they range over.
+    pub domain: Domain,
+}
+
+/// The variables of a binder.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Each ranges over the whole domain on its own.
+    Names(Vec<Ident>),
+    /// `key -> value`: the entries of a map or record, the positions of a list.
+    Entry(Ident, Ident),
+}
+
+impl Pattern {
+    /// The variables, in order.
+    #[must_use]
+    pub fn idents(&self) -> Vec<&Ident> {
+        match self {
+            Pattern::Names(names) => names.iter().collect(),
+            Pattern::Entry(key, value) => vec![key, value],
+        }
+    }
+}
+
+/// What a variable ranges over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Domain {
+    /// `nodes`, `server nodes`, `all nodes`.
+    Nodes {
+        /// Only nodes of this kind.
+        kind: Option<String>,
+        /// Also nodes that are down.
+        all: bool,
+    },
+    /// `0..n`, `1..=n`.
+    Range {
+        /// The first.
+        from: Box<Expr>,
+        /// The end.
+        to: Box<Expr>,
+        /// Whether the end is part of it.
+        inclusive: bool,
+    },
+    /// The elements of a list or set, the keys of a map.
+    Values(Box<Expr>),
+}
+
+/// Every binding, or at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantifier {
+    /// Every.
+    Forall,
+    /// At least one.
+    Exists,
+}
+
+/// How an aggregate combines its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// How many are true.
+    Count,
+    /// Their sum; 0 of none.
+    Sum,
+    /// The smallest; null of none.
+    Min,
+    /// The largest; null of none.
+    Max,
+    /// Their mean, a float; null of none.
+    Avg,
+    /// The set of them.
+    Set,
+    /// The list of them, in the order of the bindings.
+    List,
+}
+
+impl Aggregate {
+    /// All, with the names they have in the language.
+    pub const ALL: [(&'static str, Aggregate); 7] = [
+        ("count", Aggregate::Count),
+        ("sum", Aggregate::Sum),
+        ("min", Aggregate::Min),
+        ("max", Aggregate::Max),
+        ("avg", Aggregate::Avg),
+        ("set", Aggregate::Set),
+        ("list", Aggregate::List),
+    ];
+
+    /// Its name in the language.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let found = Aggregate::ALL.iter().find(|(_, op)| *op == self);
+        found.expect("ALL lists every aggregate").0
+    }
+}
+
+/// What is asked of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// The value some steps ago.
+    Previous,
+    /// Whether the value differs from that one step ago.
+    Changed,
+    /// The list of the last values, the oldest first.
+    Window,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// `not`.
+    Not,
+    /// `-`.
+    Neg,
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `implies`.
+    Implies,
+    /// `or`.
+    Or,
+    /// `and`.
+    And,
+    /// `==`.
+    Eq,
+    /// `!=`.
+    Ne,
+    /// `<`.
+    Lt,
+    /// `<=`.
+    Le,
+    /// `>`.
+    Gt,
+    /// `>=`.
+    Ge,
+    /// `in`.
+    In,
+    /// `not in`.
+    NotIn,
+    /// `subset of`.
+    Subset,
+    /// `disjoint from`.
+    Disjoint,
+    /// `prefix of`.
+    Prefix,
+    /// `+`.
+    Add,
+    /// `-`.
+    Sub,
+    /// `*`.
+    Mul,
+    /// `/`.
+    Div,
+    /// `%`.
+    Rem,
+}
+
+impl BinaryOp {
+    /// As it is written.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            BinaryOp::Implies => "implies",
+            BinaryOp::Or => "or",
+            BinaryOp::And => "and",
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::In => "in",
+            BinaryOp::NotIn => "not in",
+            BinaryOp::Subset => "subset of",
+            BinaryOp::Disjoint => "disjoint from",
+            BinaryOp::Prefix => "prefix of",
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+        }
+    }
+
+    /// How tightly it binds: a larger number binds tighter.
+    #[must_use]
+    pub fn precedence(self) -> u8 {
+        match self {
+            BinaryOp::Implies => 1,
+            BinaryOp::Or => 2,
+            BinaryOp::And => 3,
+            BinaryOp::Add | BinaryOp::Sub => 6,
+            BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => 7,
+            _ => COMPARISON,
+        }
+    }
+
+    /// Comparisons do not chain: `a < b < c` is refused.
+    #[must_use]
+    pub fn is_comparison(self) -> bool {
+        self.precedence() == COMPARISON
+    }
+}
+
+/// The precedence of comparisons and membership; `not` is just below it.
+pub(crate) const COMPARISON: u8 = 5;
+/// The precedence of `not`.
+pub(crate) const NOT: u8 = 4;
+/// The precedence of unary minus.
+pub(crate) const NEGATE: u8 = 8;

@@ -1,0 +1,8 @@
+//! The tests of the property language, in one binary.
+//!
+//! Golden files are rewritten by `EVERHOLD_UPDATE=1 cargo test -p everhold-property`.
+
+mod fuzz; // no text makes the parser panic, hang, or stay silent about a hole
+mod golden; // testdata/{ok,err}: canonical form and error messages
+mod random; // generators with fixed seeds, used by the others
+mod roundtrip; // parse(print(p)) == p
