@@ -4,8 +4,10 @@
 //! - [`value`]: what a variable can hold.
 //! - [`event`]: one step of one node, and messages.
 //! - [`trace`]: a recorded execution and how to record one.
+//! - [`format`](mod@format): trace files, and what can be wrong with them.
 
 pub mod event;
+pub mod format;
 pub mod id;
 pub mod trace;
 pub mod value;

@@ -1,0 +1,5 @@
+//! The crate as its users see it.
+
+mod native; // the native format: round trips, crashes, bad input
+mod random; // seeded random values and executions
+mod values; // values: JSON, differences, order
