@@ -1,1 +1,54 @@
-//! Nodes under control: a strategy picks, findings replay and shrink.
+//! Nodes under control: a strategy decides what happens next, and what breaks is replayed,
+//! shrunk and explained.
+//!
+//! Start with [`explore`]; use an [`Explorer`] for budgets, strategies and seeds.
+//!
+//! In reading order:
+//!
+//! - [`system`]: what is tested; [`fault`]: what may go wrong; [`view`]: what properties see.
+//! - `env`, `world`: one execution's surroundings and nodes; a step function.
+//! - [`moves`]: what can happen next; [`strategy`]: who decides.
+//! - `execute`: an execution from start to end; `liveness`: going round for ever.
+//! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
+//! - [`explore`](mod@explore), `worker`, `portfolio`: many executions on all cores.
+//! - `investigate`, `shrink`: from a failing execution to a finding.
+//! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
+//! - [`history`]: a linearizability checker.
+
+mod env;
+mod execute;
+mod investigate;
+mod liveness;
+mod monitor;
+mod picture;
+mod portfolio;
+mod regressions;
+mod shrink;
+mod worker;
+mod world;
+
+pub mod coverage;
+pub mod explore;
+pub mod failure;
+pub mod fault;
+pub mod history;
+pub mod moves;
+pub mod record;
+pub mod report;
+pub mod rng;
+pub mod schedule;
+pub mod sketch;
+pub mod strategy;
+pub mod system;
+pub mod view;
+
+pub use execute::Bounds;
+//pub use explore::{Explorer, explore};
+pub use failure::{Cause, Failure};
+pub use fault::{Fault, FaultKind, Faults, MessageId};
+pub use record::Recording;
+//pub use report::{Finding, Report, Stop, Verdict};
+pub use schedule::{Choice, Schedule, TokenError};
+pub use strategy::{Reduction, Search};
+pub use system::{Answer, Clocks, Network, System};
+pub use view::View;

@@ -1,0 +1,56 @@
+//! What a search saw of the system.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::fault::FaultKind;
+use crate::sketch::Sketch;
+
+/// What was seen in the executions that were looked at closely: the first ones and one in sixteen.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// For each kind of node and phase, how often each sort of message arrived in it.
+    pub pairs: BTreeMap<(String, String, String), u64>,
+    /// Whole states of the system.
+    pub states: Sketch,
+    /// Partial orders of all executions.
+    pub orders: Sketch,
+    /// Faults injected in all executions.
+    pub faults: [u64; FaultKind::ALL.len()],
+    /// How many executions were looked at closely.
+    pub sampled: u64,
+}
+
+impl Coverage {
+    /// Pairs of a phase and a message that both occurred, at the same kind of node, but never
+    /// together.
+    #[must_use]
+    pub fn unseen_pairs(&self) -> Vec<(String, String, String)> {
+        let mut phases: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+        for (kind, phase, message) in self.pairs.keys() {
+            let (seen, messages) = phases.entry(kind).or_default();
+            seen.insert(phase);
+            messages.insert(message);
+        }
+        let mut unseen = Vec::new();
+        for (kind, (seen, messages)) in &phases {
+            for phase in seen {
+                for message in messages {
+                    let pair =
+                        ((*kind).to_owned(), (*phase).to_owned(), (*message).to_owned());
+                    if !self.pairs.contains_key(&pair) {
+                        unseen.push(pair);
+                    }
+                }
+            }
+        }
+        unseen
+    }
+
+    pub(crate) fn merge(&mut self, other: &Coverage) {
+        for (pair, count) in &other.pairs {
+            *self.pairs.entry(pair.clone()).or_default() += count;
+        }
+        self.states.merge(&other.states);
+        self.sampled += other.sampled;
+    }
+}

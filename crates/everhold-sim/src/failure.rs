@@ -1,0 +1,75 @@
+//! What is wrong with an execution.
+
+use std::fmt;
+
+/// Why an execution is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was violated: two executions fail alike if this is equal.
+    pub cause: Cause,
+    /// The values that show it.
+    pub message: String,
+}
+
+/// What was violated, without the values of the particular execution.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// An `always` property is false.
+    Always(String),
+    /// A named assertion in a node does not hold.
+    Assertion(String),
+    /// A node panicked at this place in the source.
+    Panic(String),
+    /// A monitor's assertion does not hold.
+    Monitor(String),
+    /// A monitor or `eventually` stays hot for ever.
+    Liveness(String),
+    /// Nothing can happen any more, but a node of this kind waits.
+    Deadlock(String),
+    /// A handler of this kind of node did not return.
+    Stuck(String),
+    /// The execution is not a function of its schedule.
+    Nondeterminism,
+}
+
+impl Cause {
+    /// The property's own name, for grouping and for the regressions file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Cause::Always(name)
+            | Cause::Assertion(name)
+            | Cause::Panic(name)
+            | Cause::Monitor(name)
+            | Cause::Liveness(name)
+            | Cause::Deadlock(name)
+            | Cause::Stuck(name) => name,
+            Cause::Nondeterminism => "a run is a function of its schedule",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Always(name) => write!(f, "always \"{name}\""),
+            Cause::Assertion(name) => write!(f, "assertion \"{name}\""),
+            Cause::Panic(place) => write!(f, "no panic (at {place})"),
+            Cause::Monitor(name) => write!(f, "monitor \"{name}\""),
+            Cause::Liveness(name) => write!(f, "eventually \"{name}\""),
+            Cause::Deadlock(kind) => write!(f, "no deadlock (kind \"{kind}\")"),
+            Cause::Stuck(kind) => write!(f, "handlers return (kind \"{kind}\")"),
+            Cause::Nondeterminism => f.write_str("a run is a function of its schedule"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} violated", self.cause)?;
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! What may go wrong, and how often in one execution.
+
+use std::fmt;
+use std::time::Duration;
+
+use everhold_node::NodeId;
+
+/// A budget of faults for one execution. Within it every fault is a choice of the strategy, so
+/// faults replay and shrink like everything else.
+///
+/// ```
+/// use everhold_sim::Faults;
+/// let faults = Faults::none().crash(1).lose(2).only(["server"]);
+/// assert_eq!((faults.crashes, faults.losses, faults.partitions), (1, 2, 0));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Nodes that crash and come back with what their disk kept.
+    pub crashes: u32,
+    /// Nodes that stop for ever.
+    pub stops: u32,
+    /// Messages that never arrive.
+    pub losses: u32,
+    /// Messages that arrive twice.
+    pub duplicates: u32,
+    /// Messages held back until nothing else can happen.
+    pub delays: u32,
+    /// Times that the network falls into two parts; each heals again.
+    pub partitions: u32,
+    /// Times that a node's clock jumps by at most `skew_max` in either direction.
+    pub skews: u32,
+    /// How far a clock jumps.
+    pub skew_max: Duration,
+    /// Crashes that tear the first unsynced write that they do not keep.
+    pub torn_writes: u32,
+    /// Kinds of node that crash, stop, skew and are cut off; every kind if empty.
+    pub kinds: Vec<String>,
+}
+
+impl Faults {
+    /// A network that reorders, and nothing worse.
+    #[must_use]
+    pub fn none() -> Self {
+        Faults::default()
+    }
+
+    /// Up to `n` crashes; a crashed node restarts sooner or later.
+    #[must_use]
+    pub fn crash(self, n: u32) -> Self {
+        Faults { crashes: n, ..self }
+    }
+
+    /// Up to `n` nodes stop for ever.
+    #[must_use]
+    pub fn stop(self, n: u32) -> Self {
+        Faults { stops: n, ..self }
+    }
+
+    /// Up to `n` messages are lost.
+    #[must_use]
+    pub fn lose(self, n: u32) -> Self {
+        Faults { losses: n, ..self }
+    }
+
+    /// Up to `n` messages are delivered twice.
+    #[must_use]
+    pub fn duplicate(self, n: u32) -> Self {
+        Faults { duplicates: n, ..self }
+    }
+
+    /// Up to `n` messages are held back until nothing else can happen.
+    #[must_use]
+    pub fn delay(self, n: u32) -> Self {
+        Faults { delays: n, ..self }
+    }
+
+    /// Up to `n` partitions, one at a time.
+    #[must_use]
+    pub fn partition(self, n: u32) -> Self {
+        Faults { partitions: n, ..self }
+    }
+
+    /// Up to `n` clock jumps of at most `max`.
+    #[must_use]
+    pub fn clock_skew(self, n: u32, max: Duration) -> Self {
+        Faults { skews: n, skew_max: max, ..self }
+    }
+
+    /// Up to `n` of the crashes tear a write.
+    #[must_use]
+    pub fn torn_write(self, n: u32) -> Self {
+        Faults { torn_writes: n, ..self }
+    }
+
+    /// Restricts faults of nodes to these kinds.
+    #[must_use]
+    pub fn only<K: Into<String>>(self, kinds: impl IntoIterator<Item = K>) -> Self {
+        Faults { kinds: kinds.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    pub(crate) fn strikes(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|name| name == kind)
+    }
+
+    /// The most faults one execution can have. Torn writes come with a crash.
+    pub(crate) fn total(&self) -> u32 {
+        let apart = [self.stops, self.losses, self.duplicates, self.delays, self.skews];
+        apart.iter().fold(self.crashes.saturating_add(self.partitions), |sum, n| {
+            sum.saturating_add(*n)
+        })
+    }
+}
+
+/// One thing that went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A node lost its memory and what it had not synced.
+    Crash(NodeId),
+    /// A node stopped for ever.
+    Stop(NodeId),
+    /// A message never arrives.
+    Lose(MessageId),
+    /// A message will arrive twice.
+    Duplicate(MessageId),
+    /// A message waits until nothing else can happen.
+    Delay(MessageId),
+    /// The network fell into two parts: the nodes whose bit is set, and the others.
+    Partition(u64),
+    /// A node's clock jumped by this many quarters of the configured maximum.
+    Skew(NodeId, i8),
+}
+
+/// The kinds of [`Fault`], for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    /// See [`Fault::Crash`].
+    Crash,
+    /// See [`Fault::Stop`].
+    Stop,
+    /// See [`Fault::Lose`].
+    Lose,
+    /// See [`Fault::Duplicate`].
+    Duplicate,
+    /// See [`Fault::Delay`].
+    Delay,
+    /// See [`Fault::Partition`].
+    Partition,
+    /// See [`Fault::Skew`].
+    Skew,
+}
+
+impl FaultKind {
+    /// Every kind, in the order in which they are offered.
+    pub const ALL: [FaultKind; 7] = [
+        FaultKind::Crash,
+        FaultKind::Stop,
+        FaultKind::Lose,
+        FaultKind::Duplicate,
+        FaultKind::Delay,
+        FaultKind::Partition,
+        FaultKind::Skew,
+    ];
+
+    /// A word for reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Crash => "crash",
+            FaultKind::Stop => "stop",
+            FaultKind::Lose => "lose",
+            FaultKind::Duplicate => "duplicate",
+            FaultKind::Delay => "delay",
+            FaultKind::Partition => "partition",
+            FaultKind::Skew => "skew",
+        }
+    }
+}
+
+/// A message, by who sent it and its number among that sender's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// The sender.
+    pub from: NodeId,
+    /// Counted from zero in order of sending.
+    pub sequence: u32,
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.from, self.sequence)
+    }
+}

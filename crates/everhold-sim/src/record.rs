@@ -1,0 +1,193 @@
+//! A full record of one execution. Only replays are recorded, so searching pays nothing for it.
+
+use everhold_node::{Message, NodeId, fingerprint};
+use everhold_trace::Value;
+
+use crate::env::{Action, State};
+use crate::failure::Failure;
+use crate::fault::{Fault, MessageId};
+use crate::moves::What;
+use crate::schedule::Choice;
+
+/// Everything that happened in one execution, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The nodes, those that were added later included.
+    pub nodes: Vec<NodeInfo>,
+    /// Every node's state before the first step.
+    pub initial: Vec<Value>,
+    /// What happened, step by step; the start of all nodes is step 0.
+    pub steps: Vec<StepRecord>,
+    /// How the execution ended, if it failed.
+    pub failure: Option<Failure>,
+    /// The choices, typed and labelled.
+    pub choices: Vec<Choice>,
+    /// The step at which the fair tail begins.
+    pub tail_at: Option<usize>,
+    /// Steps between which the execution would go round for ever.
+    pub lasso: Option<(usize, usize)>,
+    /// The monitors' states at the end.
+    pub monitors: Vec<(String, Value)>,
+}
+
+/// Who a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Unique in the system, such as `storage-1`.
+    pub name: String,
+    /// What sort of node it is.
+    pub kind: String,
+}
+
+/// One step of an execution.
+#[derive(Clone, Debug)]
+pub struct StepRecord {
+    /// Where it happened.
+    pub node: NodeId,
+    /// What happened.
+    pub event: EventRecord,
+    /// What the node sent during it.
+    pub sends: Vec<SendRecord>,
+    /// What was noted, chosen or notified during it.
+    pub notes: Vec<String>,
+    /// The node's state after it.
+    pub state: Value,
+}
+
+/// What a step was.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventRecord {
+    /// All nodes started.
+    Start,
+    /// A message arrived.
+    Deliver {
+        /// Which one.
+        message: MessageId,
+        /// Its sort.
+        kind: &'static str,
+        /// Its text.
+        text: String,
+        /// What it says.
+        payload: Value,
+    },
+    /// A timer fired.
+    Timer(String),
+    /// A task went on.
+    Poll(u32),
+    /// A node came back.
+    Restart,
+    /// The network became whole again.
+    Heal,
+    /// Something went wrong.
+    Fault(Fault),
+}
+
+/// A message as it was sent.
+#[derive(Clone, Debug)]
+pub struct SendRecord {
+    /// To whom.
+    pub to: NodeId,
+    /// Which one.
+    pub message: MessageId,
+    /// Its sort.
+    pub kind: &'static str,
+    /// Its text.
+    pub text: String,
+    /// What it says.
+    pub payload: Value,
+    /// The network had nowhere to deliver it.
+    pub lost: bool,
+}
+
+/// Takes notes while a world runs.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) recording: Recording,
+    arriving: Option<EventRecord>,
+}
+
+impl Recorder {
+    /// Opens the step in which all nodes start.
+    pub(crate) fn start(&mut self) {
+        self.open(NodeId(0), EventRecord::Start);
+    }
+
+    pub(crate) fn arriving<M: Message>(&mut self, from: NodeId, sequence: u32, msg: &M) {
+        self.arriving = Some(EventRecord::Deliver {
+            message: MessageId { from, sequence },
+            kind: fingerprint::kind(msg),
+            text: format!("{msg:?}"),
+            payload: Value::of(msg),
+        });
+    }
+
+    pub(crate) fn begin<M>(&mut self, node: NodeId, action: &Action<M>, what: What, _: &State<M>) {
+        let event = match action {
+            Action::Deliver { .. } => self.arriving.take().expect("an arriving message is noted"),
+            Action::Poll { task, .. } => EventRecord::Poll(task.0),
+            Action::Timer { timer, .. } => EventRecord::Timer(timer.to_string()),
+            Action::Restart(_) => EventRecord::Restart,
+            Action::Healed => EventRecord::Heal,
+            Action::Crash(_) | Action::Faulted => unreachable!("{what:?} is not a fault"),
+        };
+        self.recording.choices.push(Choice::of_event(node, &event));
+        self.open(node, event);
+    }
+
+    pub(crate) fn fault(&mut self, node: NodeId, fault: Fault) {
+        self.recording.choices.push(Choice::Fault(fault));
+        self.open(node, EventRecord::Fault(fault));
+    }
+
+    pub(crate) fn tail(&mut self) {
+        self.recording.tail_at.get_or_insert(self.recording.steps.len());
+        self.recording.choices.push(Choice::Tail);
+    }
+
+    fn open(&mut self, node: NodeId, event: EventRecord) {
+        let (sends, notes) = (Vec::new(), Vec::new());
+        self.recording.steps.push(StepRecord { node, event, sends, notes, state: Value::Null });
+    }
+
+    pub(crate) fn close(&mut self, state: Value) {
+        if let Some(step) = self.recording.steps.last_mut() {
+            step.state = state;
+        }
+    }
+
+    pub(crate) fn sent<M: Message>(&mut self, from: NodeId, to: NodeId, sequence: u32, msg: &M) {
+        let sent = SendRecord {
+            to,
+            message: MessageId { from, sequence },
+            kind: fingerprint::kind(msg),
+            text: format!("{msg:?}"),
+            payload: Value::of(msg),
+            lost: false,
+        };
+        if let Some(step) = self.recording.steps.last_mut() {
+            step.sends.push(sent);
+        }
+    }
+
+    /// A message that was just sent, or was in flight, will not arrive.
+    pub(crate) fn lost<M: Message>(&mut self, from: NodeId, _: NodeId, sequence: u32, _: &M) {
+        let message = MessageId { from, sequence };
+        let sends = self.recording.steps.iter_mut().rev().flat_map(|step| &mut step.sends);
+        if let Some(sent) = sends.into_iter().find(|sent| sent.message == message) {
+            sent.lost = true;
+        }
+    }
+
+    pub(crate) fn chose(&mut self, node: NodeId, label: &'static str, domain: u32, value: u32) {
+        let label = label.to_owned();
+        let text = format!("{label}: {value} of {domain}");
+        self.recording.choices.push(Choice::Choose { node, label, domain, value });
+        self.note(node, text);
+    }
+
+    pub(crate) fn note(&mut self, _: NodeId, text: String) {
+        if let Some(step) = self.recording.steps.last_mut() {
+            step.notes.push(text);
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! The recorded choices that produced an execution, and their printable form.
+//!
+//! A schedule names what happened by node and label, not by position, so it still fits after an
+//! edit: whoever removes a choice, as shrinking does, leaves the others meaningful.
+//!
+//! A token is `eh1-` and the base64url form of: a version byte, the seed (8 bytes, little
+//! endian), a table of names (timers and labels), the choices as variable-length numbers, and a
+//! 32-bit checksum.
+
+use std::fmt;
+
+use everhold_node::NodeId;
+use everhold_node::fingerprint::mix;
+
+use crate::fault::{Fault, MessageId};
+use crate::record::EventRecord;
+
+/// The version of the token format.
+const VERSION: u8 = 1;
+/// What every token begins with.
+const PREFIX: &str = "eh1-";
+
+/// The choices of one execution; with the program they determine it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Seeds the nodes' random streams and the fair tail.
+    pub seed: u64,
+    /// What was chosen, in order.
+    pub choices: Vec<Choice>,
+}
+
+/// One choice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Choice {
+    /// A message arrived.
+    Deliver {
+        /// At whom.
+        to: NodeId,
+        /// Which one.
+        message: MessageId,
+        /// Its sort; what is looked for if this very message does not exist.
+        kind: String,
+    },
+    /// A timer fired.
+    Timer {
+        /// Whose.
+        node: NodeId,
+        /// Which one.
+        timer: String,
+    },
+    /// A task went on.
+    Poll {
+        /// Whose.
+        node: NodeId,
+        /// Which one.
+        task: u32,
+    },
+    /// A crashed node came back.
+    Restart(NodeId),
+    /// The partition ended.
+    Heal,
+    /// Something went wrong.
+    Fault(Fault),
+    /// A node chose a value.
+    Choose {
+        /// Who.
+        node: NodeId,
+        /// What for.
+        label: String,
+        /// Out of how many.
+        domain: u32,
+        /// The answer.
+        value: u32,
+    },
+    /// From here on the execution is fair and without faults.
+    Tail,
+}
+
+impl Choice {
+    pub(crate) fn of_event(node: NodeId, event: &EventRecord) -> Choice {
+        match event {
+            EventRecord::Deliver { message, kind, .. } => {
+                Choice::Deliver { to: node, message: *message, kind: (*kind).to_owned() }
+            }
+            EventRecord::Timer(timer) => Choice::Timer { node, timer: timer.clone() },
+            EventRecord::Poll(task) => Choice::Poll { node, task: *task },
+            EventRecord::Restart => Choice::Restart(node),
+            EventRecord::Heal => Choice::Heal,
+            EventRecord::Fault(fault) => Choice::Fault(*fault),
+            EventRecord::Start => unreachable!("starting is not a choice"),
+        }
+    }
+
+    /// True if this choice is a step of the execution, not an answer within one.
+    #[must_use]
+    pub fn is_step(&self) -> bool {
+        !matches!(self, Choice::Choose { .. } | Choice::Tail)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Deliver { to, message, kind } => {
+                write!(f, "deliver {kind} from {} (message {message}) to {to}", message.from)
+            }
+            Choice::Timer { node, timer } => write!(f, "timer {timer} at {node}"),
+            Choice::Poll { node, task } => write!(f, "task {task} of {node}"),
+            Choice::Restart(node) => write!(f, "restart {node}"),
+            Choice::Heal => f.write_str("heal the partition"),
+            Choice::Fault(fault) => write!(f, "fault {fault:?}"),
+            Choice::Choose { node, label, domain, value } => {
+                write!(f, "{node} chooses {value} of {domain} for \"{label}\"")
+            }
+            Choice::Tail => f.write_str("begin the fair tail"),
+        }
+    }
+}
+
+impl Schedule {
+    /// The number of steps.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.choices.iter().filter(|choice| choice.is_step()).count()
+    }
+
+    /// The number of faults.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        self.choices.iter().filter(|choice| matches!(choice, Choice::Fault(_))).count()
+    }
+
+    /// The printable form.
+    #[must_use]
+    pub fn token(&self) -> String {
+        let mut bytes = encode(self);
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        format!("{PREFIX}{}", base64(&bytes))
+    }
+
+    /// A short name for this schedule: eight hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{:08x}", checksum(&encode(self)))
+    }
+
+    /// Reads a token.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a token, is damaged, or is of another version.
+    pub fn parse(token: &str) -> Result<Schedule, TokenError> {
+        let token = token.trim();
+        let Some(body) = token.strip_prefix(PREFIX) else {
+            return Err(TokenError::Foreign { text: token.chars().take(24).collect() });
+        };
+        let bytes = unbase64(body)?;
+        let Some((content, sum)) = bytes.split_last_chunk::<4>() else {
+            return Err(TokenError::Damaged { reason: "it is too short" });
+        };
+        if checksum(content) != u32::from_le_bytes(*sum) {
+            return Err(TokenError::Damaged { reason: "its checksum does not match" });
+        }
+        decode(content)
+    }
+}
+
+/// Why a text is not a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It does not begin like a token.
+    Foreign {
+        /// How it begins.
+        text: String,
+    },
+    /// It begins like a token, but the rest is not right.
+    Damaged {
+        /// What is not right.
+        reason: &'static str,
+    },
+    /// Another version of Everhold wrote it.
+    Version {
+        /// Its version.
+        found: u8,
+    },
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TokenError::Foreign { text } => {
+                write!(f, "`{text}` is not a schedule token; tokens begin with `{PREFIX}`")
+            }
+            TokenError::Damaged { reason } => write!(
+                f,
+                "the schedule token is damaged: {reason}; copy it again from the failing run, whole"
+            ),
+            TokenError::Version { found } => write!(
+                f,
+                "the schedule token has version {found}, this Everhold reads version {VERSION}; \
+                 replay it with the Everhold that wrote it, or search again"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TokenError {}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut sum = 0xE7E2_401D;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        sum = mix(sum, u64::from_le_bytes(word) ^ ((chunk.len() as u64) << 56));
+    }
+    (sum >> 32) as u32
+}
+
+fn encode(schedule: &Schedule) -> Vec<u8> {
+    let mut out = Encoder { bytes: vec![VERSION], names: Vec::new() };
+    out.bytes.extend_from_slice(&schedule.seed.to_le_bytes());
+    let mut body = Encoder { bytes: Vec::new(), names: Vec::new() };
+    schedule.choices.iter().for_each(|choice| body.choice(choice));
+    out.number(body.names.len() as u64);
+    for name in &body.names {
+        out.number(name.len() as u64);
+        out.bytes.extend_from_slice(name.as_bytes());
+    }
+    out.bytes.extend_from_slice(&body.bytes);
+    out.bytes
+}
+
+struct Encoder {
+    bytes: Vec<u8>,
+    names: Vec<String>,
+}
+
+impl Encoder {
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push((value as u8) | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    fn node(&mut self, node: NodeId) {
+        self.number(u64::from(node.0));
+    }
+
+    fn message(&mut self, message: MessageId) {
+        self.node(message.from);
+        // Rotated, so that the mark of a duplicate is the lowest bit and numbers stay short.
+        self.number(u64::from(message.sequence.rotate_left(1)));
+    }
+
+    fn name(&mut self, name: &str) {
+        let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        self.number(at as u64);
+    }
+
+    fn choice(&mut self, choice: &Choice) {
+        match choice {
+            Choice::Deliver { to, message, kind } => {
+                self.bytes.push(0);
+                self.node(*to);
+                self.message(*message);
+                self.name(kind);
+            }
+            Choice::Timer { node, timer } => {
+                self.bytes.push(1);
+                self.node(*node);
+                self.name(timer);
+            }
+            Choice::Poll { node, task } => {
+                self.bytes.push(2);
+                self.node(*node);
+                self.number(u64::from(*task));
+            }
+            Choice::Restart(node) => {
+                self.bytes.push(3);
+                self.node(*node);
+            }
+            Choice::Heal => self.bytes.push(4),
+            Choice::Choose { node, label, domain, value } => {
+                self.bytes.push(5);
+                self.node(*node);
+                self.name(label);
+                self.number(u64::from(*domain));
+                self.number(u64::from(*value));
+            }
+            Choice::Tail => self.bytes.push(6),
+            Choice::Fault(fault) => self.fault(*fault),
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Crash(node) => {
+                self.bytes.push(16);
+                self.node(node);
+            }
+            Fault::Stop(node) => {
+                self.bytes.push(17);
+                self.node(node);
+            }
+            Fault::Lose(message) => {
+                self.bytes.push(18);
+                self.message(message);
+            }
+            Fault::Duplicate(message) => {
+                self.bytes.push(19);
+                self.message(message);
+            }
+            Fault::Delay(message) => {
+                self.bytes.push(20);
+                self.message(message);
+            }
+            Fault::Partition(mask) => {
+                self.bytes.push(21);
+                self.number(mask);
+            }
+            Fault::Skew(node, quarters) => {
+                self.bytes.push(23);
+                self.node(node);
+                self.bytes.push(quarters as u8);
+            }
+        }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<Schedule, TokenError> {
+    let mut input = Decoder { bytes, names: Vec::new() };
+    let found = input.byte()?;
+    if found != VERSION {
+        return Err(TokenError::Version { found });
+    }
+    let mut seed = [0; 8];
+    for byte in &mut seed {
+        *byte = input.byte()?;
+    }
+    for _ in 0..input.number()? {
+        let name = input.text()?;
+        input.names.push(name);
+    }
+    let mut choices = Vec::new();
+    while !input.bytes.is_empty() {
+        choices.push(input.choice()?);
+    }
+    Ok(Schedule { seed: u64::from_le_bytes(seed), choices })
+}
+
+struct Decoder<'a> {
+    bytes: &'a [u8],
+    names: Vec<String>,
+}
+
+const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
+const MAKES_NO_SENSE: TokenError = TokenError::Damaged { reason: "it has a choice of no known kind" };
+
+impl Decoder<'_> {
+    fn byte(&mut self) -> Result<u8, TokenError> {
+        let (first, rest) = self.bytes.split_first().ok_or(ENDS)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    fn number(&mut self) -> Result<u64, TokenError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(MAKES_NO_SENSE)
+    }
+
+    fn small(&mut self) -> Result<u32, TokenError> {
+        u32::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)
+    }
+
+    fn node(&mut self) -> Result<NodeId, TokenError> {
+        self.small().map(NodeId)
+    }
+
+    fn message(&mut self) -> Result<MessageId, TokenError> {
+        Ok(MessageId { from: self.node()?, sequence: self.small()?.rotate_right(1) })
+    }
+
+    fn text(&mut self) -> Result<String, TokenError> {
+        let length = usize::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)?;
+        let (text, rest) = self.bytes.split_at_checked(length).ok_or(ENDS)?;
+        self.bytes = rest;
+        String::from_utf8(text.to_owned()).map_err(|_| MAKES_NO_SENSE)
+    }
+
+    fn name(&mut self) -> Result<String, TokenError> {
+        let at = usize::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)?;
+        self.names.get(at).cloned().ok_or(MAKES_NO_SENSE)
+    }
+
+    fn choice(&mut self) -> Result<Choice, TokenError> {
+        Ok(match self.byte()? {
+            0 => Choice::Deliver { to: self.node()?, message: self.message()?, kind: self.name()? },
+            1 => Choice::Timer { node: self.node()?, timer: self.name()? },
+            2 => Choice::Poll { node: self.node()?, task: self.small()? },
+            3 => Choice::Restart(self.node()?),
+            4 => Choice::Heal,
+            5 => Choice::Choose {
+                node: self.node()?,
+                label: self.name()?,
+                domain: self.small()?,
+                value: self.small()?,
+            },
+            6 => Choice::Tail,
+            16 => Choice::Fault(Fault::Crash(self.node()?)),
+            17 => Choice::Fault(Fault::Stop(self.node()?)),
+            18 => Choice::Fault(Fault::Lose(self.message()?)),
+            19 => Choice::Fault(Fault::Duplicate(self.message()?)),
+            20 => Choice::Fault(Fault::Delay(self.message()?)),
+            21 => Choice::Fault(Fault::Partition(self.number()?)),
+            23 => Choice::Fault(Fault::Skew(self.node()?, self.byte()? as i8)),
+            _ => return Err(MAKES_NO_SENSE),
+        })
+    }
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0u32, |word, byte| (word << 8) | u32::from(*byte));
+        let word = word << (8 * (3 - chunk.len()));
+        for sextet in 0..=chunk.len() {
+            text.push(ALPHABET[(word >> (18 - 6 * sextet)) as usize & 63] as char);
+        }
+    }
+    text
+}
+
+fn unbase64(text: &str) -> Result<Vec<u8>, TokenError> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in text.as_bytes().chunks(4) {
+        let mut word = 0u32;
+        for byte in chunk {
+            let sextet = ALPHABET.iter().position(|letter| letter == byte);
+            let sextet =
+                sextet.ok_or(TokenError::Damaged { reason: "it has a character that no token has" })?;
+            word = (word << 6) | sextet as u32;
+        }
+        if chunk.len() == 1 {
+            return Err(ENDS);
+        }
+        let word = word << (6 * (4 - chunk.len()));
+        for octet in 0..chunk.len() - 1 {
+            bytes.push((word >> (16 - 8 * octet)) as u8);
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn any_choice(rng: &mut Rng) -> Choice {
+        let node = NodeId(rng.below(300));
+        let message = MessageId { from: NodeId(rng.below(9)), sequence: rng.next() as u32 };
+        match rng.below(14) {
+            0 => Choice::Deliver { to: node, message, kind: "Vote".to_owned() },
+            1 => Choice::Timer { node, timer: "election".to_owned() },
+            2 => Choice::Poll { node, task: rng.below(5) },
+            3 => Choice::Restart(node),
+            4 => Choice::Heal,
+            5 => Choice::Choose { node, label: "größe".to_owned(), domain: 9, value: 8 },
+            6 => Choice::Tail,
+            7 => Choice::Fault(Fault::Crash(node)),
+            8 => Choice::Fault(Fault::Stop(node)),
+            9 => Choice::Fault(Fault::Lose(message)),
+            10 => Choice::Fault(Fault::Duplicate(message)),
+            11 => Choice::Fault(Fault::Delay(message)),
+            12 => Choice::Fault(Fault::Partition(rng.next())),
+            _ => Choice::Fault(Fault::Skew(node, -4)),
+        }
+    }
+
+    fn any_schedule(rng: &mut Rng) -> Schedule {
+        let length = rng.below(40);
+        Schedule { seed: rng.next(), choices: (0..length).map(|_| any_choice(rng)).collect() }
+    }
+
+    #[test]
+    fn a_token_is_read_back() {
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let schedule = any_schedule(&mut rng);
+            assert_eq!(Schedule::parse(&schedule.token()), Ok(schedule));
+        }
+    }
+
+    /// A changed letter is noticed unless the 32-bit checksum agrees by chance: 2,000 tries, each
+    /// missed with probability 2^-32.
+    #[test]
+    fn a_damaged_token_is_refused() {
+        let mut rng = Rng::new(2);
+        for _ in 0..2_000 {
+            let token = any_schedule(&mut rng).token();
+            let at = PREFIX.len() + rng.below((token.len() - PREFIX.len()) as u32) as usize;
+            let mut damaged = token.clone().into_bytes();
+            damaged[at] = ALPHABET[(rng.next() % 64) as usize];
+            let damaged = String::from_utf8(damaged).unwrap();
+            if damaged != token {
+                assert!(Schedule::parse(&damaged).is_err() || same_bytes(&damaged, &token));
+            }
+        }
+    }
+
+    /// The last letter of a base64 text may have unused bits.
+    fn same_bytes(a: &str, b: &str) -> bool {
+        unbase64(&a[PREFIX.len()..]) == unbase64(&b[PREFIX.len()..])
+    }
+
+    #[test]
+    fn noise_is_refused_without_a_panic() {
+        let mut rng = Rng::new(3);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..rng.below(60)).map(|_| rng.next() as u8).collect();
+            if let Some(first) = bytes.first_mut() {
+                *first = VERSION;
+            }
+            let _ = decode(&bytes);
+        }
+        assert!(matches!(Schedule::parse("hello"), Err(TokenError::Foreign { .. })));
+        assert!(matches!(Schedule::parse("eh1-"), Err(TokenError::Damaged { .. })));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = encode(&Schedule::default());
+        bytes[0] = 9;
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        let token = format!("{PREFIX}{}", base64(&bytes));
+        assert_eq!(Schedule::parse(&token), Err(TokenError::Version { found: 9 }));
+    }
+}

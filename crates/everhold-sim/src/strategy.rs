@@ -1,0 +1,180 @@
+//! Who decides what happens next. Each strategy is one file; none of them executes anything.
+
+mod delay;
+mod exhaustive;
+mod guided;
+mod pct;
+mod points;
+mod pos;
+mod random;
+mod replay;
+
+use std::fmt;
+use std::sync::Arc;
+
+use everhold_node::NodeId;
+
+use crate::fault::Fault;
+use crate::moves::{Move, Moves};
+
+pub use delay::Delay;
+pub use exhaustive::{Exhaustive, Progress};
+pub use guided::Guided;
+pub use pct::Pct;
+pub use points::FaultPoints;
+pub use pos::Pos;
+pub use random::Random;
+pub use replay::{RawReplay, Replay};
+
+/// Decides what happens next; never executes anything itself.
+pub trait Strategy {
+    /// A new execution begins.
+    fn begin(&mut self, run: &Run);
+
+    /// Picks one of the moves, which are never none, or a fault. `None` ends the execution.
+    ///
+    /// `about` tells more of a move than most strategies want to know.
+    fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32>;
+
+    /// Answers a node's [`choose`](everhold_node::Cx::choose). `None` means the first possibility.
+    fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32>;
+
+    /// Whether [`Moves::fresh`] and [`Moves::at_node`] are wanted; they cost a little.
+    fn tracks_nodes(&self) -> bool {
+        false
+    }
+
+    /// Whether the strategy repeats an execution, its fair tail included.
+    fn is_replay(&self) -> bool {
+        false
+    }
+
+    /// Asked after `pick` gave `None`: go on with the fair tail instead of ending?
+    fn wants_tail(&mut self) -> bool {
+        false
+    }
+
+    /// Whether [`after`](Strategy::after) is wanted.
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// The step that was picked is done. False ends the execution.
+    fn after(&mut self, step: &Done) -> bool {
+        let _ = step;
+        true
+    }
+
+    /// For a search that goes back: how many leading choices the next execution shares with the
+    /// last, or `None` if there is no next.
+    fn shared_prefix(&mut self) -> Option<usize> {
+        Some(0)
+    }
+}
+
+/// What a replay needs to recognise moves by their names.
+pub trait About {
+    /// The sort of message that a delivery brings; empty for other moves.
+    fn kind(&self, offered: &Move) -> &'static str;
+    /// The text of the timer that would fire next at a node.
+    fn timer(&self, node: NodeId) -> Option<String>;
+    /// The pick of a fault, if it can be injected now.
+    fn fault(&self, fault: &Fault) -> Option<u32>;
+}
+
+/// What a strategy may know before an execution.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Seeds the strategy's decisions.
+    pub seed: u64,
+    /// The most steps that earlier executions had, at least one.
+    pub steps: u32,
+    /// The most faults that may be injected.
+    pub faults: u32,
+    /// Choices of an earlier execution that is worth going back to.
+    pub parent: Option<Arc<[u32]>>,
+}
+
+/// What a step did, for strategies that watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Where it happened.
+    pub node: NodeId,
+    /// It told a monitor, so its order among such steps matters.
+    pub notified: bool,
+    /// The hash of the whole state after it.
+    pub fingerprint: u64,
+}
+
+/// How to search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// All of the randomised ones, weighted by how much each finds that is new; random keeps a
+    /// fifth. The default.
+    Portfolio,
+    /// Uniform choice among what can happen; timers one time in eight.
+    Random,
+    /// Priorities over nodes with `depth - 1` changes (Burckhardt et al., ASPLOS 2010).
+    Pct {
+        /// The number of ordering constraints a bug may need.
+        depth: u32,
+    },
+    /// Priorities over messages, drawn again where two race (Yuan et al., CAV 2018).
+    Pos,
+    /// One node runs as long as it can; `delays` times the next one is preferred.
+    Delay {
+        /// The number of deviations.
+        delays: u32,
+    },
+    /// Goes back into executions that showed something new and continues differently.
+    Guided,
+    /// Every execution within the bounds.
+    Exhaustive {
+        /// What is left out because it is equivalent.
+        reduction: Reduction,
+    },
+}
+
+/// What an exhaustive search leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// `Orders` where that is sound, otherwise `States`.
+    Auto,
+    /// Nothing: every order of steps.
+    None,
+    /// Continuations of states seen before.
+    States,
+    /// Orders of independent steps: those at different nodes. Keeps every state of every single
+    /// node and every final state, but not every combination of states, so a property over
+    /// several nodes can be missed; with such properties `Auto` does not use it.
+    Orders,
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Search::Portfolio => f.write_str("portfolio"),
+            Search::Random => f.write_str("random"),
+            Search::Pct { depth } => write!(f, "pct-{depth}"),
+            Search::Pos => f.write_str("pos"),
+            Search::Delay { delays } => write!(f, "delay-{delays}"),
+            Search::Guided => f.write_str("guided"),
+            Search::Exhaustive { .. } => f.write_str("exhaustive"),
+        }
+    }
+}
+
+impl Search {
+    /// A strategy of this sort; a portfolio is made of several and has none of its own.
+    pub(crate) fn strategy(&self) -> Box<dyn Strategy> {
+        match self {
+            Search::Portfolio => unreachable!("a portfolio is taken apart before it runs"),
+            Search::Random => Box::new(Random::default()),
+            Search::Pct { depth } => Box::new(Pct::new(*depth)),
+            Search::Pos => Box::new(Pos::default()),
+            Search::Delay { delays } => Box::new(Delay::new(*delays)),
+            Search::Guided => Box::new(Guided::default()),
+            Search::Exhaustive { reduction } => Box::new(Exhaustive::new(*reduction)),
+        }
+    }
+}

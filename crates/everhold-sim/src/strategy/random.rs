@@ -1,0 +1,55 @@
+//! Uniform choice: the baseline that is hard to beat.
+
+use everhold_node::NodeId;
+
+use crate::moves::Moves;
+use crate::rng::Rng;
+use crate::strategy::{About, FaultPoints, Run, Strategy};
+
+/// One idle move (a timer) for this many ready ones, or timers would eat the step budget.
+const IDLE_ONE_IN: u32 = 8;
+
+/// Picks uniformly among what can happen; timers one time in eight.
+#[derive(Debug)]
+pub struct Random {
+    rng: Rng,
+    faults: FaultPoints,
+}
+
+impl Default for Random {
+    fn default() -> Self {
+        Random { rng: Rng::new(0), faults: FaultPoints::default() }
+    }
+}
+
+impl Strategy for Random {
+    fn begin(&mut self, run: &Run) {
+        self.rng = Rng::new(run.seed);
+        self.faults.begin(run, &mut self.rng);
+    }
+
+    #[inline]
+    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        if let Some(fault) = self.faults.due(moves, &mut self.rng) {
+            return Some(fault);
+        }
+        Some(random_pick(&mut self.rng, moves))
+    }
+
+    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
+        Some(self.rng.below(domain))
+    }
+}
+
+/// A move by chance, never a fault.
+#[inline]
+pub(crate) fn random_pick(rng: &mut Rng, moves: &Moves) -> u32 {
+    let (ready, idle) = (moves.ready(), moves.idle());
+    if idle > 0 && (ready == 0 || rng.one_in(IDLE_ONE_IN)) {
+        ready + rng.below(idle)
+    } else if ready == 1 {
+        0
+    } else {
+        rng.below(ready)
+    }
+}

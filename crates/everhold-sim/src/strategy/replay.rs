@@ -1,0 +1,182 @@
+//! Doing it again: exactly, by position, or tolerantly, by node and label.
+
+use everhold_node::NodeId;
+
+use crate::fault::MessageId;
+use crate::moves::{Move, Moves, What, identity};
+use crate::schedule::{Choice, Schedule};
+use crate::strategy::{About, Run, Strategy};
+
+/// Repeats the log of a search step for step. Fits only the program that wrote it.
+#[derive(Debug, Default)]
+pub struct RawReplay {
+    log: Vec<u32>,
+    at: usize,
+    tail_at: Option<usize>,
+    tail_due: bool,
+    /// The first place where the log did not fit.
+    pub(crate) misfit: Option<usize>,
+}
+
+impl RawReplay {
+    /// Repeats `log`; the fair tail began at the choice `tail_at`.
+    #[must_use]
+    pub fn new(log: Vec<u32>, tail_at: Option<usize>) -> Self {
+        RawReplay { log, at: 0, tail_at, tail_due: false, misfit: None }
+    }
+
+    fn next(&mut self, domain: u32) -> Option<u32> {
+        let choice = *self.log.get(self.at)?;
+        self.at += 1;
+        if choice >= domain {
+            self.misfit.get_or_insert(self.at - 1);
+            return None;
+        }
+        Some(choice)
+    }
+}
+
+impl Strategy for RawReplay {
+    fn begin(&mut self, _: &Run) {
+        self.at = 0;
+        self.misfit = None;
+    }
+
+    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        if self.tail_at == Some(self.at) {
+            self.tail_at = None;
+            self.tail_due = true;
+            return None;
+        }
+        self.next(moves.picks())
+    }
+
+    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
+        self.next(domain)
+    }
+
+    fn is_replay(&self) -> bool {
+        true
+    }
+
+    fn wants_tail(&mut self) -> bool {
+        std::mem::take(&mut self.tail_due)
+    }
+}
+
+/// Repeats a schedule by node and label, so that it still fits after an edit.
+///
+/// What cannot happen is skipped; [`skipped`](Replay::skipped) tells the first such choice.
+#[derive(Debug)]
+pub struct Replay {
+    choices: Vec<Choice>,
+    at: usize,
+    skipped: Option<usize>,
+}
+
+impl Replay {
+    /// Repeats the choices of a schedule.
+    #[must_use]
+    pub fn new(schedule: &Schedule) -> Self {
+        Replay { choices: schedule.choices.clone(), at: 0, skipped: None }
+    }
+
+    /// The first choice that could not happen, by its place in the schedule.
+    #[must_use]
+    pub fn skipped(&self) -> Option<usize> {
+        self.skipped
+    }
+
+    /// The pick that a choice names, among what can happen now.
+    fn find(choice: &Choice, moves: &Moves, about: &dyn About) -> Option<u32> {
+        match choice {
+            Choice::Deliver { to, message, kind } => delivery(moves, about, *to, *message, kind),
+            Choice::Timer { node, timer } => position(moves, |m| {
+                m.what == What::Timer
+                    && m.node == *node
+                    && about.timer(*node).is_some_and(|next| same_timer(&next, timer))
+            }),
+            Choice::Poll { node, task } => position(moves, |m| {
+                m.node == *node && matches!(m.what, What::Poll(ready) if ready.0 == *task)
+            }),
+            Choice::Restart(node) => {
+                position(moves, |m| m.what == What::Restart && m.node == *node)
+            }
+            Choice::Heal => position(moves, |m| m.what == What::Heal),
+            Choice::Fault(fault) => about.fault(fault),
+            Choice::Choose { .. } | Choice::Tail => None,
+        }
+    }
+}
+
+fn position(moves: &Moves, is_it: impl Fn(&Move) -> bool) -> Option<u32> {
+    moves.iter().position(is_it).map(|at| at as u32)
+}
+
+/// Timers behind sleeps are numbered by the node; after an edit the numbers differ.
+fn same_timer(a: &str, b: &str) -> bool {
+    let name = |text: &str| text.split('#').next().map(str::to_owned);
+    a == b || name(a) == name(b)
+}
+
+/// This very message, or else the first one of its sort between the two nodes.
+fn delivery(
+    moves: &Moves,
+    about: &dyn About,
+    to: NodeId,
+    message: MessageId,
+    kind: &str,
+) -> Option<u32> {
+    let id = identity::message(message.from, message.sequence);
+    let arrives = |m: &Move| matches!(m.what, What::Deliver(_)) && m.node == to;
+    let exact = |m: &Move| arrives(m) && m.id == id && about.kind(m) == kind;
+    if let Some(pick) = position(moves, exact) {
+        return Some(pick);
+    }
+    let alike = |m: &Move| arrives(m) && m.id >> 32 == u64::from(message.from.0);
+    let candidates = moves.iter().enumerate().filter(|(_, m)| alike(m) && about.kind(m) == kind);
+    candidates.min_by_key(|(_, m)| m.id).map(|(at, _)| at as u32)
+}
+
+impl Strategy for Replay {
+    fn begin(&mut self, _: &Run) {
+        self.at = 0;
+        self.skipped = None;
+    }
+
+    fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
+        while let Some(choice) = self.choices.get(self.at) {
+            if *choice == Choice::Tail {
+                return None;
+            }
+            self.at += 1;
+            if let Some(pick) = Replay::find(choice, moves, about) {
+                return Some(pick);
+            }
+            self.skipped.get_or_insert(self.at - 1);
+        }
+        None
+    }
+
+    fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {
+        match self.choices.get(self.at) {
+            Some(Choice::Choose { node: who, label: what, value, .. })
+                if *who == node && what == label =>
+            {
+                self.at += 1;
+                Some((*value).min(domain - 1))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_replay(&self) -> bool {
+        true
+    }
+
+    fn wants_tail(&mut self) -> bool {
+        let tail = self.choices.get(self.at) == Some(&Choice::Tail);
+        self.at += usize::from(tail);
+        tail
+    }
+}

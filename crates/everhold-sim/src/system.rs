@@ -1,0 +1,200 @@
+//! What is tested: nodes, environment, properties.
+
+use std::fmt;
+use std::future::Future;
+use std::rc::Rc;
+
+use everhold_node::{AsyncCx, Blueprint, Message, Monitor, Node, NodeId};
+
+use crate::env::{Rules, node_id};
+use crate::fault::Faults;
+use crate::monitor::MonitorSlot;
+use crate::record::NodeInfo;
+use crate::view::View;
+
+/// In which order messages arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// In any order, as datagrams do.
+    #[default]
+    Datagrams,
+    /// In the order of sending for each pair of nodes, as streams do. A crash breaks the streams
+    /// of its node: what was under way in them is lost.
+    Streams,
+}
+
+/// How the nodes' clocks relate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clocks {
+    /// Each node's clock runs as it likes: its timers fire in order of their deadlines, those of
+    /// different nodes in any order. Correctness should not hinge on more.
+    #[default]
+    Independent,
+    /// One clock for all: timers fire in order of their deadlines over the whole system. For
+    /// protocols that rely on bounded drift, such as leases.
+    Shared,
+}
+
+/// The system under test, as the setup closure describes it.
+///
+/// The closure runs once for each worker; every execution starts from copies of the nodes it made.
+/// So nodes must not share memory with each other or with the closure: use messages, monitors and
+/// properties. (What is shared anyway shows up as an execution that does not replay.)
+pub struct System<M: Message> {
+    pub(crate) nodes: Vec<(String, Rc<Blueprint<M>>)>,
+    pub(crate) monitors: Vec<MonitorSlot>,
+    pub(crate) always: Vec<Rule<M>>,
+    pub(crate) sometimes: Vec<Rule<M>>,
+    pub(crate) eventually: Vec<Rule<M>>,
+    pub(crate) rules: Rules,
+}
+
+impl<M: Message> fmt::Debug for System<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System").field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
+
+/// A named closure over the live states.
+pub(crate) struct Rule<M: Message> {
+    pub(crate) name: String,
+    pub(crate) holds: Box<dyn Fn(&View<'_, M>) -> Result<(), String>>,
+}
+
+/// What a property closure may return: a plain answer, or the values that show what is wrong.
+pub trait Answer {
+    /// `Ok` if the property holds, otherwise what is wrong.
+    fn into_result(self) -> Result<(), String>;
+}
+
+impl Answer for bool {
+    fn into_result(self) -> Result<(), String> {
+        if self { Ok(()) } else { Err(String::new()) }
+    }
+}
+
+impl<E: fmt::Display> Answer for Result<(), E> {
+    fn into_result(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+impl<M: Message> System<M> {
+    pub(crate) fn new() -> Self {
+        System {
+            nodes: Vec::new(),
+            monitors: Vec::new(),
+            always: Vec::new(),
+            sometimes: Vec::new(),
+            eventually: Vec::new(),
+            rules: Rules {
+                network: Network::default(),
+                clocks: Clocks::default(),
+                faults: Faults::none(),
+            },
+        }
+    }
+
+    /// Adds a node with handlers.
+    pub fn node<N: Node<Msg = M> + Clone>(&mut self, kind: &str, node: N) -> NodeId {
+        self.add(kind, Blueprint::copy_of(node))
+    }
+
+    /// Adds a node that cannot be copied and is therefore made anew for every execution, and
+    /// after every crash.
+    pub fn node_with<N: Node<Msg = M>>(
+        &mut self,
+        kind: &str,
+        make: impl Fn() -> N + 'static,
+    ) -> NodeId {
+        self.add(kind, Blueprint::made_by(make))
+    }
+
+    /// Adds `count` nodes of a kind; `make` gets the number within the kind.
+    pub fn nodes<N: Node<Msg = M> + Clone>(
+        &mut self,
+        kind: &str,
+        count: usize,
+        mut make: impl FnMut(usize) -> N,
+    ) -> Vec<NodeId> {
+        (0..count).map(|number| self.node(kind, make(number))).collect()
+    }
+
+    /// Adds an async node.
+    pub fn spawn<F, Fut>(&mut self, kind: &str, program: F) -> NodeId
+    where
+        F: Fn(AsyncCx<M>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.add(kind, Blueprint::program(program))
+    }
+
+    fn add(&mut self, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        self.nodes.push((kind.to_owned(), Rc::new(blueprint)));
+        node_id(self.nodes.len() - 1)
+    }
+
+    /// The id of the node that will be added next, for nodes that must know each other.
+    #[must_use]
+    pub fn next_id(&self) -> NodeId {
+        node_id(self.nodes.len())
+    }
+
+    /// What may go wrong. Without this call nothing does, but messages arrive in any order.
+    pub fn faults(&mut self, faults: Faults) {
+        self.rules.faults = faults;
+    }
+
+    /// In which order messages arrive.
+    pub fn network(&mut self, network: Network) {
+        self.rules.network = network;
+    }
+
+    /// How clocks relate.
+    pub fn clocks(&mut self, clocks: Clocks) {
+        self.rules.clocks = clocks;
+    }
+
+    /// A property of every reachable state: checked after each step.
+    ///
+    /// Return `bool`, or `Result<(), impl Display>` to say which values are wrong.
+    pub fn always<A: Answer>(
+        &mut self,
+        name: &str,
+        holds: impl Fn(&View<'_, M>) -> A + 'static,
+    ) {
+        self.always.push(rule(name, holds));
+    }
+
+    /// A goal: a state that some execution should reach. The report names those never reached,
+    /// without which a system that does nothing would pass.
+    pub fn sometimes(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.sometimes.push(rule(name, reached));
+    }
+
+    /// A property that every execution must make true at some point, if it is fair and faults end.
+    pub fn eventually(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.eventually.push(rule(name, reached));
+    }
+
+    /// A specification that remembers; see [`Monitor`].
+    pub fn monitor(&mut self, name: &str, monitor: impl Monitor) {
+        self.monitors.push(MonitorSlot::new(name, monitor));
+    }
+
+    pub(crate) fn names(&self) -> Vec<NodeInfo> {
+        let kinds: Vec<&str> = self.nodes.iter().map(|(kind, _)| kind.as_str()).collect();
+        let name = |at: usize| {
+            let kind = kinds[at];
+            let alike = kinds.iter().filter(|other| **other == kind).count();
+            let number = kinds[..at].iter().filter(|other| **other == kind).count();
+            let name = if alike == 1 { kind.to_owned() } else { format!("{kind}-{number}") };
+            NodeInfo { name, kind: kind.to_owned() }
+        };
+        (0..kinds.len()).map(name).collect()
+    }
+}
+
+fn rule<M: Message, A: Answer>(name: &str, holds: impl Fn(&View<'_, M>) -> A + 'static) -> Rule<M> {
+    Rule { name: name.to_owned(), holds: Box::new(move |view| holds(view).into_result()) }
+}

@@ -1,0 +1,62 @@
+//! What a property closure sees: the live states, by type.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use everhold_node::{Message, NodeId};
+
+use crate::env::{Env, Status};
+
+/// The states of all nodes at one moment of an execution.
+pub struct View<'a, M: Message> {
+    pub(crate) processes: &'a [crate::world::Slot<M>],
+    pub(crate) env: &'a Env<M>,
+    /// Whose states the property looked at, when someone wants to know.
+    pub(crate) looked: Option<&'a RefCell<BTreeSet<NodeId>>>,
+}
+
+impl<M: Message> fmt::Debug for View<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("nodes", &self.processes.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a, M: Message> View<'a, M> {
+    /// The state of a node, or `None` while it is down, gone, or of another type.
+    ///
+    /// For an async node it is what the node last gave to `observe`.
+    #[must_use]
+    pub fn get<T: Any>(&self, node: NodeId) -> Option<&'a T> {
+        if !self.is_up(node) {
+            return None;
+        }
+        let state = self.processes.get(node.index())?.process.state()?.downcast_ref::<T>();
+        if let (Some(looked), Some(_)) = (self.looked, state) {
+            looked.borrow_mut().insert(node);
+        }
+        state
+    }
+
+    /// The states of all nodes of a type that are up.
+    pub fn all<T: Any>(&self) -> impl Iterator<Item = (NodeId, &'a T)> + '_ {
+        (0..self.processes.len()).filter_map(|index| {
+            let node = crate::env::node_id(index);
+            self.get(node).map(|state| (node, state))
+        })
+    }
+
+    /// False while a node is crashed or after it left.
+    #[must_use]
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.env.state.nodes.get(node.index()).is_some_and(|n| n.status == Status::Up)
+    }
+
+    /// The messages under way: sender, receiver, content.
+    pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &'a M)> {
+        let flights = self.env.state.flights.iter();
+        flights.filter_map(|flight| Some((flight.from, flight.to, flight.msg.as_ref()?)))
+    }
+}
+

@@ -1,0 +1,467 @@
+//! The nodes and their environment in one execution: a step function, and nothing that decides.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use everhold_node::fingerprint::mix;
+use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId};
+use everhold_trace::Value;
+
+use crate::env::{Action, Env, NodeState, State, Status, node_id};
+use crate::failure::{Cause, Failure};
+use crate::record::{NodeInfo, Recorder, Recording};
+use crate::strategy::{Random, Strategy};
+use crate::system::{Network, Rule, System};
+use crate::view::View;
+
+/// A node as the world holds it.
+pub(crate) struct Slot<M> {
+    pub(crate) process: Box<dyn Process<M>>,
+    blueprint: Rc<Blueprint<M>>,
+    guarded: bool,
+    tasks: bool,
+    /// Hash of the node's own state and of what the environment keeps for it.
+    hash: u64,
+}
+
+/// How far a step came.
+pub(crate) enum Stepped {
+    /// Something happened at this node.
+    At(NodeId),
+    /// Nothing can happen.
+    Quiet,
+    /// The strategy ends the execution.
+    Ended,
+}
+
+pub(crate) struct World<M: Message> {
+    pub(crate) env: Rc<RefCell<Env<M>>>,
+    handle: Handle<M>,
+    pub(crate) slots: Vec<Slot<M>>,
+    pub(crate) names: Vec<NodeInfo>,
+    kinds: Vec<String>,
+    initial: usize,
+    pub(crate) always: Vec<Rule<M>>,
+    pub(crate) sometimes: Vec<Rule<M>>,
+    pub(crate) eventually: Vec<Rule<M>>,
+    /// Goals reached in this execution.
+    pub(crate) reached: Vec<bool>,
+    /// `eventually` rules that are still open.
+    pub(crate) open: Vec<bool>,
+    /// Where the present step happens, for blaming a panic.
+    pub(crate) current: NodeId,
+    ready: Vec<TaskId>,
+    /// Sum of the slots' hashes.
+    hash: u64,
+}
+
+/// A point of an execution to which a search can go back.
+pub(crate) struct Snapshot<M> {
+    state: State<M>,
+    processes: Vec<Box<dyn Process<M>>>,
+    hashes: Vec<u64>,
+    hash: u64,
+    pub(crate) log: usize,
+    reached: Vec<bool>,
+    open: Vec<bool>,
+}
+
+impl<M: Message> World<M> {
+    pub(crate) fn new(setup: &dyn Fn(&mut System<M>)) -> Self {
+        let mut system = System::new();
+        setup(&mut system);
+        let names = system.names();
+        let System { nodes, monitors, always, sometimes, eventually, rules } = system;
+        let strategy: Box<dyn Strategy> = Box::new(Random::default());
+        let mut env = Env::new(rules, strategy);
+        env.state.monitors = monitors;
+        let env = Rc::new(RefCell::new(env));
+        let handle: Handle<M> = env.clone();
+        let mut world = World {
+            env,
+            handle,
+            slots: Vec::new(),
+            names,
+            kinds: Vec::new(),
+            initial: nodes.len(),
+            reached: vec![false; sometimes.len()],
+            open: vec![true; eventually.len()],
+            always,
+            sometimes,
+            eventually,
+            current: NodeId(0),
+            ready: Vec::new(),
+            hash: 0,
+        };
+        for (kind, blueprint) in nodes {
+            let node = world.adopt(&kind, blueprint);
+            world.env.borrow_mut().state.nodes.push(node);
+        }
+        world
+    }
+
+    /// Makes the process of a node and the environment's part of it.
+    fn adopt(&mut self, kind: &str, blueprint: Rc<Blueprint<M>>) -> NodeState {
+        let process = blueprint.make();
+        let (guarded, tasks) = (process.is_guarded(), process.has_tasks());
+        self.slots.push(Slot { process, blueprint, guarded, tasks, hash: 0 });
+        let env = self.env.borrow();
+        let tracked = guarded || env.rules.network == Network::Streams;
+        let strikes = env.rules.faults.strikes(kind);
+        drop(env);
+        NodeState::fresh(self.kind_number(kind), strikes, tracked)
+    }
+
+    fn kind_number(&mut self, kind: &str) -> u32 {
+        let known = self.kinds.iter().position(|known| known == kind);
+        let at = known.unwrap_or_else(|| {
+            self.kinds.push(kind.to_owned());
+            self.kinds.len() - 1
+        });
+        at as u32
+    }
+
+    pub(crate) fn kind_of(&self, node: NodeId) -> &str {
+        self.names.get(node.index()).map_or("", |info| info.kind.as_str())
+    }
+
+    pub(crate) fn name_of(&self, node: NodeId) -> &str {
+        self.names.get(node.index()).map_or("?", |info| info.name.as_str())
+    }
+
+    /// Puts everything back to the beginning and starts all nodes.
+    pub(crate) fn start(&mut self, seed: u64) {
+        self.slots.truncate(self.initial);
+        self.names.truncate(self.initial);
+        for slot in &mut self.slots {
+            slot.blueprint.reset(&mut slot.process);
+        }
+        // After the processes: dropping an async program may still cancel its timers.
+        self.env.borrow_mut().reset(seed, self.initial);
+        self.reached.fill(false);
+        self.open.fill(true);
+        self.record_start();
+        for index in 0..self.initial {
+            let id = node_id(index);
+            self.current = id;
+            self.slots[index].process.start(&self.handle, id);
+        }
+        for index in 0..self.initial {
+            self.settle(node_id(index));
+        }
+        if self.env.borrow().hashing {
+            self.rehash_all();
+        }
+        self.record_initial();
+    }
+
+    /// Does one thing that the strategy picks.
+    pub(crate) fn step(&mut self) -> Stepped {
+        let picked = {
+            let mut env = self.env.borrow_mut();
+            let picked = env.pick();
+            if picked.is_none() && !env.state.moves.is_empty() {
+                return Stepped::Ended;
+            }
+            picked
+        };
+        let Some((action, node)) = picked else { return Stepped::Quiet };
+        self.current = node;
+        self.perform(action, node);
+        self.settle(node);
+        if self.env.borrow().recorder.is_some() {
+            self.record_step(node);
+        }
+        Stepped::At(node)
+    }
+
+    #[inline]
+    fn perform(&mut self, action: Action<M>, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        match action {
+            Action::Deliver { to, from, tag, msg } => {
+                slot.process.message(&self.handle, to, from, tag, msg);
+            }
+            Action::Timer { node, timer } => slot.process.timer(&self.handle, node, timer),
+            Action::Poll { node, task } => slot.process.poll(&self.handle, node, task),
+            Action::Restart(node) => {
+                self.env.borrow_mut().come_back(node);
+                slot.process.restart(&self.handle, node);
+            }
+            Action::Crash(node) => {
+                slot.blueprint.reset(&mut slot.process);
+                self.env.borrow_mut().crash_disk(node);
+            }
+            Action::Healed | Action::Faulted => {}
+        }
+    }
+
+    /// After a step at `node`: adopts new nodes, asks guards, lists tasks.
+    #[inline]
+    fn settle(&mut self, node: NodeId) {
+        let slot = &self.slots[node.index()];
+        let (guarded, tasks) = (slot.guarded, slot.tasks);
+        if tasks {
+            self.list_tasks(node);
+        }
+        let env = self.env.borrow();
+        let news = !env.spawned.is_empty() || !env.halted.is_empty() || !env.unchecked.is_empty();
+        let refresh = guarded || env.state.nodes[node.index()].tracked;
+        let hashing = env.hashing;
+        drop(env);
+        if news || refresh {
+            self.settle_slowly(node, refresh);
+        }
+        if hashing {
+            self.rehash(node);
+        }
+    }
+
+    fn settle_slowly(&mut self, node: NodeId, refresh: bool) {
+        let halted = std::mem::take(&mut self.env.borrow_mut().halted);
+        for gone in halted {
+            self.env.borrow_mut().leave(gone);
+        }
+        self.adopt_spawned();
+        if refresh {
+            self.refresh(node);
+        }
+        let mut unchecked = std::mem::take(&mut self.env.borrow_mut().unchecked);
+        unchecked.sort_unstable();
+        unchecked.dedup();
+        for waiting in unchecked.drain(..) {
+            self.refresh(waiting);
+        }
+        self.env.borrow_mut().unchecked = unchecked;
+    }
+
+    fn adopt_spawned(&mut self) {
+        loop {
+            let spawned = std::mem::take(&mut self.env.borrow_mut().spawned);
+            if spawned.is_empty() {
+                return;
+            }
+            for (kind, blueprint) in spawned {
+                self.adopt_one(&kind, Rc::new(blueprint));
+            }
+        }
+    }
+
+    fn adopt_one(&mut self, kind: &str, blueprint: Rc<Blueprint<M>>) {
+        let id = node_id(self.slots.len());
+        let state = self.adopt(kind, blueprint);
+        let number = self.names.iter().filter(|info| info.kind == kind).count();
+        self.names.push(NodeInfo { name: format!("{kind}-{number}"), kind: kind.to_owned() });
+        {
+            let mut env = self.env.borrow_mut();
+            let inbox = std::mem::take(&mut env.state.nodes[id.index()].inbox);
+            env.state.nodes[id.index()] = state;
+            env.state.nodes[id.index()].inbox = inbox;
+            // Messages may wait for it already; let the one path that knows the rules offer them.
+            env.state.nodes[id.index()].tracked = true;
+        }
+        self.slots[id.index()].process.start(&self.handle, id);
+        if self.slots[id.index()].tasks {
+            self.list_tasks(id);
+        }
+        self.refresh(id);
+        if self.env.borrow().hashing {
+            self.rehash(id);
+        }
+        let observed = self.env.borrow().recorder.is_some().then(|| self.observe(id));
+        if let (Some(recorder), Some(state)) = (&mut self.env.borrow_mut().recorder, observed) {
+            recorder.recording.nodes.push(self.names[id.index()].clone());
+            recorder.recording.initial.push(state);
+        }
+    }
+
+    fn refresh(&mut self, node: NodeId) {
+        let process = &self.slots[node.index()].process;
+        let accepts = |from, tag, msg: &M| process.accepts(from, tag, msg);
+        self.env.borrow_mut().refresh(node, accepts);
+    }
+
+    fn list_tasks(&mut self, node: NodeId) {
+        self.ready.clear();
+        self.slots[node.index()].process.ready(&mut self.ready);
+        let mut env = self.env.borrow_mut();
+        if !self.ready.is_empty() || !env.state.nodes[node.index()].polls.is_empty() {
+            env.offer_polls(node, &self.ready);
+        }
+    }
+
+    /// Hash of the whole state. Nodes whose state cannot be seen count by their history, so that
+    /// two states are never taken for equal when they are not.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        mix(self.hash, self.env.borrow().state.fingerprint())
+    }
+
+    fn rehash(&mut self, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        let env = self.env.borrow();
+        let state = &env.state.nodes[node.index()];
+        let own = slot.process.fingerprint().unwrap_or(state.history);
+        let hash = mix(u64::from(node.0) + 1, mix(own, state.fingerprint()));
+        self.hash = self.hash.wrapping_sub(slot.hash).wrapping_add(hash);
+        slot.hash = hash;
+    }
+
+    fn rehash_all(&mut self) {
+        self.hash = 0;
+        for index in 0..self.slots.len() {
+            self.slots[index].hash = 0;
+            self.rehash(node_id(index));
+        }
+    }
+
+    /// Starts hashing states in the middle of an execution.
+    pub(crate) fn begin_hashing(&mut self) {
+        {
+            let mut env = self.env.borrow_mut();
+            env.hashing = true;
+            env.state.rehash_network();
+        }
+        self.rehash_all();
+    }
+
+    /// After a change of the environment that concerns all nodes.
+    pub(crate) fn settle_all(&mut self) {
+        for index in 0..self.slots.len() {
+            self.settle(node_id(index));
+        }
+    }
+
+    /// True if every node's state can be seen whole.
+    pub(crate) fn is_transparent(&self) -> bool {
+        self.slots.iter().all(|slot| slot.process.fingerprint().is_some())
+    }
+
+    /// Evaluates the properties; the first that is false becomes the failure.
+    pub(crate) fn check(&mut self) {
+        if self.always.is_empty() && self.sometimes.is_empty() && self.eventually.is_empty() {
+            return;
+        }
+        let failure = {
+            let env = self.env.borrow();
+            let view = View { processes: &self.slots, env: &env, looked: None };
+            for (rule, reached) in self.sometimes.iter().zip(&mut self.reached) {
+                *reached = *reached || (rule.holds)(&view).is_ok();
+            }
+            for (rule, open) in self.eventually.iter().zip(&mut self.open) {
+                *open = *open && (rule.holds)(&view).is_err();
+            }
+            first_false(&self.always, &view)
+        };
+        if let Some((index, message)) = failure {
+            let message = self.explain(index, message);
+            let cause = Cause::Always(self.always[index].name.clone());
+            self.env.borrow_mut().fail_with(Failure { cause, message });
+        }
+    }
+
+    /// What the property says is wrong, or else the states it looked at.
+    fn explain(&self, index: usize, message: String) -> String {
+        let env = self.env.borrow();
+        if !message.is_empty() || env.recorder.is_none() {
+            return message;
+        }
+        let looked = RefCell::new(BTreeSet::new());
+        let view = View { processes: &self.slots, env: &env, looked: Some(&looked) };
+        let _ = (self.always[index].holds)(&view);
+        let show = |node: &NodeId| {
+            format!("{} = {}", self.name_of(*node), self.slots[node.index()].process.observe())
+        };
+        looked.borrow().iter().map(show).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The first monitor or `eventually` that owes progress.
+    pub(crate) fn hot(&self) -> Option<String> {
+        let open = self.open.iter().position(|open| *open);
+        if let Some(open) = open {
+            return Some(self.eventually[open].name.clone());
+        }
+        let env = self.env.borrow();
+        env.state.monitors.iter().find(|monitor| monitor.is_hot()).map(|m| m.name.clone())
+    }
+
+    /// True if an execution of this system can be judged for progress at all.
+    pub(crate) fn has_liveness(&self) -> bool {
+        !self.eventually.is_empty() || !self.env.borrow().state.monitors.is_empty()
+    }
+
+    /// A node that waits although nothing can happen.
+    pub(crate) fn waiting(&self) -> Option<(NodeId, String)> {
+        (0..self.slots.len()).map(node_id).find_map(|node| {
+            let up = self.env.borrow().state.nodes[node.index()].status == Status::Up;
+            let waiting = self.slots[node.index()].process.waiting().filter(|_| up)?;
+            Some((node, waiting.what))
+        })
+    }
+
+    pub(crate) fn observe(&self, node: NodeId) -> Value {
+        self.slots[node.index()].process.observe()
+    }
+
+    fn record_start(&mut self) {
+        let nodes = self.names.clone();
+        if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+            **recorder = Recorder::default();
+            recorder.recording.nodes = nodes;
+            recorder.start();
+        }
+    }
+
+    fn record_initial(&mut self) {
+        if self.env.borrow().recorder.is_none() {
+            return;
+        }
+        let states = (0..self.initial).map(|index| self.observe(node_id(index))).collect();
+        if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+            let spawned = std::mem::replace(&mut recorder.recording.initial, states);
+            recorder.recording.initial.extend(spawned);
+        }
+    }
+
+    fn record_step(&mut self, node: NodeId) {
+        let state = self.observe(node);
+        if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+            recorder.close(state);
+        }
+    }
+
+    /// Starts or stops taking notes.
+    pub(crate) fn set_recording(&mut self, on: bool) {
+        self.env.borrow_mut().recorder = on.then(Box::default);
+    }
+
+    /// The notes of the execution that just ran.
+    pub(crate) fn take_recording(&mut self) -> Recording {
+        let mut env = self.env.borrow_mut();
+        let recorder = env.recorder.take().expect("the execution was recorded");
+        let mut recording = recorder.recording;
+        recording.failure = env.failure.clone();
+        recording.monitors =
+            env.state.monitors.iter().map(|m| (m.name.clone(), m.value())).collect();
+        recording
+    }
+
+    /// A copy of this point, if every node can be copied.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot<M>> {
+        let env = self.env.borrow();
+        let processes: Option<Vec<_>> = self.slots.iter().map(|s| s.process.fork()).collect();
+        Some(Snapshot {
+            state: env.state.clone(),
+            processes: processes?,
+            hashes: self.slots.iter().map(|slot| slot.hash).collect(),
+            hash: self.hash,
+            log: env.log.len(),
+            reached: self.reached.clone(),
+            open: self.open.clone(),
+        })
+    }
+}
+
+fn first_false<M: Message>(rules: &[Rule<M>], view: &View<'_, M>) -> Option<(usize, String)> {
+    rules.iter().enumerate().find_map(|(i, rule)| (rule.holds)(view).err().map(|why| (i, why)))
+}
