@@ -164,9 +164,15 @@ impl Lexer<'_> {
             self.error(start, format!("`{shown}` means nothing here"), help);
             return None;
         };
-        self.error(start, format!("`{shown}` is not part of the language"), &format!("write `{plain}`"));
+        self.error(
+            start,
+            format!("`{shown}` is not part of the language"),
+            &format!("write `{plain}`"),
+        );
         let punct = PUNCTUATION.iter().find(|punct| *punct == plain);
-        Some(punct.map_or_else(|| TokenKind::Word((*plain).into()), |punct| TokenKind::Punct(punct)))
+        Some(
+            punct.map_or_else(|| TokenKind::Word((*plain).into()), |punct| TokenKind::Punct(punct)),
+        )
     }
 
     fn number(&mut self, start: usize) -> TokenKind {
@@ -242,7 +248,11 @@ impl Lexer<'_> {
         loop {
             let at = self.at;
             let Some(c) = self.peek().filter(|c| *c != '\n') else {
-                self.error(start, "this text is not closed", "add a `\"`; write a new line as `\\n`");
+                self.error(
+                    start,
+                    "this text is not closed",
+                    "add a `\"`; write a new line as `\\n`",
+                );
                 return text;
             };
             self.at += c.len_utf8();
@@ -265,7 +275,11 @@ impl Lexer<'_> {
             '"' | '\\' => Some(c),
             'u' => self.unicode(start),
             _ => {
-                self.error(start, "unknown escape", "known are \\n \\t \\r \\0 \\\" \\\\ \\u{1f600}");
+                self.error(
+                    start,
+                    "unknown escape",
+                    "known are \\n \\t \\r \\0 \\\" \\\\ \\u{1f600}",
+                );
                 None
             }
         }

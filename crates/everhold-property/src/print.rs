@@ -3,8 +3,8 @@
 use std::fmt::{self, Display};
 
 use crate::ast::{
-    BinaryOp, Binder, Bound, COMPARISON, Domain, Expr, ExprKind, History, Literal, Modality, NEGATE,
-    NOT, Over, Pattern, Property, Quantifier, Scope, UnaryOp,
+    BinaryOp, Binder, Bound, COMPARISON, Domain, Expr, ExprKind, History, Literal, Modality,
+    NEGATE, NOT, Over, Pattern, Property, Quantifier, Scope, UnaryOp,
 };
 use crate::lex::{RESERVED, UNITS};
 use crate::parse::scope_text;
@@ -151,7 +151,11 @@ struct Ranges<'a>(&'a Over);
 
 impl Display for Closed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if precedence(self.0) < self.1 { write!(f, "({})", Open(self.0)) } else { Open(self.0).fmt(f) }
+        if precedence(self.0) < self.1 {
+            write!(f, "({})", Open(self.0))
+        } else {
+            Open(self.0).fmt(f)
+        }
     }
 }
 
@@ -181,7 +185,8 @@ impl Display for Open<'_> {
             ExprKind::Set(items) => write!(f, "{{{}}}", list(items)),
             ExprKind::Map(entries) => f.write_str(&map_text(entries)),
             ExprKind::Record(fields) => {
-                let fields = fields.iter().map(|(name, e)| format!("{}: {}", word(&name.name), Open(e)));
+                let fields =
+                    fields.iter().map(|(name, e)| format!("{}: {}", word(&name.name), Open(e)));
                 let fields = fields.collect::<Vec<_>>().join(", ");
                 write!(f, "{{{}}}", if fields.is_empty() { ":" } else { &fields })
             }

@@ -52,10 +52,46 @@ fn mutated_properties_are_survived() {
 }
 
 const PIECES: [&str; 40] = [
-    "always ", "\"", "(", ")", "[", "]", "{", "}", ":", ",", "forall ", "exists ", "in ", "nodes ",
-    "not ", "and ", "implies ", "leads to ", "within 5s ", "..", "..=", "->", "-", "=", "==", "<",
-    ".", "1", "1.5", "5sx", "9999999999999999999", "#", "\n", "\\u{", "é", "where ", "is ", "previous(",
-    "count(n in ", "window(x, 0)",
+    "always ",
+    "\"",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    "forall ",
+    "exists ",
+    "in ",
+    "nodes ",
+    "not ",
+    "and ",
+    "implies ",
+    "leads to ",
+    "within 5s ",
+    "..",
+    "..=",
+    "->",
+    "-",
+    "=",
+    "==",
+    "<",
+    ".",
+    "1",
+    "1.5",
+    "5sx",
+    "9999999999999999999",
+    "#",
+    "\n",
+    "\\u{",
+    "é",
+    "where ",
+    "is ",
+    "previous(",
+    "count(n in ",
+    "window(x, 0)",
 ];
 
 fn mutate(random: &mut Random, text: &str) -> String {
@@ -65,8 +101,11 @@ fn mutate(random: &mut Random, text: &str) -> String {
         std::mem::swap(&mut from, &mut to);
     }
     let to = to.min(from + 12);
-    let (before, middle, after): (String, String, String) =
-        (chars[..from].iter().collect(), chars[from..to].iter().collect(), chars[to..].iter().collect());
+    let (before, middle, after): (String, String, String) = (
+        chars[..from].iter().collect(),
+        chars[from..to].iter().collect(),
+        chars[to..].iter().collect(),
+    );
     match random.below(4) {
         0 => before + &after,
         1 => format!("{before}{middle}{middle}{after}"),
@@ -77,7 +116,9 @@ fn mutate(random: &mut Random, text: &str) -> String {
 
 #[test]
 fn hostile_sizes_are_survived() {
-    for piece in ["(", "[", "{", "not ", "-", "x.", "a and ", "forall x in ", "f(", "a implies ", "x[0]"] {
+    for piece in
+        ["(", "[", "{", "not ", "-", "x.", "a and ", "forall x in ", "f(", "a implies ", "x[0]"]
+    {
         check(&format!("always \"deep\": {}", piece.repeat(20_000)));
     }
     check(&format!("always \"long\": x == \"{}\"", "é".repeat(1_000_000)));

@@ -36,8 +36,7 @@ impl Random {
 /// Any property that the grammar allows, sensible or not.
 pub(crate) fn property(random: &mut Random) -> Property {
     let names = ["p", "one leader per term", "odd \"name\"\n\t\\", "ünïcode ∀"];
-    let scopes =
-        [Scope::EveryCut, Scope::Quiet, Scope::AllQuiet, Scope::Delivery, Scope::Chains];
+    let scopes = [Scope::EveryCut, Scope::Quiet, Scope::AllQuiet, Scope::Delivery, Scope::Chains];
     let within = bound(random);
     let modality = random.pick(&[
         Modality::Always,
@@ -60,8 +59,7 @@ pub(crate) fn property(random: &mut Random) -> Property {
 
 fn bound(random: &mut Random) -> Option<Bound> {
     let nanos = random.pick(&[0, 1, 1_000, 1_500, 200_000_000, 5_000_000_000, 7_200_000_000_000]);
-    let bounds =
-        [None, Some(Bound::Nanos(nanos)), Some(Bound::Steps(1)), Some(Bound::Steps(20))];
+    let bounds = [None, Some(Bound::Nanos(nanos)), Some(Bound::Steps(1)), Some(Bound::Steps(20))];
     random.pick(&bounds)
 }
 
@@ -109,7 +107,10 @@ fn expr(random: &mut Random, depth: u32) -> Expr {
     Expr::new(match random.below(16) {
         0 => ExprKind::Field(boxed(random), field(random)),
         1 => ExprKind::Index(boxed(random), boxed(random)),
-        2 => ExprKind::Call(Ident::new(random.pick(&["len", "f", "min", "set"])), call(random, depth)),
+        2 => ExprKind::Call(
+            Ident::new(random.pick(&["len", "f", "min", "set"])),
+            call(random, depth),
+        ),
         3 => ExprKind::List(items(random)),
         4 => ExprKind::Set(items(random)),
         5 => ExprKind::Map(items(random).into_iter().map(|key| (key.clone(), key)).collect()),
@@ -136,7 +137,8 @@ fn call(random: &mut Random, depth: u32) -> Vec<Expr> {
 
 fn aggregate(random: &mut Random, depth: u32) -> ExprKind {
     let op = random.pick(&Aggregate::ALL).1;
-    let body = (op != Aggregate::Count || random.chance(50)).then(|| Box::new(expr(random, depth - 1)));
+    let body =
+        (op != Aggregate::Count || random.chance(50)).then(|| Box::new(expr(random, depth - 1)));
     ExprKind::Aggregate { op, over: over(random, depth - 1), body }
 }
 

@@ -1,0 +1,137 @@
+//! What a property is judged on: nodes and what they show.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everhold_trace::{NodeId, Value};
+
+/// A node as a property sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name, for people and for `name(n)`.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether it runs. Down nodes are met only by `all nodes` and through references.
+    pub up: bool,
+}
+
+impl Member {
+    /// A node that runs.
+    #[must_use]
+    pub fn new(id: NodeId, name: &str, kind: &str) -> Member {
+        Member { id, name: name.to_owned(), kind: kind.to_owned(), up: true }
+    }
+}
+
+/// A global state.
+pub trait State {
+    /// The nodes, sorted by id.
+    fn members(&self) -> &[Member];
+
+    /// What a node shows; `None` if it has not reported.
+    fn state(&self, node: NodeId) -> Option<&Value>;
+
+    /// Whether a message from one node to the other is in flight; `when quiet` asks for it.
+    fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
+        let _ = (from, to);
+        false
+    }
+}
+
+/// A global state that owns what it shows. Copies share the states of nodes.
+///
+/// ```
+/// use everhold_property::{Snapshot, State, Value};
+/// let mut snapshot = Snapshot::default();
+/// let n = snapshot.add("n0", "server");
+/// assert_eq!(snapshot.state(n), None);
+/// snapshot.set(n, Value::record([("term", 1)]));
+/// assert!(snapshot.state(n).is_some());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    members: Vec<Member>,
+    states: Vec<Option<Arc<Value>>>,
+    in_flight: BTreeMap<(NodeId, NodeId), u32>,
+}
+
+impl Snapshot {
+    /// A snapshot of these nodes, of which none has reported.
+    ///
+    /// # Panics
+    ///
+    /// If they are not sorted by id.
+    #[must_use]
+    pub fn new(members: Vec<Member>) -> Snapshot {
+        assert!(members.is_sorted_by(|a, b| a.id < b.id), "members are sorted by id");
+        let states = vec![None; members.len()];
+        Snapshot { members, states, in_flight: BTreeMap::new() }
+    }
+
+    /// Adds a node, which has not reported yet, and gives it the next id.
+    pub fn add(&mut self, name: &str, kind: &str) -> NodeId {
+        let id = NodeId(self.members.last().map_or(0, |last| last.id.0 + 1));
+        self.members.push(Member::new(id, name, kind));
+        self.states.push(None);
+        id
+    }
+
+    /// What `node` shows from now on.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn set(&mut self, node: NodeId, state: impl Into<Arc<Value>>) {
+        let place = self.place(node).expect("the node is a member");
+        self.states[place] = Some(state.into());
+    }
+
+    /// Forgets what `node` showed.
+    pub fn clear(&mut self, node: NodeId) {
+        if let Some(place) = self.place(node) {
+            self.states[place] = None;
+        }
+    }
+
+    /// Marks `node` as running or not.
+    pub fn set_up(&mut self, node: NodeId, up: bool) {
+        if let Some(place) = self.place(node) {
+            self.members[place].up = up;
+        }
+    }
+
+    /// Sets how many messages are in flight from one node to another.
+    pub fn set_in_flight(&mut self, from: NodeId, to: NodeId, messages: u32) {
+        if messages == 0 {
+            self.in_flight.remove(&(from, to));
+        } else {
+            self.in_flight.insert((from, to), messages);
+        }
+    }
+
+    fn place(&self, node: NodeId) -> Option<usize> {
+        // Ids are mostly dense, so the first guess is mostly right.
+        let guess = node.index();
+        if self.members.get(guess).is_some_and(|member| member.id == node) {
+            return Some(guess);
+        }
+        self.members.binary_search_by_key(&node, |member| member.id).ok()
+    }
+}
+
+impl State for Snapshot {
+    fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    fn state(&self, node: NodeId) -> Option<&Value> {
+        self.states[self.place(node)?].as_deref()
+    }
+
+    fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
+        self.in_flight.contains_key(&(from, to))
+    }
+}

@@ -1,0 +1,110 @@
+//! Three truth values, and why something is not known.
+
+use std::fmt;
+
+use everhold_trace::NodeId;
+
+/// What is known of a claim.
+///
+/// The connectives are Kleene's: what is unknown may turn out either way, so `false and unknown` is
+/// false and `true and unknown` is unknown.
+///
+/// ```
+/// use everhold_property::Verdict::{Holds, Unknown, Violated};
+/// assert_eq!(Violated.and(Unknown), Violated);
+/// assert_eq!(Holds.and(Unknown), Unknown);
+/// assert_eq!(Holds.or(Unknown), Holds);
+/// assert_eq!(Unknown.negate(), Unknown);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// It is false.
+    Violated,
+    /// Something that decides it is not known.
+    Unknown,
+    /// It is true.
+    Holds,
+}
+
+impl Verdict {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Verdict) -> Verdict {
+        self.min(other)
+    }
+
+    /// At least one.
+    #[must_use]
+    pub fn or(self, other: Verdict) -> Verdict {
+        self.max(other)
+    }
+
+    /// The opposite.
+    #[must_use]
+    pub fn negate(self) -> Verdict {
+        match self {
+            Verdict::Violated => Verdict::Holds,
+            Verdict::Unknown => Verdict::Unknown,
+            Verdict::Holds => Verdict::Violated,
+        }
+    }
+}
+
+impl From<bool> for Verdict {
+    fn from(truth: bool) -> Verdict {
+        if truth { Verdict::Holds } else { Verdict::Violated }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Violated => "violated",
+            Verdict::Unknown => "unknown",
+            Verdict::Holds => "holds",
+        })
+    }
+}
+
+/// Why a value is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// The node has not shown its state.
+    NotReported(NodeId),
+    /// An operator was given values that it does not apply to.
+    Mismatch {
+        /// The operator or function.
+        op: &'static str,
+        /// What it was given.
+        left: &'static str,
+        /// What else it was given, if it takes two.
+        right: Option<&'static str>,
+    },
+    /// Division by zero.
+    DivisionByZero,
+    /// The result does not fit.
+    Overflow,
+    /// A function supplied by the user gave up, with this message.
+    Function(String),
+    /// A name that has no value; type checking reports these.
+    NoSuchName(String),
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unknown::NotReported(node) => write!(f, "{node} has not reported"),
+            Unknown::Mismatch { op, left, right: Some(right) } => {
+                write!(f, "`{op}` does not apply to {left} and {right}")
+            }
+            Unknown::Mismatch { op, left, right: None } => {
+                write!(f, "`{op}` does not apply to {left}")
+            }
+            Unknown::DivisionByZero => f.write_str("division by zero"),
+            Unknown::Overflow => f.write_str("the number does not fit"),
+            Unknown::Function(message) => f.write_str(message),
+            Unknown::NoSuchName(name) => write!(f, "nothing is called `{name}`"),
+        }
+    }
+}
