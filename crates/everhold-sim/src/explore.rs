@@ -1,1 +1,554 @@
-//! x
+//! Many executions, on all cores, until something fails or a bound is reached.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use everhold_node::Message;
+
+use crate::clock::Stopwatch;
+use crate::execute::Bounds;
+use crate::interrupt;
+use crate::investigate::{Replayer, investigate};
+use crate::portfolio::Portfolio;
+use crate::regressions::{self, TestId};
+use crate::report::{Finding, Goal, Origin, Report, Stop};
+use crate::schedule::Schedule;
+use crate::shrink::Shrunk;
+use crate::strategy::Search;
+use crate::stuck;
+use crate::system::System;
+use crate::worker::{Batch, Epoch, Failed, Pulse, Ran, Setup, Worker};
+use crate::world::World;
+
+/// The seed of every search that does not name one: a plain run is the same run everywhere.
+pub const DEFAULT_SEED: u64 = 0xE7E2_401D;
+const DEFAULT_EXECUTIONS: u64 = 10_000;
+const DEFAULT_TIME: Duration = Duration::from_secs(60);
+/// Epochs grow, so that the portfolio learns early and synchronises rarely.
+const EPOCH_FIRST: u64 = 128;
+const EPOCH_MAX: u64 = 2_048;
+/// What strategies take for the length of an execution before they have seen one.
+const STEPS_GUESS: u32 = 64;
+/// How often the explorer looks up from waiting.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Explores the executions of a system with the default budget: 10,000 executions or a minute,
+/// whichever is first, with the portfolio of strategies, on all cores.
+///
+/// The environment can change the budget (`EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`,
+/// `EVERHOLD_SEED`, `EVERHOLD_WORKERS`) or ask for one execution (`EVERHOLD_REPLAY`); what an
+/// [`Explorer`] is told explicitly wins.
+///
+/// ```
+/// use everhold_node::{Cx, Node, NodeId};
+/// use everhold_sim::explore;
+/// use serde::Serialize;
+///
+/// #[derive(Clone, Serialize)]
+/// struct Counter { total: u32 }
+///
+/// impl Node for Counter {
+///     type Msg = u32;
+///     fn message(&mut self, _: &mut Cx<u32>, _: NodeId, add: u32) { self.total += add; }
+/// }
+///
+/// #[derive(Clone, Serialize)]
+/// struct Client { counter: NodeId }
+///
+/// impl Node for Client {
+///     type Msg = u32;
+///     fn start(&mut self, cx: &mut Cx<u32>) {
+///         for add in [1, 2] { cx.send(self.counter, add); }
+///     }
+///     fn message(&mut self, cx: &mut Cx<u32>, _: NodeId, msg: u32) { cx.unexpected(msg); }
+/// }
+///
+/// let report = explore(|system| {
+///     let counter = system.node("counter", Counter { total: 0 });
+///     system.node("client", Client { counter });
+///     system.always("the total is never 2", move |s| {
+///         s.get::<Counter>(counter).is_none_or(|c| c.total != 2)
+///     });
+/// });
+/// // Messages may overtake each other: 2 arrives first in half of the executions.
+/// assert_eq!(report.finding().unwrap().failure.cause.name(), "the total is never 2");
+/// ```
+#[track_caller]
+pub fn explore<M: Message>(setup: impl Fn(&mut System<M>) + Send + Sync + 'static) -> Report {
+    Explorer::new().run(setup)
+}
+
+/// How to explore; see [`explore`] for the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Explorer {
+    executions: Option<u64>,
+    time: Option<Duration>,
+    seed: Option<u64>,
+    workers: Option<usize>,
+    search: Option<Search>,
+    bounds: Bounds,
+    replay: Option<Schedule>,
+    findings_max: Option<usize>,
+    shrink_time: Option<Duration>,
+    patience: Option<Duration>,
+    name: Option<String>,
+    regressions: Option<bool>,
+}
+
+impl Explorer {
+    /// An explorer with the default budget.
+    #[must_use]
+    pub fn new() -> Self {
+        Explorer::default()
+    }
+
+    /// Stops after this many executions.
+    #[must_use]
+    pub fn executions(self, executions: u64) -> Self {
+        Explorer { executions: Some(executions), ..self }
+    }
+
+    /// Stops after this much wall time; what was run by then depends on the machine.
+    #[must_use]
+    pub fn time(self, time: Duration) -> Self {
+        Explorer { time: Some(time), ..self }
+    }
+
+    /// Explores with another seed.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Explorer { seed: Some(seed), ..self }
+    }
+
+    /// Uses this many threads. What is found does not depend on it.
+    #[must_use]
+    pub fn workers(self, workers: usize) -> Self {
+        Explorer { workers: Some(workers), ..self }
+    }
+
+    /// Searches in another way than with the portfolio.
+    #[must_use]
+    pub fn search(self, search: Search) -> Self {
+        Explorer { search: Some(search), ..self }
+    }
+
+    /// Bounds every execution.
+    #[must_use]
+    pub fn bounds(self, bounds: Bounds) -> Self {
+        Explorer { bounds, ..self }
+    }
+
+    /// Bounds the steps of every execution.
+    #[must_use]
+    pub fn steps(self, steps_max: u32) -> Self {
+        let bounds = Bounds { steps_max, ..self.bounds };
+        Explorer { bounds, ..self }
+    }
+
+    /// Runs this one execution instead of searching.
+    #[must_use]
+    pub fn replay(self, schedule: Schedule) -> Self {
+        Explorer { replay: Some(schedule), ..self }
+    }
+
+    /// Goes on after a finding, until there are this many with different causes.
+    #[must_use]
+    pub fn findings(self, findings_max: usize) -> Self {
+        Explorer { findings_max: Some(findings_max), ..self }
+    }
+
+    /// Spends at most this long on making a finding small; ten seconds by default.
+    #[must_use]
+    pub fn shrink_time(self, time: Duration) -> Self {
+        Explorer { shrink_time: Some(time), ..self }
+    }
+
+    /// Takes a handler for stuck that does not return for this long; ten seconds by default.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Explorer { patience: Some(patience), ..self }
+    }
+
+    /// Names the search in reports; by default it is the name of the test.
+    #[must_use]
+    pub fn name(self, name: &str) -> Self {
+        Explorer { name: Some(name.to_owned()), ..self }
+    }
+
+    /// Whether failing schedules saved beside the test are run first. On by default.
+    #[must_use]
+    pub fn regressions(self, on: bool) -> Self {
+        Explorer { regressions: Some(on), ..self }
+    }
+
+    /// Explores.
+    ///
+    /// # Panics
+    ///
+    /// If the options make no sense (a budget of nothing, an unreadable environment variable) or
+    /// the setup makes a system without nodes; the message says what to do.
+    #[track_caller]
+    pub fn run<M: Message>(
+        self,
+        setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
+    ) -> Report {
+        let test = TestId::new(Location::caller(), self.name.clone());
+        let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
+        let setup: Setup<M> = Arc::new(setup);
+        // Once here, so that a panic in the setup is the caller's own and not a worker's.
+        let world = World::new(&*setup);
+        assert!(
+            !world.slots.is_empty(),
+            "the system has no nodes, so there is nothing to explore; add some with `system.node`"
+        );
+        let goals = world.sometimes.iter().map(|rule| Goal::new(&rule.name)).collect();
+        let mut report = Report::new(test, &options, world.names.clone(), goals);
+        let reduction_sound = world.always.is_empty() && world.sometimes.is_empty();
+        drop(world);
+        let explorer = Exploration { setup, options };
+        explorer.go(&mut report, reduction_sound);
+        report
+    }
+}
+
+/// What the explorer was told, or else the environment, or else the defaults.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) executions: u64,
+    pub(crate) time: Duration,
+    pub(crate) seed: u64,
+    pub(crate) workers: usize,
+    pub(crate) search: Search,
+    pub(crate) bounds: Bounds,
+    pub(crate) replay: Option<Schedule>,
+    pub(crate) findings_max: usize,
+    pub(crate) shrink_time: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) regressions: bool,
+}
+
+/// Options that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadOption(String);
+
+impl fmt::Display for BadOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Options {
+    fn resolve(told: Explorer) -> Result<Options, BadOption> {
+        let executions = told.executions.map_or_else(|| number("EVERHOLD_EXECUTIONS"), |n| Ok(Some(n)))?;
+        let seconds = number("EVERHOLD_SECONDS")?.map(Duration::from_secs);
+        let time = told.time.or(seconds);
+        let seed = told.seed.map_or_else(|| number("EVERHOLD_SEED"), |n| Ok(Some(n)))?;
+        let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = match told.workers {
+            Some(workers) => workers,
+            None => number("EVERHOLD_WORKERS")?.map_or_else(cores, |n| n as usize),
+        };
+        let replay = match told.replay {
+            Some(schedule) => Some(schedule),
+            None => regressions::replay_asked_for().map_err(BadOption)?,
+        };
+        let options = Options {
+            // A bound on time alone means: as many as fit.
+            executions: executions.unwrap_or(if time.is_some() { u64::MAX } else { DEFAULT_EXECUTIONS }),
+            time: time.unwrap_or(if executions.is_some() { Duration::MAX } else { DEFAULT_TIME }),
+            seed: seed.unwrap_or(DEFAULT_SEED),
+            workers,
+            search: told.search.unwrap_or(Search::Portfolio),
+            bounds: told.bounds,
+            replay,
+            findings_max: told.findings_max.unwrap_or(1),
+            shrink_time: told.shrink_time.unwrap_or(Duration::from_secs(10)),
+            patience: told.patience.unwrap_or(Duration::from_secs(10)),
+            regressions: told.regressions.unwrap_or(true),
+        };
+        options.check()
+    }
+
+    fn check(self) -> Result<Options, BadOption> {
+        let nothing = |what: &str, remedy: &str| {
+            Err(BadOption(format!("a budget of no {what} explores nothing; {remedy}")))
+        };
+        if self.executions == 0 {
+            return nothing("executions", "give at least 1, or leave it out for the default");
+        }
+        if self.time.is_zero() {
+            return nothing("time", "give at least a millisecond, or leave it out for the default");
+        }
+        if self.bounds.steps_max == 0 {
+            return nothing("steps", "executions need at least 1 step");
+        }
+        if self.workers == 0 {
+            return nothing("workers", "give at least 1, or leave it out for one a core");
+        }
+        if self.findings_max == 0 {
+            return nothing("findings", "a search stops at the first finding by default");
+        }
+        if let Search::Pct { depth: 0 } = self.search {
+            return Err(BadOption("PCT needs a depth of at least 1; 2 and 3 are usual".to_owned()));
+        }
+        Ok(self)
+    }
+}
+
+fn number(variable: &str) -> Result<Option<u64>, BadOption> {
+    let Ok(text) = std::env::var(variable) else { return Ok(None) };
+    let digits = text.trim().replace('_', "");
+    digits.parse().map(Some).map_err(|_| {
+        BadOption(format!("{variable}={text} is not a whole number; set it to one, or unset it"))
+    })
+}
+
+struct Exploration<M: Message> {
+    setup: Setup<M>,
+    options: Options,
+}
+
+impl<M: Message> Exploration<M> {
+    fn go(self, report: &mut Report, reduction_sound: bool) {
+        let watch = Stopwatch::start();
+        if let Some(schedule) = &self.options.replay {
+            self.replay(schedule, report);
+        } else if !(self.options.regressions && self.run_regressions(report)) {
+            match &self.options.search {
+                Search::Exhaustive { reduction } => {
+                    let reduction = reduction.sound(reduction_sound);
+                    crate::exhaust::exhaust(&self.setup, &self.options, reduction, report);
+                }
+                _ => self.search(report, watch),
+            }
+        }
+        report.time = watch.elapsed();
+    }
+
+    /// Runs one schedule.
+    fn replay(&self, schedule: &Schedule, report: &mut Report) {
+        let mut replayer = Replayer::new(&self.setup, self.options.bounds);
+        let replayed = replayer.replay(schedule);
+        report.executions = 1;
+        report.steps = u64::from(replayed.outcome.steps);
+        report.stop = Stop::Replayed { skipped: None };
+        if let Some(skipped) = replayed.trail.skipped {
+            let choice = &schedule.choices[skipped];
+            report.stop = Stop::Replayed { skipped: Some(format!("choice {skipped}, {choice}")) };
+        }
+        if let Some(failure) = replayed.outcome.failure {
+            report.findings.push(Finding {
+                failure,
+                schedule: schedule.clone(),
+                original: schedule.clone(),
+                recording: replayed.recording,
+                shrunk: Shrunk::default(),
+                origin: Origin { execution: None, search: "replay".to_owned() },
+            });
+        }
+    }
+
+    /// Runs what failed before. True if something fails again.
+    fn run_regressions(&self, report: &mut Report) -> bool {
+        let (saved, problems) = regressions::load(&report.test);
+        report.problems.extend(problems);
+        if saved.is_empty() {
+            return false;
+        }
+        let mut replayer = Replayer::new(&self.setup, self.options.bounds);
+        for schedule in saved {
+            report.regressions += 1;
+            let replayed = replayer.replay(&schedule);
+            if let Some(failure) = replayed.outcome.failure {
+                let origin = Origin { execution: None, search: "a saved schedule".to_owned() };
+                report.findings.push(Finding {
+                    failure,
+                    original: schedule.clone(),
+                    schedule,
+                    recording: replayed.recording,
+                    shrunk: Shrunk::default(),
+                    origin,
+                });
+                report.stop = Stop::Found;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn search(&self, report: &mut Report, watch: Stopwatch) {
+        let mut portfolio = Portfolio::new(&self.options.search);
+        let crew = Crew::hire(&self.setup, &portfolio.searches, &self.options);
+        let mut steps = STEPS_GUESS.min(self.options.bounds.steps_max);
+        let mut size = EPOCH_FIRST;
+        while report.executions < self.options.executions {
+            let count = size.min(self.options.executions - report.executions);
+            let epoch = Arc::new(self.plan(&portfolio, report, count as usize, steps));
+            let done = crew.run(&epoch, &self.options, watch);
+            let (ran, failed) = report.absorb(done.batches);
+            portfolio.learn(&ran);
+            steps = steps.max(ran.iter().map(|ran| ran.steps).max().unwrap_or(0));
+            if report.executions == ran.len() as u64 {
+                // The guess was only for the first epoch.
+                steps = ran.iter().map(|ran| ran.steps).max().unwrap_or(1).max(1);
+            }
+            if let Some(worker) = done.stuck {
+                let finding = stuck::investigate(&self.setup, &epoch, worker, &self.options);
+                report.findings.push(finding);
+                report.stop = Stop::Found;
+                break;
+            }
+            if let Some(failed) = failed {
+                let finding = self.investigate(&failed);
+                report.findings.push(finding);
+                if report.findings.len() >= self.options.findings_max {
+                    report.stop = Stop::Found;
+                    break;
+                }
+                report.rewind_to(failed.index);
+            }
+            if let Some(stop) = done.stop {
+                report.stop = stop;
+                break;
+            }
+            size = (size * 2).min(EPOCH_MAX);
+        }
+        report.tally = portfolio.tally;
+    }
+
+    fn plan(&self, portfolio: &Portfolio, report: &Report, count: usize, steps: u32) -> Epoch {
+        let (seed, first) = (self.options.seed, report.next_index);
+        Epoch {
+            seed,
+            first,
+            plan: portfolio.plan(seed, first, count),
+            searches: portfolio.searches.clone(),
+            parents: portfolio.parents.clone(),
+            steps,
+            bounds: self.options.bounds,
+            known: report.findings.iter().map(|f| f.failure.cause.clone()).collect(),
+            next: AtomicU64::new(first),
+            stop_at: AtomicU64::new(u64::MAX),
+            halt: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    fn investigate(&self, failed: &Failed) -> Finding {
+        let Options { bounds, shrink_time, .. } = self.options;
+        investigate(&self.setup, failed, bounds, shrink_time)
+    }
+}
+
+/// The worker threads. They are left alone, not joined, if one of them is stuck.
+struct Crew {
+    orders: Vec<Sender<Arc<Epoch>>>,
+    results: Receiver<(usize, Batch)>,
+    pulses: Vec<Arc<Pulse>>,
+}
+
+/// What became of an epoch.
+struct EpochDone {
+    batches: Vec<Batch>,
+    stop: Option<Stop>,
+    /// The execution in which a worker does not move any more.
+    stuck: Option<u64>,
+}
+
+impl Crew {
+    fn hire<M: Message>(setup: &Setup<M>, searches: &[Search], options: &Options) -> Crew {
+        let (report, results) = channel();
+        let (mut orders, mut pulses) = (Vec::new(), Vec::new());
+        for number in 0..options.workers {
+            let (order, jobs) = channel::<Arc<Epoch>>();
+            let pulse = Arc::new(Pulse::default());
+            let (setup, searches, report) = (Arc::clone(setup), searches.to_vec(), report.clone());
+            let beating = Arc::clone(&pulse);
+            let work = move || {
+                let mut worker = Worker::new(&setup, &searches, beating);
+                for epoch in jobs {
+                    let batch = worker.run(&epoch);
+                    if report.send((number, batch)).is_err() {
+                        break;
+                    }
+                }
+            };
+            thread::Builder::new()
+                .name(format!("everhold-{number}"))
+                .spawn(work)
+                .expect("the operating system starts a thread for a worker");
+            orders.push(order);
+            pulses.push(pulse);
+        }
+        Crew { orders, results, pulses }
+    }
+
+    fn run(&self, epoch: &Arc<Epoch>, options: &Options, watch: Stopwatch) -> EpochDone {
+        for order in &self.orders {
+            order.send(Arc::clone(epoch)).expect("workers wait for the next epoch");
+        }
+        let mut done = EpochDone { batches: Vec::new(), stop: None, stuck: None };
+        let mut beats: Vec<(u64, Stopwatch)> = vec![(0, Stopwatch::start()); self.pulses.len()];
+        let mut busy = vec![true; self.pulses.len()];
+        while done.batches.len() < self.orders.len() {
+            match self.results.recv_timeout(TICK) {
+                Ok((worker, batch)) => {
+                    busy[worker] = false;
+                    done.batches.push(batch);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    done.stuck = self.find_stuck(&busy, &mut beats, options.patience);
+                    if done.stuck.is_some() {
+                        epoch.halt.store(true, Ordering::Relaxed);
+                        return done;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            done.stop = done.stop.or_else(|| out_of_budget(options, watch));
+            if done.stop.is_some() {
+                epoch.halt.store(true, Ordering::Relaxed);
+            }
+        }
+        done
+    }
+
+    fn find_stuck(
+        &self,
+        busy: &[bool],
+        beats: &mut [(u64, Stopwatch)],
+        patience: Duration,
+    ) -> Option<u64> {
+        for (number, pulse) in self.pulses.iter().enumerate().filter(|(number, _)| busy[*number]) {
+            let beat = pulse.beats.load(Ordering::Relaxed);
+            let (last, since) = &mut beats[number];
+            if beat != *last {
+                (*last, *since) = (beat, Stopwatch::start());
+            } else if since.elapsed() > patience {
+                let execution = pulse.execution.load(Ordering::Relaxed);
+                return (execution > 0).then(|| execution - 1);
+            }
+        }
+        None
+    }
+}
+
+fn out_of_budget(options: &Options, watch: Stopwatch) -> Option<Stop> {
+    if interrupt::requested() {
+        return Some(Stop::Interrupted);
+    }
+    (watch.elapsed() > options.time).then_some(Stop::Time(options.time))
+}
+
+/// Sorts an epoch's executions and keeps those up to the first that stopped the search.
+pub(crate) fn in_order(batches: &mut [Batch], known: impl Fn(&Ran) -> bool) -> Vec<Ran> {
+    let mut ran: Vec<Ran> = batches.iter_mut().flat_map(|batch| batch.ran.drain(..)).collect();
+    ran.sort_unstable_by_key(|ran| ran.index);
+    let stop = ran.iter().position(|ran| ran.failed.is_some() && !known(ran));
+    ran.truncate(stop.map_or(ran.len(), |at| at + 1));
+    ran
+}

@@ -1,1 +1,165 @@
-//! x
+//! From a failing execution to a finding: replayed, verified, shrunk, recorded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use everhold_node::Message;
+
+use crate::execute::{Bounds, Outcome, execute};
+use crate::failure::{Cause, Failure};
+use crate::record::Recording;
+use crate::report::{Finding, Origin};
+use crate::schedule::{Choice, Schedule};
+use crate::shrink::{Oracle, Shrunk, shrink};
+use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
+use crate::worker::{Failed, Setup};
+use crate::world::World;
+
+/// One more look at an execution.
+pub(crate) struct Replayed {
+    pub(crate) outcome: Outcome,
+    pub(crate) recording: Recording,
+    pub(crate) trail: Trail,
+}
+
+/// Runs schedules in a world of its own.
+pub(crate) struct Replayer<M: Message> {
+    world: World<M>,
+    bounds: Bounds,
+}
+
+impl<M: Message> Replayer<M> {
+    pub(crate) fn new(setup: &Setup<M>, bounds: Bounds) -> Self {
+        Replayer { world: World::new(&**setup), bounds }
+    }
+
+    fn run(&mut self, strategy: Box<dyn Strategy>, seed: u64, recorded: bool) -> Outcome {
+        let mut env = self.world.env.borrow_mut();
+        env.strategy = strategy;
+        env.hashing = false;
+        drop(env);
+        self.world.set_recording(recorded);
+        let run = Run { seed, steps: self.bounds.steps_max, faults: 0, parent: None };
+        execute(&mut self.world, &run, self.bounds)
+    }
+
+    /// A search's log, recorded.
+    pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, Recording) {
+        let strategy = RawReplay::new(failed.log.clone(), failed.tail_at);
+        let outcome = self.run(Box::new(strategy), failed.seed, true);
+        let recording = self.recording(&outcome);
+        (outcome, recording)
+    }
+
+    /// A schedule, recorded.
+    pub(crate) fn replay(&mut self, schedule: &Schedule) -> Replayed {
+        let trail = Rc::new(RefCell::new(Trail::default()));
+        let strategy = Replay::new(schedule, Rc::clone(&trail));
+        let outcome = self.run(Box::new(strategy), schedule.seed, true);
+        let recording = self.recording(&outcome);
+        let trail = trail.borrow().clone();
+        Replayed { outcome, recording, trail }
+    }
+
+    fn recording(&mut self, outcome: &Outcome) -> Recording {
+        let mut recording = self.world.take_recording();
+        recording.lasso = outcome.lasso;
+        recording
+    }
+}
+
+impl<M: Message> Oracle for Replayer<M> {
+    fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>> {
+        let trail = Rc::new(RefCell::new(Trail::default()));
+        let strategy = Replay::new(schedule, Rc::clone(&trail));
+        let outcome = self.run(Box::new(strategy), schedule.seed, false);
+        let alike = outcome.failure.is_some_and(|failure| failure.cause == *cause);
+        alike.then(|| {
+            let used = trail.borrow();
+            used.used.iter().map(|at| schedule.choices[*at].clone()).collect()
+        })
+    }
+}
+
+/// Replays a failing execution until it is certain, then makes it small.
+pub(crate) fn investigate<M: Message>(
+    setup: &Setup<M>,
+    failed: &Failed,
+    bounds: Bounds,
+    shrink_time: Duration,
+) -> Finding {
+    let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
+    let mut replayer = Replayer::new(setup, bounds);
+    let (outcome, recording) = replayer.raw(failed);
+    let original = Schedule { seed: failed.seed, choices: recording.choices.clone() };
+    let cause = &failed.failure.cause;
+    let alike = outcome.failure.as_ref().is_some_and(|failure| failure.cause == *cause);
+    if !alike || *cause == Cause::Nondeterminism {
+        let seen = outcome.failure.as_ref();
+        return diverged(&mut replayer, failed, original, recording, seen, origin);
+    }
+    for _ in 0..2 {
+        let again = replayer.replay(&original);
+        let same = again.outcome.failure.as_ref().is_some_and(|failure| failure.cause == *cause);
+        if !same || again.trail.skipped.is_some() {
+            let seen = again.outcome.failure.as_ref();
+            return diverged(&mut replayer, failed, original, again.recording, seen, origin);
+        }
+    }
+    let (schedule, shrunk) = shrink(original.clone(), cause, &mut replayer, shrink_time);
+    finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure)
+}
+
+/// Records the schedule that is reported.
+pub(crate) fn finish<M: Message>(
+    replayer: &mut Replayer<M>,
+    schedule: Schedule,
+    original: Schedule,
+    shrunk: Shrunk,
+    origin: Origin,
+    failure: &Failure,
+) -> Finding {
+    let last = replayer.replay(&schedule);
+    let failure = last.outcome.failure.unwrap_or_else(|| failure.clone());
+    Finding { failure, schedule, original, recording: last.recording, shrunk, origin }
+}
+
+/// The execution is not a function of its schedule: says where it first differs.
+fn diverged<M: Message>(
+    replayer: &mut Replayer<M>,
+    failed: &Failed,
+    original: Schedule,
+    recording: Recording,
+    seen: Option<&Failure>,
+    origin: Origin,
+) -> Finding {
+    let (_, again) = replayer.raw(failed);
+    let place = first_difference(&recording, &again).unwrap_or_else(|| {
+        let seen = seen.map_or("no violation".to_owned(), ToString::to_string);
+        format!("the search saw \"{}\", its replay sees \"{seen}\"", failed.failure.cause)
+    });
+    let message = format!(
+        "{place}; a node depends on something outside its context: shared memory, the order of a \
+         hash map, time, threads or randomness of the operating system"
+    );
+    let failure = Failure { cause: Cause::Nondeterminism, message };
+    let schedule = original.clone();
+    Finding { failure, schedule, original, recording, shrunk: Shrunk::default(), origin }
+}
+
+fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
+    let mut steps = a.steps.iter().zip(&b.steps).enumerate();
+    let differs = steps.find(|(_, (x, y))| {
+        x.node != y.node || x.event != y.event || x.state != y.state || x.sends.len() != y.sends.len()
+    });
+    if let Some((at, (x, y))) = differs {
+        let name = |node: everhold_node::NodeId| &a.nodes[node.index()].name;
+        return Some(format!(
+            "step {at} at {} was {:?} with state {} and is now {:?} at {} with state {}",
+            name(x.node), x.event, x.state, y.event, name(y.node), y.state
+        ));
+    }
+    (a.steps.len() != b.steps.len())
+        .then(|| format!("one run has {} steps, the next {}", a.steps.len(), b.steps.len()))
+}

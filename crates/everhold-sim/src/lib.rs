@@ -15,8 +15,12 @@
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
 
+mod artifacts;
+mod clock;
 mod env;
+mod exhaust;
 mod execute;
+mod interrupt;
 mod investigate;
 mod liveness;
 mod monitor;
@@ -24,6 +28,8 @@ mod picture;
 mod portfolio;
 mod regressions;
 mod shrink;
+mod stuck;
+mod to_trace;
 mod worker;
 mod world;
 
@@ -43,11 +49,11 @@ pub mod system;
 pub mod view;
 
 pub use execute::Bounds;
-//pub use explore::{Explorer, explore};
+pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};
 pub use fault::{Fault, FaultKind, Faults, MessageId};
 pub use record::Recording;
-//pub use report::{Finding, Report, Stop, Verdict};
+pub use report::{Finding, Report, Stop, Verdict};
 pub use schedule::{Choice, Schedule, TokenError};
 pub use strategy::{Reduction, Search};
 pub use system::{Answer, Clocks, Network, System};

@@ -1,1 +1,305 @@
-//! x
+//! What an exploration found, what it did, and what its silence means.
+
+mod text;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use everhold_trace::Execution;
+
+use crate::artifacts;
+use crate::coverage::Coverage;
+use crate::explore::{Options, in_order};
+use crate::failure::{Cause, Failure};
+use crate::portfolio::Tally;
+use crate::record::{NodeInfo, Recording};
+use crate::regressions::{self, TestId};
+use crate::schedule::Schedule;
+use crate::shrink::Shrunk;
+use crate::strategy::Progress;
+use crate::worker::{Batch, Failed, Ran};
+
+/// The outcome of an exploration.
+#[must_use = "a report may hold a violation; call `assert_holds()`, or look at its findings"]
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where the exploration was started.
+    pub(crate) test: TestId,
+    /// How it searched.
+    pub search: String,
+    /// The seed of the search.
+    pub seed: u64,
+    /// The number of threads.
+    pub workers: usize,
+    /// The nodes that the setup made.
+    pub nodes: Vec<NodeInfo>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Executions that were run.
+    pub executions: u64,
+    /// Steps of all of them.
+    pub steps: u64,
+    /// Wall time.
+    pub time: Duration,
+    /// What is wrong, each with another cause.
+    pub findings: Vec<Finding>,
+    /// The `sometimes` goals.
+    pub goals: Vec<Goal>,
+    /// What was seen.
+    pub coverage: Coverage,
+    /// What each strategy contributed.
+    pub tally: Vec<Tally>,
+    /// Executions that were cut off by the bound on steps.
+    pub bounded: u64,
+    /// Executions that were run twice to see whether they are the same.
+    pub rechecked: u64,
+    /// Saved schedules that were run first.
+    pub regressions: u64,
+    /// What went wrong beside the exploration itself, such as an unreadable regressions file.
+    pub problems: Vec<String>,
+    /// What an exhaustive search covered.
+    pub exhaustive: Option<Progress>,
+    pub(crate) next_index: u64,
+}
+
+/// Why an exploration ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every execution within the bounds was run.
+    Exhausted,
+    /// The budget of executions was used up; silence beyond it means nothing.
+    Executions(u64),
+    /// The budget of time was used up.
+    Time(Duration),
+    /// Ctrl-C.
+    Interrupted,
+    /// Enough was found.
+    Found,
+    /// Only one schedule was asked for.
+    Replayed {
+        /// The first choice that no longer fits the program.
+        skipped: Option<String>,
+    },
+}
+
+/// The answer in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every execution within the bounds was run and none is wrong.
+    Holds,
+    /// An execution is wrong.
+    Violated,
+    /// A bound was reached first.
+    Unknown,
+    /// The program is not a function of its schedule, or the schedule no longer fits it.
+    Diverged,
+}
+
+/// A state that some execution should reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// Its name.
+    pub name: String,
+    /// How many executions reached it.
+    pub reached: u64,
+}
+
+impl Goal {
+    pub(crate) fn new(name: &str) -> Self {
+        Goal { name: name.to_owned(), reached: 0 }
+    }
+}
+
+/// An execution that is not as it should be, with the evidence.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What is wrong.
+    pub failure: Failure,
+    /// The smallest schedule that shows it.
+    pub schedule: Schedule,
+    /// The schedule as it was found.
+    pub original: Schedule,
+    /// What happens under the small one.
+    pub recording: Recording,
+    /// How it was made small.
+    pub shrunk: Shrunk,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Which execution showed it first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its number in the search.
+    pub execution: Option<u64>,
+    /// The strategy that ran it.
+    pub search: String,
+}
+
+impl Finding {
+    /// A short name: eight hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.schedule.id()
+    }
+
+    /// The execution as a trace, for every tool that reads one.
+    #[must_use]
+    pub fn trace(&self) -> Execution {
+        crate::to_trace::execution(self)
+    }
+
+    /// The space-time picture of the execution, at most 40 rows.
+    #[must_use]
+    pub fn picture(&self) -> String {
+        crate::picture::draw(&self.recording, &crate::picture::Options::default())
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        test: TestId,
+        options: &Options,
+        nodes: Vec<NodeInfo>,
+        goals: Vec<Goal>,
+    ) -> Self {
+        Report {
+            test,
+            search: options.search.to_string(),
+            seed: options.seed,
+            workers: options.workers,
+            nodes,
+            stop: Stop::Executions(options.executions),
+            executions: 0,
+            steps: 0,
+            time: Duration::ZERO,
+            findings: Vec::new(),
+            goals,
+            coverage: Coverage::default(),
+            tally: Vec::new(),
+            bounded: 0,
+            rechecked: 0,
+            regressions: 0,
+            problems: Vec::new(),
+            exhaustive: None,
+            next_index: 0,
+        }
+    }
+
+    /// The answer in a word.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let diverged = |finding: &Finding| finding.failure.cause == Cause::Nondeterminism;
+        match &self.stop {
+            _ if self.findings.iter().any(diverged) => Verdict::Diverged,
+            _ if !self.findings.is_empty() => Verdict::Violated,
+            Stop::Replayed { skipped: Some(_) } => Verdict::Diverged,
+            Stop::Exhausted => Verdict::Holds,
+            _ => Verdict::Unknown,
+        }
+    }
+
+    /// The first finding.
+    #[must_use]
+    pub fn finding(&self) -> Option<&Finding> {
+        self.findings.first()
+    }
+
+    /// Goals that no execution reached.
+    pub fn missed_goals(&self) -> impl Iterator<Item = &Goal> {
+        self.goals.iter().filter(|goal| goal.reached == 0)
+    }
+
+    /// The test as the report names it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.test.name()
+    }
+
+    /// Ends the test: prints the report, and panics if something is wrong.
+    ///
+    /// A failing schedule is saved in a regressions file beside the test and runs first from then
+    /// on; commit it. The schedule and the trace of the execution are written under
+    /// `target/everhold`.
+    ///
+    /// # Panics
+    ///
+    /// If there is a finding, if a replayed schedule no longer fits, or if the exploration was
+    /// interrupted. Not if a bound was reached: then the printed report says what was covered.
+    pub fn assert_holds(self) {
+        let Some(finding) = self.findings.first() else {
+            println!("{self}");
+            match &self.stop {
+                Stop::Interrupted => panic!("interrupted after {} executions", self.executions),
+                Stop::Replayed { skipped: Some(choice) } => panic!(
+                    "the schedule no longer fits the program: {choice} cannot happen; the \
+                     execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
+                     schedule if it came from a regressions file"
+                ),
+                _ => return,
+            }
+        };
+        let saved = artifacts::save(&self, finding);
+        let kept = regressions::keep(&self.test, finding);
+        println!("{}", text::failure(&self, finding, &saved, &kept));
+        panic!("{}", text::last_words(&self, finding, &saved));
+    }
+
+    /// Takes in the executions of an epoch, in their order; gives them back with the first one
+    /// that fails for a new cause.
+    pub(crate) fn absorb(&mut self, mut batches: Vec<Batch>) -> (Vec<Ran>, Option<Failed>) {
+        for batch in &batches {
+            self.coverage.merge(&batch.coverage);
+        }
+        let known: Vec<Cause> = self.findings.iter().map(|f| f.failure.cause.clone()).collect();
+        let is_known =
+            |ran: &Ran| ran.failed.as_ref().is_some_and(|f| known.contains(&f.failure.cause));
+        let ran = in_order(&mut batches, is_known);
+        for execution in &ran {
+            self.count(execution);
+        }
+        let last = ran.last().filter(|last| !is_known(last));
+        let failed = last.and_then(|last| last.failed.as_deref().cloned());
+        (ran, failed)
+    }
+
+    fn count(&mut self, ran: &Ran) {
+        self.executions += 1;
+        self.next_index = self.next_index.max(ran.index + 1);
+        self.steps += u64::from(ran.steps);
+        self.bounded += u64::from(ran.bounded);
+        self.rechecked += u64::from(ran.rechecked);
+        self.coverage.orders.add(ran.order);
+        for (sum, count) in self.coverage.faults.iter_mut().zip(ran.faults) {
+            *sum += u64::from(count);
+        }
+        for (goal, reached) in self.goals.iter_mut().zip(&ran.reached) {
+            goal.reached += u64::from(*reached);
+        }
+    }
+
+    /// After a finding that does not end the search: goes on with the execution after it.
+    pub(crate) fn rewind_to(&mut self, failed: u64) {
+        self.next_index = failed + 1;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.findings.first() {
+            Some(finding) => {
+                f.write_str(&text::failure(self, finding, &Saved::default(), &None))
+            }
+            None => f.write_str(&text::clean(self)),
+        }
+    }
+}
+
+/// Where the evidence was written, as far as it could be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) schedule: Option<PathBuf>,
+    pub(crate) trace: Option<PathBuf>,
+    pub(crate) problem: Option<String>,
+}

@@ -24,7 +24,7 @@ pub use pct::Pct;
 pub use points::FaultPoints;
 pub use pos::Pos;
 pub use random::Random;
-pub use replay::{RawReplay, Replay};
+pub use replay::{RawReplay, Replay, Trail};
 
 /// Decides what happens next; never executes anything itself.
 pub trait Strategy {
@@ -148,6 +148,17 @@ pub enum Reduction {
     /// node and every final state, but not every combination of states, so a property over
     /// several nodes can be missed; with such properties `Auto` does not use it.
     Orders,
+}
+
+impl Reduction {
+    /// Resolves `Auto`.
+    pub(crate) fn sound(self, orders_are_sound: bool) -> Reduction {
+        match self {
+            Reduction::Auto if orders_are_sound => Reduction::Orders,
+            Reduction::Auto => Reduction::States,
+            told => told,
+        }
+    }
 }
 
 impl fmt::Display for Search {

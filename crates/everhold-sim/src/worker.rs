@@ -1,1 +1,218 @@
-//! x
+//! Executions on a thread of their own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use everhold_node::Message;
+
+use crate::coverage::Coverage;
+use crate::execute::{Bounds, Ended, execute};
+use crate::failure::{Cause, Failure};
+use crate::fault::FaultKind;
+use crate::rng::seed_of;
+use crate::strategy::{Run, Search, Strategy};
+use crate::system::System;
+use crate::world::World;
+
+/// Describes the system; shared by all workers.
+pub(crate) type Setup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
+
+/// The first executions are all looked at closely, then one in this many.
+const SAMPLED_FIRST: u64 = 64;
+const SAMPLED_ONE_IN: u64 = 16;
+/// One execution in this many is run twice.
+const RECHECKED_ONE_IN: u64 = 256;
+/// One execution in this many may become a parent for guided ones, if it is not longer than this.
+const PARENT_ONE_IN: u64 = 4;
+const PARENT_MAX: usize = 4_096;
+
+/// A stretch of executions that are planned together. Their outcome does not depend on who runs
+/// which of them, so it does not depend on the number of workers.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub(crate) seed: u64,
+    pub(crate) first: u64,
+    /// For each execution the search that it uses, as an index.
+    pub(crate) plan: Vec<u8>,
+    pub(crate) searches: Vec<Search>,
+    pub(crate) parents: Vec<Arc<[u32]>>,
+    pub(crate) steps: u32,
+    pub(crate) bounds: Bounds,
+    pub(crate) known: Vec<Cause>,
+    pub(crate) next: AtomicU64,
+    /// Executions after this one need not run: an earlier one failed.
+    pub(crate) stop_at: AtomicU64,
+    pub(crate) halt: Arc<AtomicBool>,
+}
+
+impl Epoch {
+    fn end(&self) -> u64 {
+        self.first + self.plan.len() as u64
+    }
+
+    /// The number of the next execution to run.
+    fn take(&self) -> Option<u64> {
+        if self.halt.load(Ordering::Relaxed) {
+            return None;
+        }
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        (index < self.end() && index <= self.stop_at.load(Ordering::Relaxed)).then_some(index)
+    }
+}
+
+/// What remains of one execution.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) index: u64,
+    pub(crate) search: u8,
+    pub(crate) order: u64,
+    pub(crate) steps: u32,
+    pub(crate) bounded: bool,
+    pub(crate) reached: Vec<bool>,
+    pub(crate) faults: [u32; FaultKind::ALL.len()],
+    pub(crate) rechecked: bool,
+    pub(crate) log: Option<Arc<[u32]>>,
+    pub(crate) failed: Option<Box<Failed>>,
+}
+
+/// A failing execution, as the search saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    pub(crate) index: u64,
+    pub(crate) search: String,
+    pub(crate) seed: u64,
+    pub(crate) failure: Failure,
+    pub(crate) log: Vec<u32>,
+    pub(crate) tail_at: Option<usize>,
+}
+
+/// What a worker did in an epoch.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) ran: Vec<Ran>,
+    pub(crate) coverage: Coverage,
+}
+
+/// Says from outside whether a worker still moves.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// Grows with every step.
+    pub(crate) beats: Arc<AtomicU64>,
+    /// The execution that is running, plus one; zero when idle.
+    pub(crate) execution: AtomicU64,
+}
+
+pub(crate) struct Worker<M: Message> {
+    world: World<M>,
+    strategies: Vec<Box<dyn Strategy>>,
+    pulse: Arc<Pulse>,
+    faults: u32,
+}
+
+impl<M: Message> Worker<M> {
+    pub(crate) fn new(setup: &Setup<M>, searches: &[Search], pulse: Arc<Pulse>) -> Self {
+        let mut world = World::new(&**setup);
+        world.pulse = Some(Arc::clone(&pulse.beats));
+        let faults = world.env.borrow().rules.faults.total();
+        let strategies = searches.iter().map(Search::strategy).collect();
+        Worker { world, strategies, pulse, faults }
+    }
+
+    pub(crate) fn run(&mut self, epoch: &Epoch) -> Batch {
+        let mut batch = Batch::default();
+        while let Some(index) = epoch.take() {
+            self.pulse.execution.store(index + 1, Ordering::Relaxed);
+            let ran = self.one(epoch, index, &mut batch.coverage);
+            let stops = ran.failed.as_ref().is_some_and(|f| !epoch.known.contains(&f.failure.cause));
+            if stops {
+                epoch.stop_at.fetch_min(index, Ordering::Relaxed);
+            }
+            batch.ran.push(ran);
+        }
+        self.pulse.execution.store(0, Ordering::Relaxed);
+        batch
+    }
+
+    fn one(&mut self, epoch: &Epoch, index: u64, coverage: &mut Coverage) -> Ran {
+        let search = epoch.plan[(index - epoch.first) as usize];
+        let sampled = index < SAMPLED_FIRST || index.is_multiple_of(SAMPLED_ONE_IN);
+        let run = self.plan_run(epoch, index, search);
+        if sampled {
+            coverage.sampled += 1;
+            self.world.coverage = Some(std::mem::take(coverage));
+        }
+        let mut ran = self.execute(epoch, index, search, &run);
+        if let Some(seen) = self.world.coverage.take() {
+            *coverage = seen;
+        }
+        if index % RECHECKED_ONE_IN == RECHECKED_ONE_IN - 1 && ran.failed.is_none() {
+            self.recheck(epoch, &run, &mut ran);
+        }
+        ran
+    }
+
+    fn plan_run(&self, epoch: &Epoch, index: u64, search: u8) -> Run {
+        let guided = epoch.searches[search as usize] == Search::Guided && !epoch.parents.is_empty();
+        let seed = seed_of(epoch.seed, index);
+        let parent = guided.then(|| Arc::clone(&epoch.parents[seed as usize % epoch.parents.len()]));
+        Run { seed, steps: epoch.steps, faults: self.faults, parent }
+    }
+
+    fn execute(&mut self, epoch: &Epoch, index: u64, search: u8, run: &Run) -> Ran {
+        let sampled = self.world.coverage.is_some();
+        self.lend(search, sampled);
+        let outcome = execute(&mut self.world, run, epoch.bounds);
+        let mut env = self.world.env.borrow_mut();
+        std::mem::swap(&mut env.strategy, &mut self.strategies[search as usize]);
+        let wanted = index.is_multiple_of(PARENT_ONE_IN) && env.log.len() <= PARENT_MAX;
+        let guided = epoch.searches.contains(&Search::Guided);
+        let failed = outcome.failure.map(|failure| {
+            Box::new(Failed {
+                index,
+                search: epoch.searches[search as usize].to_string(),
+                seed: run.seed,
+                failure,
+                log: env.log.clone(),
+                tail_at: outcome.tail_at,
+            })
+        });
+        Ran {
+            index,
+            search,
+            order: env.state.partial_order(),
+            steps: outcome.steps,
+            bounded: outcome.ended == Ended::Bounded,
+            reached: self.world.reached.clone(),
+            faults: env.state.injected,
+            rechecked: false,
+            log: (wanted && guided).then(|| env.log.as_slice().into()),
+            failed,
+        }
+    }
+
+    /// Puts a strategy into the world.
+    fn lend(&mut self, search: u8, hashing: bool) {
+        let mut env = self.world.env.borrow_mut();
+        std::mem::swap(&mut env.strategy, &mut self.strategies[search as usize]);
+        env.hashing = hashing;
+    }
+
+    /// Runs the same execution again: the same choices must lead to the same events.
+    fn recheck(&mut self, epoch: &Epoch, run: &Run, ran: &mut Ran) {
+        let log = self.world.env.borrow().log.clone();
+        let again = self.execute(epoch, ran.index, ran.search, run);
+        ran.rechecked = true;
+        let same_log = self.world.env.borrow().log == log;
+        if again.order != ran.order || again.steps != ran.steps || !same_log {
+            let message = "two executions with the same choices differ".to_owned();
+            ran.failed = Some(Box::new(Failed {
+                index: ran.index,
+                search: epoch.searches[ran.search as usize].to_string(),
+                seed: run.seed,
+                failure: Failure { cause: Cause::Nondeterminism, message },
+                log,
+                tail_at: None,
+            }));
+        }
+    }
+}

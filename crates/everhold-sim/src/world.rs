@@ -3,15 +3,19 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use everhold_node::fingerprint::mix;
+use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId};
 use everhold_trace::Value;
 
+use crate::coverage::Coverage;
 use crate::env::{Action, Env, NodeState, State, Status, node_id};
 use crate::failure::{Cause, Failure};
 use crate::record::{NodeInfo, Recorder, Recording};
 use crate::strategy::{Random, Strategy};
+use crate::stuck::Witness;
 use crate::system::{Network, Rule, System};
 use crate::view::View;
 
@@ -52,6 +56,14 @@ pub(crate) struct World<M: Message> {
     /// Where the present step happens, for blaming a panic.
     pub(crate) current: NodeId,
     ready: Vec<TaskId>,
+    /// Told at every step that the world still moves.
+    pub(crate) pulse: Option<Arc<AtomicU64>>,
+    beats: u64,
+    /// What is seen, while someone looks closely.
+    pub(crate) coverage: Option<Coverage>,
+    phase: String,
+    /// Told of every step before it is taken, when a handler is known not to return.
+    pub(crate) witness: Option<Arc<Mutex<Witness>>>,
     /// Sum of the slots' hashes.
     hash: u64,
 }
@@ -92,6 +104,11 @@ impl<M: Message> World<M> {
             eventually,
             current: NodeId(0),
             ready: Vec::new(),
+            pulse: None,
+            beats: 0,
+            coverage: None,
+            phase: String::new(),
+            witness: None,
             hash: 0,
         };
         for (kind, blueprint) in nodes {
@@ -168,8 +185,21 @@ impl<M: Message> World<M> {
         };
         let Some((action, node)) = picked else { return Stepped::Quiet };
         self.current = node;
+        if let Some(pulse) = &self.pulse {
+            self.beats += 1;
+            pulse.store(self.beats, Ordering::Relaxed);
+        }
+        if self.coverage.is_some() {
+            self.cover_pair(&action, node);
+        }
+        if self.witness.is_some() {
+            self.tell_witness(node);
+        }
         self.perform(action, node);
         self.settle(node);
+        if self.coverage.is_some() {
+            self.cover_state();
+        }
         if self.env.borrow().recorder.is_some() {
             self.record_step(node);
         }
@@ -312,6 +342,33 @@ impl<M: Message> World<M> {
         for index in 0..self.slots.len() {
             self.slots[index].hash = 0;
             self.rehash(node_id(index));
+        }
+    }
+
+    fn tell_witness(&self, node: NodeId) {
+        let Some(mut witness) = self.witness.as_ref().and_then(|w| w.lock().ok()) else { return };
+        if let Some(recorder) = &self.env.borrow().recorder {
+            let known = witness.choices.len();
+            witness.choices.extend_from_slice(&recorder.recording.choices[known..]);
+        }
+        witness.node = self.name_of(node).to_owned();
+        witness.kind = self.kind_of(node).to_owned();
+    }
+
+    fn cover_pair(&mut self, action: &Action<M>, node: NodeId) {
+        let Action::Deliver { msg, .. } = action else { return };
+        self.slots[node.index()].process.phase(&mut self.phase);
+        let kind = self.kind_of(node).to_owned();
+        let pair = (kind, self.phase.clone(), fingerprint::kind(msg).to_owned());
+        if let Some(coverage) = &mut self.coverage {
+            *coverage.pairs.entry(pair).or_default() += 1;
+        }
+    }
+
+    fn cover_state(&mut self) {
+        let fingerprint = self.fingerprint();
+        if let Some(coverage) = &mut self.coverage {
+            coverage.states.add(fingerprint);
         }
     }
 

@@ -15,3 +15,4 @@ impl Strategy for Exhaustive {
     fn pick(&mut self, _: &Moves, _: &dyn About) -> Option<u32> { None }
     fn choose(&mut self, _: NodeId, _: &str, _: u32) -> Option<u32> { None }
 }
+impl std::fmt::Display for Progress { fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { Ok(()) } }

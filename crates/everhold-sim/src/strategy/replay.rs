@@ -1,5 +1,8 @@
 //! Doing it again: exactly, by position, or tolerantly, by node and label.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use everhold_node::NodeId;
 
 use crate::fault::MessageId;
@@ -66,25 +69,33 @@ impl Strategy for RawReplay {
 
 /// Repeats a schedule by node and label, so that it still fits after an edit.
 ///
-/// What cannot happen is skipped; [`skipped`](Replay::skipped) tells the first such choice.
+/// What cannot happen is skipped; the [`Trail`] tells what was.
 #[derive(Debug)]
 pub struct Replay {
     choices: Vec<Choice>,
     at: usize,
-    skipped: Option<usize>,
+    trail: Rc<RefCell<Trail>>,
+}
+
+/// How a schedule fitted, by places in the schedule.
+#[derive(Clone, Debug, Default)]
+pub struct Trail {
+    /// The choices that happened.
+    pub used: Vec<usize>,
+    /// The first one that could not.
+    pub skipped: Option<usize>,
 }
 
 impl Replay {
-    /// Repeats the choices of a schedule.
+    /// Repeats the choices of a schedule and leaves a trail.
     #[must_use]
-    pub fn new(schedule: &Schedule) -> Self {
-        Replay { choices: schedule.choices.clone(), at: 0, skipped: None }
+    pub fn new(schedule: &Schedule, trail: Rc<RefCell<Trail>>) -> Self {
+        Replay { choices: schedule.choices.clone(), at: 0, trail }
     }
 
-    /// The first choice that could not happen, by its place in the schedule.
-    #[must_use]
-    pub fn skipped(&self) -> Option<usize> {
-        self.skipped
+    fn used(&mut self) {
+        self.trail.borrow_mut().used.push(self.at);
+        self.at += 1;
     }
 
     /// The pick that a choice names, among what can happen now.
@@ -141,7 +152,7 @@ fn delivery(
 impl Strategy for Replay {
     fn begin(&mut self, _: &Run) {
         self.at = 0;
-        self.skipped = None;
+        *self.trail.borrow_mut() = Trail::default();
     }
 
     fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
@@ -149,11 +160,12 @@ impl Strategy for Replay {
             if *choice == Choice::Tail {
                 return None;
             }
-            self.at += 1;
             if let Some(pick) = Replay::find(choice, moves, about) {
+                self.used();
                 return Some(pick);
             }
-            self.skipped.get_or_insert(self.at - 1);
+            self.trail.borrow_mut().skipped.get_or_insert(self.at);
+            self.at += 1;
         }
         None
     }
@@ -163,8 +175,9 @@ impl Strategy for Replay {
             Some(Choice::Choose { node: who, label: what, value, .. })
                 if *who == node && what == label =>
             {
-                self.at += 1;
-                Some((*value).min(domain - 1))
+                let value = (*value).min(domain - 1);
+                self.used();
+                Some(value)
             }
             _ => None,
         }
@@ -176,7 +189,9 @@ impl Strategy for Replay {
 
     fn wants_tail(&mut self) -> bool {
         let tail = self.choices.get(self.at) == Some(&Choice::Tail);
-        self.at += usize::from(tail);
+        if tail {
+            self.used();
+        }
         tail
     }
 }

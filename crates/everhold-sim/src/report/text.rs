@@ -1,0 +1,260 @@
+//! Reports in words.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::fault::FaultKind;
+use crate::report::{Finding, Report, Saved, Stop};
+
+/// A token longer than this is not worth pasting; the schedule's file is named instead.
+const TOKEN_MAX: usize = 400;
+
+/// What a failing test prints.
+pub(super) fn failure(
+    report: &Report,
+    finding: &Finding,
+    saved: &Saved,
+    kept: &Option<Result<PathBuf, String>>,
+) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
+    for line in finding.failure.message.lines() {
+        let _ = writeln!(out, "            {line}");
+    }
+    let _ = writeln!(out, "\n            {}\n", sizes(finding));
+    let picture = finding.picture();
+    if !picture.is_empty() {
+        let _ = writeln!(out, "{picture}");
+    }
+    for (name, state) in &finding.recording.monitors {
+        let _ = writeln!(out, "  Monitor    {name}: {state}");
+    }
+    goals(&mut out, report);
+    problems(&mut out, report);
+    let _ = writeln!(out, "  Replay     {}", replay_line(report, finding, saved));
+    if let Some(trace) = &saved.trace {
+        let _ = writeln!(out, "  Trace      {}", trace.display());
+    }
+    if let Some(problem) = &saved.problem {
+        let _ = writeln!(out, "  Not saved  {problem}");
+    }
+    match kept {
+        Some(Ok(file)) => {
+            let _ = writeln!(
+                out,
+                "  Keep       {}: commit it, this schedule runs first from now on",
+                file.display()
+            );
+        }
+        Some(Err(problem)) => {
+            let _ = writeln!(out, "  Not kept   {problem}");
+        }
+        None => {}
+    }
+    let _ = write!(out, "\n{}", summary(report));
+    out
+}
+
+/// The panic's own text: short, because runners cut long ones off.
+pub(super) fn last_words(report: &Report, finding: &Finding, saved: &Saved) -> String {
+    let message = finding.failure.message.lines().next().unwrap_or_default();
+    let colon = if message.is_empty() { "" } else { ": " };
+    format!(
+        "{} violated{colon}{message}\n  replay: {}",
+        finding.failure.cause,
+        replay_line(report, finding, saved)
+    )
+}
+
+fn origin(report: &Report, finding: &Finding) -> String {
+    match finding.origin.execution {
+        Some(number) => format!(
+            "execution {} ({}), seed {:#x}",
+            thousands(number),
+            finding.origin.search,
+            report.seed
+        ),
+        None => finding.origin.search.clone(),
+    }
+}
+
+fn sizes(finding: &Finding) -> String {
+    let (before, after) = (&finding.original, &finding.schedule);
+    if finding.shrunk.tries == 0 {
+        return format!("{} steps, {} faults", after.steps(), after.faults());
+    }
+    let time = finding.shrunk.time.as_secs_f64();
+    let end = if finding.shrunk.cut_short { "; the time for shrinking ran out" } else { "" };
+    format!(
+        "shrunk {} → {} steps, {} → {} faults ({} tries, {time:.2} s{end}); replayed twice, same result",
+        before.steps(),
+        after.steps(),
+        before.faults(),
+        after.faults(),
+        thousands(u64::from(finding.shrunk.tries)),
+    )
+}
+
+fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
+    let token = finding.schedule.token();
+    let what = match &saved.schedule {
+        Some(file) if token.len() > TOKEN_MAX => file.display().to_string(),
+        _ => token,
+    };
+    match report.test.test_name() {
+        Some(name) => format!("EVERHOLD_REPLAY={what} cargo test {name}"),
+        None => format!("EVERHOLD_REPLAY={what}"),
+    }
+}
+
+/// What a run without findings says: what it did, and what that is worth.
+pub(super) fn clean(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", summary(report));
+    let coverage = &report.coverage;
+    if report.executions > 0 && coverage.orders.added() > 0 {
+        let _ = writeln!(
+            out,
+            "    orders       {}{} distinct; chance that the next execution is a new one: {:.0} %",
+            about(coverage.orders.is_estimate()),
+            thousands(coverage.orders.distinct()),
+            coverage.orders.unseen() * 100.0
+        );
+    }
+    if coverage.sampled > 0 {
+        sampled(&mut out, report);
+    }
+    if let Some(progress) = &report.exhaustive {
+        let _ = writeln!(out, "    exhaustive   {progress}");
+    }
+    faults(&mut out, report);
+    if report.bounded > 0 {
+        let _ = writeln!(
+            out,
+            "    cut off      {} executions by the bound on steps: what comes later was not seen",
+            thousands(report.bounded)
+        );
+    }
+    goals(&mut out, report);
+    if report.rechecked > 0 {
+        let _ = writeln!(
+            out,
+            "    determinism  {} executions run twice, identical",
+            thousands(report.rechecked)
+        );
+    }
+    problems(&mut out, report);
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn sampled(out: &mut String, report: &Report) {
+    let coverage = &report.coverage;
+    let unseen = coverage.unseen_pairs();
+    let _ = writeln!(
+        out,
+        "    states       {}{} distinct in {} executions looked at closely",
+        about(coverage.states.is_estimate()),
+        thousands(coverage.states.distinct()),
+        thousands(coverage.sampled)
+    );
+    let all = coverage.pairs.len() + unseen.len();
+    let _ = writeln!(
+        out,
+        "    coverage     {} of {all} pairs of a node's phase and a message",
+        coverage.pairs.len()
+    );
+    if !unseen.is_empty() {
+        let show = |(kind, phase, message): &(String, String, String)| {
+            format!("{message} at {kind} ({phase})")
+        };
+        let first: Vec<String> = unseen.iter().take(3).map(show).collect();
+        let more = unseen.len().saturating_sub(3);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(out, "    not seen     {}{more}", first.join(", "));
+    }
+}
+
+fn faults(out: &mut String, report: &Report) {
+    let counts = FaultKind::ALL.into_iter().zip(report.coverage.faults);
+    let injected: Vec<String> = counts
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{} {}", kind.name(), thousands(count)))
+        .collect();
+    if !injected.is_empty() {
+        let _ = writeln!(out, "    faults       {}", injected.join(", "));
+    }
+}
+
+fn goals(out: &mut String, report: &Report) {
+    if report.executions <= 1 {
+        return;
+    }
+    for goal in &report.goals {
+        let _ = match goal.reached {
+            0 => writeln!(
+                out,
+                "    ! goal       \"{}\" was never reached: is the test too short, or the goal impossible?",
+                goal.name
+            ),
+            reached => writeln!(
+                out,
+                "    goal         \"{}\" reached in {} executions",
+                goal.name,
+                thousands(reached)
+            ),
+        };
+    }
+}
+
+fn problems(out: &mut String, report: &Report) {
+    for problem in &report.problems {
+        let _ = writeln!(out, "    ! problem    {problem}");
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let seconds = report.time.as_secs_f64();
+    let rate = if seconds > 0.0 { report.executions as f64 / seconds } else { 0.0 };
+    let found = match report.findings.len() {
+        0 => "✓ no violation".to_owned(),
+        1 => "1 violation".to_owned(),
+        many => format!("{many} violations"),
+    };
+    let stop = match &report.stop {
+        Stop::Exhausted => "every execution within the bounds was run".to_owned(),
+        Stop::Executions(_) => "stopped by the budget of executions: not a proof".to_owned(),
+        Stop::Time(time) => format!("stopped by the budget of {time:?}: not a proof"),
+        Stop::Interrupted => "interrupted".to_owned(),
+        Stop::Found => "stopped at the finding".to_owned(),
+        Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
+        Stop::Replayed { skipped: Some(choice) } => {
+            format!("replayed a schedule that no longer fits: {choice} cannot happen")
+        }
+    };
+    format!(
+        "{found} · {} · {} executions ({}) · {} steps · {seconds:.2} s ({}/s) · {stop}",
+        report.name(),
+        thousands(report.executions),
+        report.search,
+        thousands(report.steps),
+        thousands(rate as u64),
+    )
+}
+
+fn about(estimate: bool) -> &'static str {
+    if estimate { "about " } else { "" }
+}
+
+/// 1234567 as 1,234,567.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,104 @@
+//! A recording as a trace.
+
+use everhold_node::NodeId;
+use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
+
+use crate::env::DUPLICATE;
+use crate::fault::{Fault, MessageId};
+use crate::record::{EventRecord, Recording, SendRecord, StepRecord};
+use crate::report::Finding;
+
+/// The finding's execution, with what it violates and how to replay it.
+pub(crate) fn execution(finding: &Finding) -> Execution {
+    let recording = &finding.recording;
+    let mut trace = TraceBuilder::new();
+    for node in &recording.nodes {
+        trace.add_node(&node.name, &node.kind);
+    }
+    trace.note(notes::PROPERTY, finding.failure.cause.to_string());
+    trace.note(notes::SCHEDULE, finding.schedule.token());
+    trace.note(notes::SEED, finding.schedule.seed);
+    for (number, step) in recording.steps.iter().enumerate() {
+        match &step.event {
+            EventRecord::Start => starts(&mut trace, recording, step),
+            _ => add(&mut trace, recording, step, number),
+        }
+    }
+    let execution = trace.finish();
+    let last = execution.events().len().saturating_sub(1);
+    execution.with_note(notes::STEP, last as u64)
+}
+
+/// All nodes start in one step of the explorer, but each at an event of its own.
+fn starts(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord) {
+    for (index, state) in recording.initial.iter().enumerate() {
+        let node = crate::env::node_id(index);
+        trace.begin(node, EventKind::Start);
+        trace.time(Time::logical(0));
+        sends(trace, step, node);
+        trace.observe(state.clone());
+    }
+}
+
+fn sends(trace: &mut TraceBuilder, step: &StepRecord, node: NodeId) {
+    for sent in step.sends.iter().filter(|sent| sent.message.from == node) {
+        let id = trace.send(sent.to, sent.kind, Some(sent.payload.clone()));
+        if sent.lost {
+            trace.lost(id);
+        }
+    }
+}
+
+fn id(message: MessageId) -> everhold_trace::MessageId {
+    let seq = u64::from(message.sequence & !DUPLICATE);
+    everhold_trace::MessageId { sender: message.from, seq }
+}
+
+fn add(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord, number: usize) {
+    let kind = match &step.event {
+        EventRecord::Deliver { message, .. } => EventKind::Deliver { message: id(*message) },
+        EventRecord::Timer(name) => EventKind::Timer { name: name.clone() },
+        EventRecord::Poll(task) => EventKind::Local { name: format!("task {task}") },
+        EventRecord::Restart => EventKind::Restart,
+        EventRecord::Heal => return trace.heal(),
+        EventRecord::Fault(Fault::Crash(_)) => EventKind::Crash,
+        EventRecord::Fault(fault) => return mark(trace, recording, *fault),
+        EventRecord::Start => unreachable!("starting is handled apart"),
+    };
+    trace.begin(step.node, kind);
+    trace.time(Time::logical(number as u64));
+    sends(trace, step, step.node);
+    if !matches!(step.event, EventRecord::Fault(_)) {
+        trace.observe(step.state.clone());
+    }
+    for note in &step.notes {
+        trace.text(note);
+    }
+    for other in spawned_sends(step) {
+        trace.text(&format!("{} sent {} at its start", other.message.from, other.kind));
+    }
+}
+
+/// Nodes that were added during a step start within it.
+fn spawned_sends(step: &StepRecord) -> impl Iterator<Item = &SendRecord> {
+    step.sends.iter().filter(|sent| sent.message.from != step.node)
+}
+
+fn mark(trace: &mut TraceBuilder, recording: &Recording, fault: Fault) {
+    match fault {
+        Fault::Crash(_) => unreachable!("a crash is an event"),
+        Fault::Stop(node) => trace.fault(Some(node), "stop"),
+        Fault::Lose(message) => trace.lost(id(message)),
+        Fault::Duplicate(message) => trace.duplicated(id(message)),
+        Fault::Delay(message) => trace.fault(None, &format!("delay of {message}")),
+        Fault::Skew(node, quarters) => {
+            trace.fault(Some(node), &format!("clock skew of {quarters} quarters"));
+        }
+        Fault::Partition(mask) => {
+            let all = (0..recording.nodes.len()).map(crate::env::node_id);
+            let (cut, rest): (Vec<_>, Vec<_>) =
+                all.partition(|node| node.0 < u64::BITS && (mask >> node.0) & 1 == 1);
+            trace.partition(vec![cut, rest]);
+        }
+    }
+}
