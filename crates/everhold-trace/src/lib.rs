@@ -4,15 +4,21 @@
 //! - [`value`]: what a variable can hold.
 //! - [`event`]: one step of one node, and messages.
 //! - [`trace`]: a recorded execution and how to record one.
+//! - [`order`]: happens-before, vector clocks rebuilt from messages.
+//! - [`cut`]: consistent and quiet cuts without walking the lattice.
 //! - [`format`](mod@format): trace files, and what can be wrong with them.
 
+pub mod cut;
 pub mod event;
 pub mod format;
 pub mod id;
+pub mod order;
 pub mod trace;
 pub mod value;
 
+pub use cut::{Cuts, Slice};
 pub use event::{Event, EventId, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
 pub use id::NodeId;
+pub use order::{Delivery, Order};
 pub use trace::{Execution, LocalStates, NodeInfo, TraceBuilder, notes};
 pub use value::Value;

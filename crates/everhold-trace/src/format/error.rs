@@ -180,7 +180,6 @@ pub enum ReadError {
 }
 
 impl ReadError {
-
     /// What is wrong with the content; empty for an error of the operating system.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {

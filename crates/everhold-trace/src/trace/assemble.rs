@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 
 use super::{Execution, Message, NodeInfo};
-use crate::Value;
 use crate::event::{Event, EventId, EventKind, Mark, MarkKind, MessageId, Observation};
 use crate::value::{self, ApplyError};
+use crate::{Order, Value};
 
 /// Something in a log that cannot have happened as written, or a hole in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,24 @@ pub(crate) fn assemble(parts: Assembly) -> (Execution, Vec<Problem>) {
     assembler.check_lives();
     assembler.check_changes();
     let order = assembler.order(&mut messages);
-    assembler.build(messages, order.as_deref())
+    let lines = lines_in(&assembler.parts.lines, order.as_deref());
+    let (execution, mut problems) = assembler.build(messages, order.as_deref());
+    if execution.events().iter().any(|event| event.clock.is_some()) {
+        let wrong = Order::of(&execution).check_clocks(&execution).into_iter();
+        problems.extend(wrong.map(|(event, problem)| Problem {
+            line: lines.get(event.index()).copied(),
+            ..problem
+        }));
+    }
+    (execution, problems)
+}
+
+/// The line of each event after the events were put in order.
+fn lines_in(lines: &[u64], order: Option<&[u32]>) -> Vec<u64> {
+    match order {
+        Some(order) if !lines.is_empty() => order.iter().map(|e| lines[*e as usize]).collect(),
+        _ => lines.to_vec(),
+    }
 }
 
 struct Assembler {

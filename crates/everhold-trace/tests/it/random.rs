@@ -78,7 +78,7 @@ impl Shape {
     pub(crate) fn small(random: &mut Random) -> Shape {
         Shape {
             nodes: 2 + random.below(3),
-            steps: 3 + random.below(9),
+            steps: 3 + random.below(7),
             fifo: random.chance(30),
             loss_percent: if random.chance(30) { 30 } else { 0 },
             duplicate_percent: if random.chance(20) { 30 } else { 0 },
@@ -100,10 +100,20 @@ pub(crate) fn execution(random: &mut Random, shape: Shape) -> Execution {
     let nodes: Vec<NodeId> = (0..shape.nodes)
         .map(|i| trace.add_node(&format!("node {i}"), ["server", "client", ""][i % 3]))
         .collect();
-    let mut sim = Sim { random, shape, trace, nodes, flying: Vec::new(), down: BTreeMap::new() };
+    let mut sim = Sim {
+        random,
+        shape,
+        trace,
+        nodes,
+        flying: Vec::new(),
+        down: BTreeMap::new(),
+        draining: false,
+    };
     for _ in 0..shape.steps {
         sim.step();
     }
+    // No more sends from here on, so that the end is reached.
+    sim.draining = true;
     while shape.drain && !sim.flying.is_empty() {
         sim.deliver();
     }
@@ -117,6 +127,7 @@ struct Sim<'a> {
     nodes: Vec<NodeId>,
     flying: Vec<(NodeId, MessageId)>,
     down: BTreeMap<NodeId, bool>,
+    draining: bool,
 }
 
 impl Sim<'_> {
@@ -161,14 +172,15 @@ impl Sim<'_> {
             self.flying.push((to, message));
         }
         self.trace.begin(to, EventKind::Deliver { message });
-        if self.random.chance(30) {
+        if !self.draining && self.random.chance(30) {
             self.fill();
         }
     }
 
     /// Sends, state, time and text of the open event.
     fn fill(&mut self) {
-        for _ in 0..self.random.below(3) {
+        let sends = [0, 1, 1, 2][self.random.below(4)];
+        for _ in 0..sends {
             let payload = if self.shape.states { Some(self.random.value(2)) } else { None };
             if self.random.chance(self.shape.broadcast_percent) {
                 let message = self.trace.broadcast("all", payload);
