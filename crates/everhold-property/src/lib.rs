@@ -3,6 +3,7 @@
 mod ast;
 mod diagnostic;
 mod eval;
+mod fast;
 mod lex;
 mod library;
 mod ops;
@@ -18,6 +19,7 @@ pub use everhold_trace::{NodeId, Value};
 pub use ast::*;
 pub use diagnostic::{Diagnostic, Span, nearest, render_all};
 pub use eval::{evaluate, evaluate_expr};
+pub use fast::{Evaluator, Program, Row, Tuples};
 pub use library::{Function, Library, Signature};
 pub use parse::{Parsed, parse, parse_expr};
 pub use print::{print, print_all, print_expr};

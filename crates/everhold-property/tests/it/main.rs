@@ -7,3 +7,4 @@ mod fuzz; // no text makes the parser panic, hang, or stay silent about a hole
 mod golden; // testdata/{ok,err}: canonical form and error messages
 mod random; // generators with fixed seeds, used by the others
 mod roundtrip; // parse(print(p)) == p
+mod twin; // the compiled evaluator against the plain one

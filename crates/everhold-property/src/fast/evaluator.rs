@@ -1,0 +1,422 @@
+//! The rows of all nodes, and results that are kept while nothing they depend on changes.
+
+use std::sync::Arc;
+
+use everhold_trace::{NodeId, Value};
+
+use super::compile::Program;
+use super::ir::{Test, Unit, UnitBody};
+use super::row::Row;
+use super::run::{Run, World};
+use crate::library::fold;
+use crate::state::Member;
+use crate::verdict::Verdict;
+
+/// More tuples than this are not kept, but judged anew.
+const TUPLES_MAX: usize = 1 << 16;
+
+/// Judges one state after another, each a small change to the last.
+///
+/// Copies share the rows, so that a search can branch.
+#[derive(Clone, Debug)]
+pub struct Evaluator {
+    program: Program,
+    /// The states that the property looks back on, then the present one.
+    worlds: Vec<World>,
+    caches: Vec<Cache>,
+    /// The places of the members that changed in each of the last states, the present one last.
+    changed: Vec<Vec<usize>>,
+    /// Whether the caches say nothing.
+    stale: bool,
+    /// How many rows lead on to other nodes; while some do, results depend on more than is kept.
+    leading_on: usize,
+    /// Under `when quiet`: for each pair of places, whether something is in flight.
+    busy: Option<Vec<bool>>,
+    /// The nodes that the registers hold from the start.
+    fixed: Vec<NodeId>,
+}
+
+/// The results of a unit for each tuple of places.
+#[derive(Clone, Debug)]
+pub(super) enum Cache {
+    /// Nothing is kept.
+    Off,
+    Quantified {
+        forall: bool,
+        tuples: Vec<Verdict>,
+        counts: [u32; 3],
+    },
+    Aggregate {
+        op: crate::ast::Aggregate,
+        tuples: Vec<Option<Option<Value>>>,
+    },
+}
+
+impl Cache {
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        let Cache::Quantified { forall, counts, .. } = self else { return None };
+        let [violated, unknown, holds] = *counts;
+        Some(match (*forall, violated > 0, unknown > 0, holds > 0) {
+            (true, true, _, _) | (false, _, false, false) => Verdict::Violated,
+            (true, false, false, _) | (false, _, _, true) => Verdict::Holds,
+            (true, false, true, _) | (false, _, true, false) => Verdict::Unknown,
+        })
+    }
+
+    /// The value, if it is kept; it may be unknown.
+    #[expect(clippy::option_option, reason = "not kept, unknown, or a value")]
+    pub(super) fn value(&self) -> Option<Option<Value>> {
+        let Cache::Aggregate { op, tuples } = self else { return None };
+        let values: Option<Vec<Option<Value>>> = tuples.iter().cloned().collect();
+        Some(values.and_then(|values| fold(*op, values.into_iter().flatten().collect()).ok()))
+    }
+
+    fn set(&mut self, tuple: usize, verdict: Verdict) {
+        let Cache::Quantified { tuples, counts, .. } = self else { return };
+        counts[tuples[tuple] as usize] -= 1;
+        counts[verdict as usize] += 1;
+        tuples[tuple] = verdict;
+    }
+}
+
+impl Evaluator {
+    /// An evaluator for these nodes, of which none has reported.
+    #[must_use]
+    pub fn new(program: &Program, members: &[Member]) -> Evaluator {
+        let mut evaluator = Evaluator {
+            program: program.clone(),
+            worlds: Vec::new(),
+            caches: vec![Cache::Off; program.0.units.len()],
+            changed: Vec::new(),
+            stale: true,
+            leading_on: 0,
+            busy: None,
+            fixed: Vec::new(),
+        };
+        evaluator.reset(members);
+        evaluator
+    }
+
+    /// Starts over with these nodes, of which none has reported.
+    pub fn reset(&mut self, members: &[Member]) {
+        self.worlds.clear();
+        self.leading_on = 0;
+        let world = self.world_of(members);
+        self.worlds.push(world);
+        self.everything_changed();
+    }
+
+    fn world_of(&self, members: &[Member]) -> World {
+        let kinds = &self.program.0.kinds;
+        let kind = |member: &Member| kinds.iter().position(|kind| *kind == member.kind);
+        let len = members.last().map_or(0, |last| last.id.index() + 1);
+        World {
+            members: members.into(),
+            kinds: members.iter().map(kind).collect(),
+            rows: vec![None; len],
+        }
+    }
+
+    fn everything_changed(&mut self) {
+        self.stale = true;
+        self.changed.clear();
+        self.changed.push(Vec::new());
+    }
+
+    fn world(&self) -> &World {
+        self.worlds.last().expect("there is always a present state")
+    }
+
+    /// The nodes as they are now: who there is, of what kind, and who is up.
+    pub fn set_members(&mut self, members: &[Member]) {
+        if *self.world().members == *members {
+            return;
+        }
+        let mut world = self.world_of(members);
+        for (row, old) in world.rows.iter_mut().zip(&self.world().rows) {
+            row.clone_from(old);
+        }
+        let leads = |row: &&Arc<Row>| row.leads_on;
+        self.leading_on = world.rows.iter().flatten().filter(leads).count();
+        *self.worlds.last_mut().expect("there is always a present state") = world;
+        self.everything_changed();
+    }
+
+    /// Goes on to the next state, which is the same until something is set.
+    pub fn step(&mut self) {
+        let depth = self.program.0.depth;
+        if depth > 0 {
+            if self.worlds.len() > depth {
+                self.worlds.remove(0);
+            }
+            self.worlds.push(self.world().clone());
+            if self.changed.len() > depth {
+                self.changed.remove(0);
+            }
+            self.changed.push(Vec::new());
+        }
+    }
+
+    /// What `node` shows from now on.
+    pub fn set(&mut self, node: NodeId, state: &Value) {
+        let row = self.program.row(state);
+        self.set_row(node, Some(Arc::new(row)));
+    }
+
+    /// Like [`Evaluator::set`] with a row made before; `None` if the node no longer reports.
+    pub fn set_row(&mut self, node: NodeId, row: Option<Arc<Row>>) {
+        let world = self.worlds.last_mut().expect("there is always a present state");
+        let Some(held) = world.rows.get_mut(node.index()) else { return };
+        let leads = |row: &Option<Arc<Row>>| usize::from(row.as_ref().is_some_and(|r| r.leads_on));
+        self.leading_on = self.leading_on + leads(&row) - leads(held);
+        *held = row;
+        self.touch(node);
+    }
+
+    /// Notes that the results of `node` may have changed.
+    fn touch(&mut self, node: NodeId) {
+        let members = &self.world().members;
+        let guess = node.index();
+        let place = match members.get(guess) {
+            Some(member) if member.id == node => guess,
+            _ => match members.binary_search_by_key(&node, |member| member.id) {
+                Ok(place) => place,
+                Err(_) => return,
+            },
+        };
+        self.changed.last_mut().expect("there is always a present state").push(place);
+    }
+
+    /// Under `when quiet`: tells between which nodes something is in flight. `changed` is the node
+    /// whose channels may have changed; `None` means any.
+    pub(crate) fn set_busy(
+        &mut self,
+        changed: Option<NodeId>,
+        in_flight: &dyn Fn(NodeId, NodeId) -> bool,
+    ) {
+        let members = Arc::clone(&self.world().members);
+        let n = members.len();
+        let whole = self.busy.as_ref().is_none_or(|busy| busy.len() != n * n) || changed.is_none();
+        let busy = self.busy.get_or_insert_default();
+        busy.resize(n * n, false);
+        for (a, from) in members.iter().enumerate() {
+            for (b, to) in members.iter().enumerate() {
+                if whole || changed == Some(from.id) || changed == Some(to.id) {
+                    busy[a * n + b] = in_flight(from.id, to.id);
+                }
+            }
+        }
+        match changed {
+            Some(node) if !whole => self.touch(node),
+            _ => self.stale = true,
+        }
+    }
+
+    /// Sets the nodes that `sender` and `receiver` stand for.
+    pub(crate) fn set_fixed(&mut self, fixed: &[NodeId]) {
+        self.fixed = fixed.to_vec();
+        self.stale = true;
+    }
+
+    /// Judges the present state.
+    pub fn verdict(&mut self) -> Verdict {
+        self.refresh();
+        let code = &*self.program.0;
+        if let Test::Unit(unit) = code.test
+            && let Some(verdict) = self.caches[unit].verdict()
+        {
+            return verdict;
+        }
+        let mut run = Run::new(code, &self.worlds, &self.caches);
+        for (reg, node) in self.fixed.iter().enumerate() {
+            run.hold(reg, *node);
+        }
+        run.test(&code.test)
+    }
+
+    /// Brings the caches up to date.
+    fn refresh(&mut self) {
+        let code = Arc::clone(&self.program.0);
+        let n = self.world().members.len();
+        let local = self.leading_on == 0;
+        let mut dirty: Vec<usize> = self.changed.concat();
+        dirty.sort_unstable();
+        dirty.dedup();
+        let mut caches = std::mem::take(&mut self.caches);
+        let tuples = Walk { busy: self.busy.as_deref(), n };
+        for (unit, cache) in code.units.iter().zip(&mut caches) {
+            let size = u32::try_from(unit.vars.len()).ok().and_then(|k| n.checked_pow(k));
+            let kept = unit.local && size.is_some_and(|size| size <= TUPLES_MAX);
+            // Quietness is asked of tuples, so with it even a dependent unit is judged by them.
+            if !kept || (!local && tuples.busy.is_none()) {
+                *cache = Cache::Off;
+                continue;
+            }
+            let mut run = Run::new(&code, &self.worlds, &[]);
+            for (reg, node) in self.fixed.iter().enumerate() {
+                run.hold(reg, *node);
+            }
+            if self.stale || !local || matches!(cache, Cache::Off) {
+                *cache = new_cache(unit, size.unwrap_or(0));
+                tuples.all(&mut run, unit, cache);
+            } else {
+                dirty.iter().for_each(|place| tuples.with(*place, &mut run, unit, cache));
+            }
+        }
+        self.caches = caches;
+        self.stale = false;
+        if code.depth == 0 {
+            self.changed[0].clear();
+        }
+    }
+}
+
+fn new_cache(unit: &Unit, size: usize) -> Cache {
+    match &unit.body {
+        UnitBody::Quantified { forall, .. } => {
+            let neutral = Verdict::from(*forall);
+            let mut counts = [0; 3];
+            counts[neutral as usize] = u32::try_from(size).expect("TUPLES_MAX is small");
+            Cache::Quantified { forall: *forall, tuples: vec![neutral; size], counts }
+        }
+        UnitBody::Aggregate { op, .. } => {
+            Cache::Aggregate { op: *op, tuples: vec![Some(None); size] }
+        }
+    }
+}
+
+/// Walks tuples of places and judges them.
+struct Walk<'b> {
+    busy: Option<&'b [bool]>,
+    n: usize,
+}
+
+impl Walk<'_> {
+    /// Every tuple.
+    fn all<'a>(&self, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
+        let mut places = vec![0; unit.vars.len()];
+        self.walk(run, unit, cache, &mut places, 0, None);
+    }
+
+    /// Every tuple that contains `place`, once.
+    fn with<'a>(&self, place: usize, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
+        let mut places = vec![0; unit.vars.len()];
+        for first in 0..places.len() {
+            self.walk(run, unit, cache, &mut places, 0, Some((first, place)));
+        }
+    }
+
+    /// Tuples in which `pin` first occurs at its coordinate.
+    fn walk<'a>(
+        &self,
+        run: &mut Run<'a>,
+        unit: &'a Unit,
+        cache: &mut Cache,
+        places: &mut [usize],
+        at: usize,
+        pin: Option<(usize, usize)>,
+    ) {
+        if at == places.len() {
+            return self.judge(run, unit, cache, places);
+        }
+        let choices = match pin {
+            Some((first, place)) if first == at => place..place + 1,
+            _ => 0..self.n,
+        };
+        for place in choices {
+            if pin.is_some_and(|(first, pinned)| at < first && place == pinned) {
+                continue;
+            }
+            places[at] = place;
+            self.walk(run, unit, cache, places, at + 1, pin);
+        }
+    }
+
+    fn judge<'a>(&self, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache, places: &[usize]) {
+        let world = run.world();
+        let tuple = places.iter().fold(0, |index, place| index * self.n + place);
+        let mut counts = !self.is_busy(places);
+        for ((reg, nodes), place) in unit.vars.iter().zip(places) {
+            counts = counts && world.admits(*nodes, *place);
+            run.hold(*reg, world.members[*place].id);
+        }
+        match (&unit.body, cache) {
+            (UnitBody::Quantified { forall, body }, cache) => {
+                let verdict = match counts {
+                    true => run.instance(*forall, unit.guard.as_ref(), body),
+                    false => Verdict::from(*forall),
+                };
+                cache.set(tuple, verdict);
+            }
+            (UnitBody::Aggregate { body, .. }, Cache::Aggregate { tuples, .. }) => {
+                tuples[tuple] = match counts {
+                    true => run.contribution(unit.guard.as_ref(), body),
+                    false => Some(None),
+                };
+            }
+            _ => unreachable!("a unit and its cache are made together"),
+        }
+    }
+
+    fn is_busy(&self, places: &[usize]) -> bool {
+        let Some(busy) = self.busy else { return false };
+        places.iter().any(|a| places.iter().any(|b| busy[a * self.n + b]))
+    }
+}
+
+/// Judges single instances of a property that is one `forall` over nodes.
+///
+/// Over all consistent cuts such a property holds if it holds of all tuples of compatible local
+/// states, so cuts need not be enumerated.
+#[derive(Clone, Debug)]
+pub struct Tuples {
+    program: Program,
+    worlds: [World; 1],
+}
+
+impl Tuples {
+    /// `None` if the property is not of that form, or looks back.
+    #[must_use]
+    pub fn new(program: &Program, members: &[Member]) -> Option<Tuples> {
+        if !program.is_local() || program.depth() > 0 {
+            return None;
+        }
+        let world = Evaluator::new(program, members).world().clone();
+        Some(Tuples { program: program.clone(), worlds: [world] })
+    }
+
+    /// How many nodes an instance has.
+    #[must_use]
+    pub fn arity(&self) -> usize {
+        self.unit().vars.len()
+    }
+
+    fn unit(&self) -> &Unit {
+        self.program.whole_unit().expect("it was asked for at the start")
+    }
+
+    /// Whether the member at `place` may stand for variable `var`.
+    #[must_use]
+    pub fn admits(&self, var: usize, place: usize) -> bool {
+        self.worlds[0].admits(self.unit().vars[var].1, place)
+    }
+
+    /// What `node` shows from now on; `None` if it does not report.
+    pub fn set(&mut self, node: NodeId, row: Option<Arc<Row>>) {
+        self.worlds[0].rows[node.index()] = row;
+    }
+
+    /// Judges one instance. The nodes must be admitted.
+    #[must_use]
+    pub fn judge(&self, nodes: &[NodeId]) -> Verdict {
+        let unit = self.unit();
+        let mut run = Run::new(&self.program.0, &self.worlds, &[]);
+        for ((reg, _), node) in unit.vars.iter().zip(nodes) {
+            run.hold(*reg, *node);
+        }
+        let UnitBody::Quantified { forall, body } = &unit.body else {
+            unreachable!("the whole unit is a quantifier")
+        };
+        run.instance(*forall, unit.guard.as_ref(), body)
+    }
+}
