@@ -1,6 +1,7 @@
 //! What should hold: the property language.
 
 mod ast;
+mod checker;
 mod diagnostic;
 mod eval;
 mod fast;
@@ -17,6 +18,7 @@ mod witness;
 pub use everhold_trace::{NodeId, Value};
 
 pub use ast::*;
+pub use checker::{Changed, Checker, End, Outcome, Rule, Tally, Violation};
 pub use diagnostic::{Diagnostic, Span, nearest, render_all};
 pub use eval::{evaluate, evaluate_expr};
 pub use fast::{Evaluator, Program, Row, Tuples};

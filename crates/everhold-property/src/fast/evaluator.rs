@@ -15,6 +15,9 @@ use crate::verdict::Verdict;
 /// More tuples than this are not kept, but judged anew.
 const TUPLES_MAX: usize = 1 << 16;
 
+/// After more changes than this without a verdict, everything is judged anew.
+const CHANGED_MAX: usize = 256;
+
 /// Judges one state after another, each a small change to the last.
 ///
 /// Copies share the rows, so that a search can branch.
@@ -28,6 +31,8 @@ pub struct Evaluator {
     changed: Vec<Vec<usize>>,
     /// Whether the caches say nothing.
     stale: bool,
+    /// Whether something was set since the caches were brought up to date.
+    behind: bool,
     /// How many rows lead on to other nodes; while some do, results depend on more than is kept.
     leading_on: usize,
     /// Under `when quiet`: for each pair of places, whether something is in flight.
@@ -89,6 +94,7 @@ impl Evaluator {
             caches: vec![Cache::Off; program.0.units.len()],
             changed: Vec::new(),
             stale: true,
+            behind: false,
             leading_on: 0,
             busy: None,
             fixed: Vec::new(),
@@ -142,10 +148,25 @@ impl Evaluator {
         self.everything_changed();
     }
 
+    /// Whether `node` is among the members as it is among these, so that nothing need be told.
+    pub(crate) fn knows(&self, node: NodeId, members: &[Member]) -> bool {
+        let own = &self.world().members;
+        let find = |members: &[Member]| match members.get(node.index()) {
+            Some(member) if member.id == node => Some(member.up),
+            _ => {
+                let place = members.binary_search_by_key(&node, |member| member.id);
+                place.ok().map(|place| members[place].up)
+            }
+        };
+        own.len() == members.len() && find(own) == find(members)
+    }
+
     /// Goes on to the next state, which is the same until something is set.
     pub fn step(&mut self) {
         let depth = self.program.0.depth;
         if depth > 0 {
+            // A state that was not judged: its changes are about to be forgotten.
+            self.stale |= self.behind;
             if self.worlds.len() > depth {
                 self.worlds.remove(0);
             }
@@ -184,7 +205,15 @@ impl Evaluator {
                 Err(_) => return,
             },
         };
-        self.changed.last_mut().expect("there is always a present state").push(place);
+        self.behind = true;
+        let changed = self.changed.last_mut().expect("there is always a present state");
+        if changed.last() != Some(&place) {
+            changed.push(place);
+        }
+        if changed.len() > CHANGED_MAX {
+            changed.clear();
+            self.stale = true;
+        }
     }
 
     /// Under `when quiet`: tells between which nodes something is in flight. `changed` is the node
@@ -265,6 +294,7 @@ impl Evaluator {
         }
         self.caches = caches;
         self.stale = false;
+        self.behind = false;
         if code.depth == 0 {
             self.changed[0].clear();
         }

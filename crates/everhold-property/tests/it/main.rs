@@ -2,6 +2,7 @@
 //!
 //! Golden files are rewritten by `EVERHOLD_UPDATE=1 cargo test -p everhold-property`.
 
+mod checker; // properties over sequences of states
 mod eval; // what each form means, on small states
 mod fuzz; // no text makes the parser panic, hang, or stay silent about a hole
 mod golden; // testdata/{ok,err}: canonical form and error messages

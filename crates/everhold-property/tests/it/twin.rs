@@ -5,7 +5,8 @@
 //! too long, slots and columns mixed up, an order of evaluation that matters.
 
 use everhold_property::{
-    Evaluator, Library, NodeId, Program, Snapshot, State, Value, evaluate, parse,
+    Changed, Checker, Evaluator, Library, NodeId, Program, Rule, Snapshot, State, Value, Verdict,
+    evaluate, parse,
 };
 
 use crate::eval::library;
@@ -213,7 +214,7 @@ fn start(random: &mut Random) -> Snapshot {
     state
 }
 
-fn run(seed: u64, source: &str, library: &Library) {
+fn run(seed: u64, source: &str, library: &Library, seen: &mut [usize; 3]) {
     let mut random = Random::new(seed);
     let text = format!("always \"p\": {source}");
     let property = parse(&text).into_result().unwrap_or_else(|e| panic!("{text}\n{e:?}")).remove(0);
@@ -235,6 +236,7 @@ fn run(seed: u64, source: &str, library: &Library) {
         let history: Vec<&dyn State> = past.iter().map(|state| state as &dyn State).collect();
         let expected = evaluate(&property, library, &history, &[]).expect("the scope is every cut");
         let actual = evaluator.verdict();
+        seen[actual as usize] += 1;
         assert_eq!(actual, expected, "seed {seed} step {step}\n{text}\n{state:#?}");
     }
 }
@@ -242,10 +244,52 @@ fn run(seed: u64, source: &str, library: &Library) {
 /// 6,000 properties, 24 states each: every form of the writer meets every kind of change many times.
 #[test]
 fn the_evaluators_agree() {
+    let mut seen = [0; 3];
     for seed in 0..6_000 {
         let mut random = Random::new(seed);
         let source = Writer::new(&mut random).test(3);
-        run(seed, &source, &library());
+        run(seed, &source, &library(), &mut seen);
+    }
+    // A writer whose properties were all unknown would prove nothing.
+    assert!(seen.iter().all(|count| *count > 6_000 * 24 / 10), "{seen:?}");
+}
+
+/// The checker in the scopes that exclude states, with messages that come and go.
+#[test]
+fn the_checker_agrees_in_every_scope() {
+    for seed in 0..3_000 {
+        let mut random = Random::new(seed);
+        let source = match random.below(3) {
+            0 => "forall a, b in nodes where a != b: a.x != b.x".to_owned(),
+            1 => "forall a in nodes: forall i in a.items, b in nodes: i.key != b.x".to_owned(),
+            _ => format!("forall v98, v99 in nodes: {}", Writer::new(&mut random).test(2)),
+        };
+        let scope = random.pick(&["when quiet", "when all quiet", ""]);
+        run_checker(&mut random, &format!("always \"p\" {scope}: {source}"));
+    }
+}
+
+fn run_checker(random: &mut Random, text: &str) {
+    let library = library();
+    let property = parse(text).into_result().expect("the test writes a property").remove(0);
+    let mut checker = Checker::new(&Rule::new(&property, &library));
+    let mut state = start(random);
+    let mut past: Vec<Snapshot> = Vec::new();
+    for step in 0..16 {
+        // A reset must leave nothing behind.
+        if step == 4 {
+            checker.reset();
+            past.clear();
+        }
+        let node = change(random, &mut state);
+        let other = NodeId(random.below(state.members().len()) as u32);
+        state.set_in_flight(node, other, random.below(2) as u32);
+        past.push(state.clone());
+        let history: Vec<&dyn State> = past.iter().map(|state| state as &dyn State).collect();
+        let expected = evaluate(&property, &library, &history, &[]).unwrap_or(Verdict::Unknown);
+        let actual = checker.clone().step(&state, Changed::Node(node), 0);
+        assert_eq!(checker.step(&state, Changed::Node(node), 0), actual);
+        assert_eq!(actual, expected, "step {step}\n{text}\n{state:#?}");
     }
 }
 
@@ -264,9 +308,10 @@ fn the_evaluators_agree_on_common_forms() {
         "forall n in nodes: n.x <= max(m in nodes: m.x)",
         "exists n in nodes: forall k -> v in n.table: k < v",
     ];
+    let mut seen = [0; 3];
     for (i, source) in sources.iter().enumerate() {
         for seed in 0..150 {
-            run(seed * 100 + i as u64, source, &library());
+            run(seed * 100 + i as u64, source, &library(), &mut seen);
         }
     }
 }

@@ -1,0 +1,593 @@
+//! Properties over sequences of states: during a search, along a trace, in production.
+//!
+//! - [`Rule`]: a property ready to be checked; made once.
+//! - [`Checker`]: one pass over one sequence; cheap to reset and to clone.
+//! - [`Outcome`]: what the pass showed.
+
+use std::sync::Arc;
+
+use everhold_trace::{NodeId, Value};
+
+use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Scope};
+use crate::eval::{all_quiet, is_local};
+use crate::fast::{Evaluator, Program};
+use crate::library::Library;
+use crate::state::{Member, Snapshot, State};
+use crate::verdict::Verdict;
+use crate::witness::{Witness, explain, mentioned};
+
+mod leads;
+
+use leads::Leads;
+
+/// A property with its library, compiled. Copies share it.
+#[derive(Clone, Debug)]
+pub struct Rule(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    property: Property,
+    library: Library,
+    program: Program,
+    /// The sides of a `leads to` without variables.
+    sides: Option<(Program, Program)>,
+    quiet: Quiet,
+}
+
+/// How the scope is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quiet {
+    /// Every state counts.
+    No,
+    /// Each tuple of nodes must be quiet.
+    Tuples,
+    /// As before, but only the plain evaluator can tell which tuples there are.
+    Plain,
+    /// No message may be in flight.
+    All,
+}
+
+impl Rule {
+    /// Compiles a property.
+    #[must_use]
+    pub fn new(property: &Property, library: &Library) -> Rule {
+        let program = Program::new(property, library);
+        let leads = matches!(property.modality, Modality::LeadsTo { .. });
+        let quiet = match property.scope {
+            Scope::EveryCut | Scope::Delivery | Scope::Chains => Quiet::No,
+            Scope::Quiet if !leads && is_local(&property.body) => {
+                if program.is_local() {
+                    Quiet::Tuples
+                } else {
+                    Quiet::Plain
+                }
+            }
+            Scope::Quiet | Scope::AllQuiet => Quiet::All,
+        };
+        let sides = match &property.body.kind {
+            ExprKind::LeadsTo(from, goal) => {
+                Some((Program::of(from, library, &[]), Program::of(goal, library, &[])))
+            }
+            _ => None,
+        };
+        let (property, library) = (property.clone(), library.clone());
+        Rule(Arc::new(Inner { property, library, program, sides, quiet }))
+    }
+
+    /// The property.
+    #[must_use]
+    pub fn property(&self) -> &Property {
+        &self.0.property
+    }
+
+    /// What the property's names stand for.
+    #[must_use]
+    pub fn library(&self) -> &Library {
+        &self.0.library
+    }
+
+    /// The property's body, compiled.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.0.program
+    }
+
+    /// How many earlier states are needed to judge one.
+    fn depth(&self) -> usize {
+        self.0.program.depth()
+    }
+}
+
+/// What is different from the last state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// At most this node: its state, whether it is up, and the messages to and from it.
+    Node(NodeId),
+    /// Anything, the set of nodes included.
+    All,
+}
+
+/// How a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing more can ever happen.
+    Complete,
+    /// It was cut off: by a bound, or because the recording stops.
+    Cut,
+}
+
+/// Where a property was first violated, and by what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The state: how many came before it.
+    pub step: u64,
+    /// When that was.
+    pub now_ns: u64,
+    /// What went wrong, in a few words.
+    pub reason: String,
+    /// The bindings and values that falsify the property.
+    pub witness: Witness,
+}
+
+/// How many states were judged, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Where the body was true.
+    pub holds: u64,
+    /// Where it was false.
+    pub violated: u64,
+    /// Where something that decides it was not known.
+    pub unknown: u64,
+    /// Not judged, since the scope excludes them.
+    pub skipped: u64,
+}
+
+impl Tally {
+    fn count(&mut self, verdict: Option<Verdict>) {
+        match verdict {
+            Some(Verdict::Holds) => self.holds += 1,
+            Some(Verdict::Violated) => self.violated += 1,
+            Some(Verdict::Unknown) => self.unknown += 1,
+            None => self.skipped += 1,
+        }
+    }
+}
+
+/// What a pass over a sequence showed.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an outcome may be a violation"]
+pub struct Outcome {
+    /// `always`: violated in some state, or true in at least one and false in none. `sometimes`:
+    /// holds if reached, otherwise unknown. `eventually` and `leads to`: violated if too late.
+    pub verdict: Verdict,
+    /// The states, counted.
+    pub tally: Tally,
+    /// The first violation.
+    pub violation: Option<Violation>,
+}
+
+/// One pass of a property over one sequence of states.
+///
+/// ```
+/// use everhold_property::*;
+/// let text = r#"always "x grows": forall n in nodes: n.x >= previous(n.x)"#;
+/// let rule = Rule::new(&parse(text).properties[0], &Library::new());
+/// let mut checker = Checker::new(&rule);
+/// let mut state = Snapshot::default();
+/// let n = state.add("n0", "server");
+/// for x in [1, 2, 1] {
+///     state.set(n, Value::record([("x", x)]));
+///     checker.step(&state, Changed::Node(n), 0);
+/// }
+/// let violation = checker.finish(End::Cut).violation.unwrap();
+/// assert_eq!(violation.step, 2);
+/// assert_eq!(violation.witness.to_string(), "n = n0\nn.x = 1\nprevious(n.x) = 2\n");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checker {
+    rule: Rule,
+    /// Of the body, or of both sides of a `leads to`; none before the first state.
+    evaluators: Vec<Evaluator>,
+    leads: Leads,
+    /// The last states, for properties that look back.
+    past: Vec<Snapshot>,
+    steps: u64,
+    tally: Tally,
+    /// Since when the body of an `eventually` has been false.
+    hot: Option<Since>,
+    violation: Option<Violation>,
+}
+
+/// A point of the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Since {
+    step: u64,
+    now_ns: u64,
+}
+
+impl Since {
+    fn is_late(self, now: Since, within: Option<Bound>) -> bool {
+        match within {
+            None => false,
+            Some(Bound::Nanos(nanos)) => now.now_ns.saturating_sub(self.now_ns) > nanos,
+            Some(Bound::Steps(steps)) => now.step.saturating_sub(self.step) > steps,
+        }
+    }
+}
+
+impl Checker {
+    /// A checker before its first state.
+    #[must_use]
+    pub fn new(rule: &Rule) -> Checker {
+        Checker {
+            rule: rule.clone(),
+            evaluators: Vec::new(),
+            leads: Leads::default(),
+            past: Vec::new(),
+            steps: 0,
+            tally: Tally::default(),
+            hot: None,
+            violation: None,
+        }
+    }
+
+    /// Starts over, before the first state.
+    pub fn reset(&mut self) {
+        self.leads.reset();
+        self.past.clear();
+        self.steps = 0;
+        self.tally = Tally::default();
+        self.hot = None;
+        self.violation = None;
+    }
+
+    /// The rule that is checked.
+    #[must_use]
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// The first violation so far.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Whether the body has been true in some state: the goal of a `sometimes`.
+    #[must_use]
+    pub fn reached(&self) -> bool {
+        self.tally.holds > 0
+    }
+
+    /// The states so far, counted.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Takes the next state. The first one is taken as a whole, whatever `changed` says.
+    ///
+    /// Returns how the property stands in this state: violated if it is violated now, unknown also
+    /// where the scope excludes the state. Properties `on delivery` and `along chains` are not
+    /// about states; [`Checker::deliver`] and [`check_execution`](crate::check_execution) are for them.
+    pub fn step(&mut self, state: &dyn State, changed: Changed, now_ns: u64) -> Verdict {
+        let scope = self.rule.property().scope;
+        if matches!(scope, Scope::Delivery | Scope::Chains) {
+            return Verdict::Unknown;
+        }
+        self.judge_step(state, changed, now_ns)
+    }
+
+    /// [`Checker::step`] whatever the scope: the caller has chosen the states.
+    pub(crate) fn judge_step(
+        &mut self,
+        state: &dyn State,
+        changed: Changed,
+        now_ns: u64,
+    ) -> Verdict {
+        let now = Since { step: self.steps, now_ns };
+        let changed = if self.steps == 0 { Changed::All } else { changed };
+        self.steps += 1;
+        let result = match self.rule.property().modality {
+            Modality::LeadsTo { within } => self.step_leads(state, changed, now, within),
+            Modality::Always => self.always(state, changed, now),
+            Modality::Sometimes => {
+                let body = self.judge(state, changed);
+                body.map(|body| if body == Verdict::Holds { body } else { Verdict::Unknown })
+            }
+            Modality::Eventually { within } => self.eventually(state, changed, now, within),
+        };
+        self.remember(state, changed);
+        result.unwrap_or(Verdict::Unknown)
+    }
+
+    fn always(&mut self, state: &dyn State, changed: Changed, now: Since) -> Option<Verdict> {
+        let verdict = self.judge(state, changed);
+        if verdict == Some(Verdict::Violated) && self.violation.is_none() {
+            let witness = self.explain(state, &[]);
+            self.violate(now, "it is false".into(), witness);
+        }
+        verdict
+    }
+
+    fn eventually(
+        &mut self,
+        state: &dyn State,
+        changed: Changed,
+        now: Since,
+        within: Option<Bound>,
+    ) -> Option<Verdict> {
+        // Between two states the earlier one lasts, so lateness is judged before the new state.
+        let late = self.hot.filter(|since| since.is_late(now, within));
+        let body = self.judge(state, changed);
+        if let Some(since) = late
+            && self.violation.is_none()
+        {
+            let witness = self.explain(state, &[]);
+            self.violate(now, format!("false from state {} on, for too long", since.step), witness);
+        }
+        match body {
+            Some(Verdict::Holds) => self.hot = None,
+            Some(Verdict::Violated) => self.hot = Some(self.hot.unwrap_or(now)),
+            Some(Verdict::Unknown) | None => {}
+        }
+        let open = self.hot.map_or(Verdict::Holds, |_| Verdict::Unknown);
+        body.map(|_| if late.is_some() { Verdict::Violated } else { open })
+    }
+
+    /// Lets time pass in which nothing changes: what is due by now is late.
+    pub fn tick(&mut self, state: &dyn State, now_ns: u64) -> Verdict {
+        let now = Since { step: self.steps.saturating_sub(1), now_ns };
+        let late = match self.rule.property().modality {
+            Modality::Eventually { within } => {
+                self.hot.is_some_and(|since| since.is_late(now, within))
+            }
+            Modality::LeadsTo { within } => self.leads.first_late(now, within).is_some(),
+            Modality::Always | Modality::Sometimes => false,
+        };
+        if late && self.violation.is_none() {
+            let witness = self.explain(state, &[]);
+            self.violate(now, "the time is over".into(), witness);
+        }
+        if late { Verdict::Violated } else { Verdict::Unknown }
+    }
+
+    /// Judges a property `on delivery`: the sender's state at the send, the receiver's after it.
+    pub fn deliver(
+        &mut self,
+        sender: (&Member, Option<&Value>),
+        receiver: (&Member, Option<&Value>),
+        now_ns: u64,
+    ) -> Verdict {
+        let now = Since { step: self.steps, now_ns };
+        self.steps += 1;
+        let (from, to) = (sender.0.id, receiver.0.id);
+        if from == to {
+            // One node cannot stand for two states of itself.
+            self.tally.count(None);
+            return Verdict::Unknown;
+        }
+        let state = pair(sender, receiver);
+        let mut evaluator = Evaluator::new(&self.rule.0.program, state.members());
+        evaluator.set_fixed(&[from, to]);
+        load(&mut evaluator, &state);
+        let verdict = evaluator.verdict();
+        self.tally.count(Some(verdict));
+        if verdict == Verdict::Violated && self.violation.is_none() {
+            let bindings = [
+                ("sender".to_owned(), Value::Node(from)),
+                ("receiver".to_owned(), Value::Node(to)),
+            ];
+            let witness = self.explain(&state, &bindings);
+            self.violate(now, "it is false".into(), witness);
+        }
+        verdict
+    }
+
+    /// Ends the sequence.
+    pub fn finish(&mut self, end: End) -> Outcome {
+        let open = self.hot.is_some() || !self.leads.is_empty();
+        if open && end == End::Complete && self.violation.is_none() {
+            let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
+            self.violate(now, "the execution ended without it".into(), Witness::default());
+        }
+        let modality = self.rule.property().modality;
+        let verdict = match (modality, &self.violation) {
+            (_, Some(_)) => Verdict::Violated,
+            (Modality::Eventually { .. } | Modality::LeadsTo { .. }, None) if open => {
+                Verdict::Unknown
+            }
+            (_, None) if self.tally.holds == 0 => Verdict::Unknown,
+            (_, None) => Verdict::Holds,
+        };
+        Outcome { verdict, tally: self.tally, violation: self.violation.clone() }
+    }
+
+    fn violate(&mut self, now: Since, reason: String, witness: Witness) {
+        let Since { step, now_ns } = now;
+        self.violation = Some(Violation { step, now_ns, reason, witness });
+    }
+
+    /// The verdict on the body in this state; `None` where the scope excludes it.
+    fn judge(&mut self, state: &dyn State, changed: Changed) -> Option<Verdict> {
+        let inner = Arc::clone(&self.rule.0);
+        let verdict = match inner.quiet {
+            Quiet::Plain => self.with_history(state, |history| {
+                crate::eval::evaluate(&inner.property, &inner.library, history, &[])
+            }),
+            Quiet::No => {
+                self.feed(0, &inner.program, state, changed);
+                Some(self.evaluators[0].verdict())
+            }
+            Quiet::Tuples => {
+                self.feed(0, &inner.program, state, changed);
+                let in_flight = |from, to| state.in_flight(from, to);
+                let node = match changed {
+                    Changed::Node(node) => Some(node),
+                    Changed::All => None,
+                };
+                self.evaluators[0].set_busy(node, &in_flight);
+                Some(self.evaluators[0].verdict())
+            }
+            Quiet::All => {
+                self.feed(0, &inner.program, state, changed);
+                all_quiet(state).then(|| self.evaluators[0].verdict())
+            }
+        };
+        self.tally.count(verdict);
+        verdict
+    }
+
+    /// Tells an evaluator what changed.
+    fn feed(&mut self, which: usize, program: &Program, state: &dyn State, changed: Changed) {
+        if self.evaluators.len() <= which {
+            self.evaluators.push(Evaluator::new(program, state.members()));
+        }
+        let evaluator = &mut self.evaluators[which];
+        if self.steps == 1 {
+            evaluator.reset(state.members());
+            load(evaluator, state);
+            return;
+        }
+        evaluator.step();
+        match changed {
+            Changed::All => {
+                evaluator.set_members(state.members());
+                load(evaluator, state);
+            }
+            Changed::Node(node) => {
+                if !evaluator.knows(node, state.members()) {
+                    evaluator.set_members(state.members());
+                }
+                load_one(evaluator, state, node);
+            }
+        }
+    }
+
+    fn step_leads(
+        &mut self,
+        state: &dyn State,
+        changed: Changed,
+        now: Since,
+        within: Option<Bound>,
+    ) -> Option<Verdict> {
+        let late = self.leads.first_late(now, within).cloned();
+        if let Some(bindings) = &late
+            && self.violation.is_none()
+        {
+            let witness = self.explain(state, bindings);
+            self.violate(now, "it was not led to in time".into(), witness);
+        }
+        let inner = Arc::clone(&self.rule.0);
+        if let Some((from, goal)) = &inner.sides {
+            self.feed(0, from, state, changed);
+            self.feed(1, goal, state, changed);
+        }
+        if inner.quiet == Quiet::All && !all_quiet(state) {
+            self.tally.count(None);
+            return None;
+        }
+        if inner.sides.is_some() {
+            let from = self.evaluators[0].verdict();
+            let goal = self.evaluators[1].verdict();
+            self.leads.observe(Vec::new(), from, goal, now);
+        } else {
+            let mut leads = std::mem::take(&mut self.leads);
+            let (body, library) = (&inner.property.body, &inner.library);
+            self.with_history(state, |history| leads.step(body, library, history, now));
+            self.leads = leads;
+        }
+        let open = if self.leads.is_empty() { Verdict::Holds } else { Verdict::Unknown };
+        let verdict = if late.is_some() { Verdict::Violated } else { open };
+        self.tally.count(Some(verdict));
+        Some(verdict)
+    }
+
+    fn explain(&self, state: &dyn State, bindings: &[(String, Value)]) -> Witness {
+        let Inner { property, library, .. } = &*self.rule.0;
+        self.with_history(state, |history| {
+            match explain(property, library, history, bindings) {
+                Some(witness) => witness,
+                // Nothing falsifies `leads to` in one state; its sides are worth seeing.
+                None if !bindings.is_empty() => {
+                    mentioned(innermost(&property.body), library, history, bindings)
+                }
+                None => Witness::default(),
+            }
+        })
+    }
+
+    fn with_history<T>(&self, state: &dyn State, read: impl FnOnce(&[&dyn State]) -> T) -> T {
+        let mut history: Vec<&dyn State> =
+            self.past.iter().map(|past| past as &dyn State).collect();
+        history.push(state);
+        read(&history)
+    }
+
+    /// Keeps this state for later ones to look back on.
+    fn remember(&mut self, state: &dyn State, changed: Changed) {
+        let depth = self.rule.depth();
+        if depth == 0 {
+            return;
+        }
+        let next = match (self.past.last(), changed) {
+            (Some(last), Changed::Node(node)) if last.members() == state.members() => {
+                let mut next = last.clone();
+                copy_one(&mut next, state, node);
+                next
+            }
+            _ => copy(state),
+        };
+        if self.past.len() == depth {
+            self.past.remove(0);
+        }
+        self.past.push(next);
+    }
+}
+
+fn innermost(body: &Expr) -> &Expr {
+    match &body.kind {
+        ExprKind::Quantified { body, .. } => innermost(body),
+        _ => body,
+    }
+}
+
+fn pair(sender: (&Member, Option<&Value>), receiver: (&Member, Option<&Value>)) -> Snapshot {
+    let mut both = [sender, receiver];
+    both.sort_by_key(|(member, _)| member.id);
+    let mut state = Snapshot::new(both.iter().map(|(member, _)| (*member).clone()).collect());
+    for (member, value) in both {
+        if let Some(value) = value {
+            state.set(member.id, value.clone());
+        }
+    }
+    state
+}
+
+fn load(evaluator: &mut Evaluator, state: &dyn State) {
+    for member in state.members() {
+        load_one(evaluator, state, member.id);
+    }
+}
+
+fn load_one(evaluator: &mut Evaluator, state: &dyn State, node: NodeId) {
+    match state.state(node) {
+        Some(value) => evaluator.set(node, value),
+        None => evaluator.set_row(node, None),
+    }
+}
+
+fn copy(state: &dyn State) -> Snapshot {
+    let mut copy = Snapshot::new(state.members().to_vec());
+    for member in state.members() {
+        copy_one(&mut copy, state, member.id);
+    }
+    copy
+}
+
+fn copy_one(copy: &mut Snapshot, state: &dyn State, node: NodeId) {
+    match state.state(node) {
+        Some(value) => copy.set(node, value.clone()),
+        None => copy.clear(node),
+    }
+}
