@@ -34,7 +34,6 @@ pub(crate) struct Rules {
 }
 
 /// The part of an execution that is copied when a search goes back to an earlier point.
-#[derive(Clone)]
 pub(crate) struct State<M> {
     pub(crate) step: u32,
     pub(crate) moves: Moves,
@@ -70,7 +69,7 @@ pub(crate) struct Flight<M> {
 }
 
 /// What the environment keeps for one node.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct NodeState {
     pub(crate) status: Status,
     pub(crate) incarnation: u32,
@@ -147,23 +146,8 @@ pub(crate) struct Env<M> {
 
 impl<M: Message> Env<M> {
     pub(crate) fn new(rules: Rules, strategy: Box<dyn Strategy>) -> Self {
-        let left = rules.faults.clone();
         Env {
-            state: State {
-                step: 0,
-                moves: Moves::default(),
-                flights: Vec::new(),
-                free: Vec::new(),
-                nodes: Vec::new(),
-                left,
-                partition: None,
-                heal: NONE,
-                held: 0,
-                injected: [0; FaultKind::ALL.len()],
-                monitors: Vec::new(),
-                network_hash: 0,
-                last_move: 0,
-            },
+            state: State { left: rules.faults.clone(), ..State::empty() },
             rules: Rc::new(rules),
             strategy,
             log: Vec::new(),
@@ -694,6 +678,42 @@ impl<M: Message> Env<M> {
 }
 
 impl<M: Message> State<M> {
+    /// An empty state to copy into.
+    pub(crate) fn empty() -> Self {
+        State {
+            step: 0,
+            moves: Moves::default(),
+            flights: Vec::new(),
+            free: Vec::new(),
+            nodes: Vec::new(),
+            left: Faults::none(),
+            partition: None,
+            heal: NONE,
+            held: 0,
+            injected: [0; FaultKind::ALL.len()],
+            monitors: Vec::new(),
+            network_hash: 0,
+            last_move: 0,
+        }
+    }
+
+    /// Becomes a copy of `other`, in the memory it has. Of the nodes only those in `nodes` are
+    /// copied, if the caller knows that the others are equal.
+    pub(crate) fn copy_from(&mut self, other: &Self, nodes: Option<u64>) {
+        self.step = other.step;
+        self.moves.copy_from(&other.moves);
+        self.flights.clone_from(&other.flights);
+        self.free.clone_from(&other.free);
+        copy_nodes(&mut self.nodes, &other.nodes, nodes);
+        if self.left != other.left {
+            self.left.clone_from(&other.left);
+        }
+        (self.partition, self.heal, self.held) = (other.partition, other.heal, other.held);
+        self.injected = other.injected;
+        self.monitors.clone_from(&other.monitors);
+        (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
+    }
+
     fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
         self.step = 0;
         self.moves.clear(nodes, tracks_nodes);
@@ -745,6 +765,9 @@ impl<M: Message> State<M> {
         let mut sum = self.network_hash;
         for monitor in &self.monitors {
             sum = mix(sum, monitor.fingerprint());
+        }
+        if self.left.total() == 0 && self.partition.is_none() {
+            return sum;
         }
         let left = &self.left;
         let budget = [left.crashes, left.stops, left.losses, left.duplicates, left.delays];
@@ -823,7 +846,36 @@ impl<M: Message> State<M> {
     }
 }
 
+fn copy_nodes(to: &mut Vec<NodeState>, from: &[NodeState], only: Option<u64>) {
+    to.resize_with(from.len(), NodeState::default);
+    match only {
+        Some(mut mask) => {
+            while mask != 0 {
+                let index = mask.trailing_zeros() as usize;
+                to[index].copy_from(&from[index]);
+                mask &= mask - 1;
+            }
+        }
+        None => to.iter_mut().zip(from).for_each(|(to, from)| to.copy_from(from)),
+    }
+}
+
 impl NodeState {
+    fn copy_from(&mut self, other: &NodeState) {
+        (self.status, self.incarnation) = (other.status, other.incarnation);
+        (self.clock, self.skew) = (other.clock, other.skew);
+        (self.sent, self.drawn) = (other.sent, other.drawn);
+        (self.settings, self.polled) = (other.settings, other.polled);
+        self.timers.clone_from(&other.timers);
+        self.timer_slot = other.timer_slot;
+        self.polls.clone_from(&other.polls);
+        self.disk.clone_from(&other.disk);
+        self.tracked = other.tracked;
+        self.inbox.clone_from(&other.inbox);
+        self.history = other.history;
+        (self.kind, self.strikes) = (other.kind, other.strikes);
+    }
+
     fn reset(&mut self) {
         self.status = Status::Up;
         self.incarnation = 0;
@@ -851,10 +903,13 @@ impl NodeState {
             Status::Down(_) => 2,
             Status::Gone => 3,
         };
-        let mut timers: Vec<_> = self.timers.iter().collect();
-        timers.sort_by_key(|armed| (armed.deadline, armed.setting));
-        for armed in timers {
-            hash = mix(hash, fingerprint::hash(&(armed.timer.name, armed.timer.id)));
+        hash = mix(hash, u64::from(self.drawn));
+        if !self.timers.is_empty() {
+            let mut timers: Vec<_> = self.timers.iter().collect();
+            timers.sort_by_key(|armed| (armed.deadline, armed.setting));
+            for armed in timers {
+                hash = mix(hash, fingerprint::hash(&(armed.timer.name, armed.timer.id)));
+            }
         }
         match &self.disk {
             Some(disk) if !disk.is_empty() => mix(hash, fingerprint::hash(&disk.shown())),

@@ -8,7 +8,7 @@ use everhold_node::Message;
 
 use crate::failure::{Cause, Failure};
 use crate::liveness::Lasso;
-use crate::strategy::{Done, Run};
+use crate::strategy::Run;
 use crate::world::{Stepped, World};
 
 /// How long an execution may be. Reaching a bound is a named outcome, never "holds".
@@ -85,7 +85,6 @@ impl Execution {
     }
 
     fn go<M: Message>(&mut self, world: &mut World<M>) -> Ended {
-        let watched = world.env.borrow().strategy.watches();
         loop {
             if world.env.borrow().failure.is_some() {
                 return Ended::Failed;
@@ -94,12 +93,7 @@ impl Execution {
                 return ended;
             }
             match world.step() {
-                Stepped::At(node) => {
-                    world.check();
-                    if watched && !watch(world, node) {
-                        return self.ended_early(world);
-                    }
-                }
+                Stepped::At(_) => world.check(),
                 Stepped::Quiet => return judge_quiet(world),
                 Stepped::Ended if world.env.borrow_mut().strategy.wants_tail() => {
                     self.begin_tail(world);
@@ -107,10 +101,6 @@ impl Execution {
                 Stepped::Ended => return Ended::Stopped,
             }
         }
-    }
-
-    fn ended_early<M: Message>(&self, world: &World<M>) -> Ended {
-        if world.env.borrow().failure.is_some() { Ended::Failed } else { Ended::Stopped }
     }
 
     /// Ends an execution that was long enough, or starts its fair tail if progress is owed.
@@ -164,15 +154,8 @@ impl Execution {
     }
 }
 
-fn watch<M: Message>(world: &mut World<M>, node: everhold_node::NodeId) -> bool {
-    let fingerprint = world.fingerprint();
-    let mut env = world.env.borrow_mut();
-    let done = Done { node, notified: env.touched_monitors, fingerprint };
-    env.strategy.after(&done)
-}
-
 /// Nothing can happen: then nothing may be owed.
-fn judge_quiet<M: Message>(world: &World<M>) -> Ended {
+pub(crate) fn judge_quiet<M: Message>(world: &World<M>) -> Ended {
     if let Some((node, what)) = world.waiting() {
         let message = format!("nothing can happen any more, but at {} {what}", world.name_of(node));
         return fail(world, Cause::Deadlock(world.kind_of(node).to_owned()), message);
@@ -190,7 +173,7 @@ fn fail<M: Message>(world: &World<M>, cause: Cause, message: String) -> Ended {
 }
 
 /// Turns a panic into a failure of the node or monitor in which it happened.
-fn blame<M: Message>(world: &World<M>, panic: Panic) {
+pub(crate) fn blame<M: Message>(world: &World<M>, panic: Panic) {
     let mut env = world.env.borrow_mut();
     let failure = match env.in_monitor.take() {
         Some(index) => Failure {
@@ -207,7 +190,7 @@ fn blame<M: Message>(world: &World<M>, panic: Panic) {
 
 /// What a panic said and where.
 #[derive(Clone, Debug, Default)]
-struct Panic {
+pub(crate) struct Panic {
     message: String,
     place: String,
 }
@@ -218,7 +201,7 @@ thread_local! {
 }
 
 /// Runs `body` with panics caught and not printed.
-fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();

@@ -1,7 +1,316 @@
-//! Every execution, on one thread.
-use everhold_node::Message;
-use crate::explore::Options;
-use crate::report::Report;
-use crate::strategy::Reduction;
-use crate::worker::Setup;
-pub(crate) fn exhaust<M: Message>(_: &Setup<M>, _: &Options, _: Reduction, _: &mut Report) {}
+//! Every execution, depth first, on the calling thread. Going back to a branch restores a copy
+//! of the world where its nodes can be copied, and runs the beginning again where not.
+
+use everhold_node::{Message, NodeId, Process};
+
+use crate::clock::Stopwatch;
+use crate::env::State;
+use crate::execute::{blame, judge_quiet, quietly};
+use crate::explore::{Options, out_of_budget};
+use crate::investigate::investigate;
+use crate::report::{Report, Stop};
+use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
+use crate::worker::{Failed, Setup};
+use crate::world::{Stepped, World};
+
+/// How many executions pass between two looks at the clock.
+const CLOCK_ONE_IN: u64 = 256;
+
+/// Runs every execution within the bounds, or stops at the first that fails.
+pub(crate) fn exhaust<M: Message>(
+    setup: &Setup<M>,
+    options: &Options,
+    reduction: Reduction,
+    report: &mut Report,
+) {
+    let mut world = World::new(&**setup);
+    let reduction = supported(&world, reduction, report);
+    world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
+    world.env.borrow_mut().hashing = reduction == Reduction::States;
+    let hashing = reduction == Reduction::States;
+    let mut search = DepthFirst { world, copies: Vec::new(), spare: Vec::new(), copyable: true, hashing };
+    report.search = format!("exhaustive, {}", name(reduction));
+    report.workers = 1;
+    let failed = search.run(options, report);
+    report.exhaustive = search.progress();
+    if let Some(failed) = failed {
+        report.findings.push(investigate(setup, &failed, options.bounds, options.shrink_time));
+        report.stop = Stop::Found;
+    }
+}
+
+fn name(reduction: Reduction) -> &'static str {
+    match reduction {
+        Reduction::Orders => "orders reduced",
+        Reduction::States | Reduction::Auto => "states seen once",
+        Reduction::None => "nothing left out",
+    }
+}
+
+/// Faults and shared clocks tie steps of different nodes together, so orders are not reduced then.
+fn supported<M: Message>(
+    world: &World<M>,
+    reduction: Reduction,
+    report: &mut Report,
+) -> Reduction {
+    let env = world.env.borrow();
+    let tied = env.rules.faults.total() > 0 || env.rules.clocks == crate::system::Clocks::Shared;
+    if reduction == Reduction::Orders && tied {
+        report.problems.push(
+            "orders are not reduced with faults or shared clocks; states are told apart instead"
+                .to_owned(),
+        );
+        return Reduction::States;
+    }
+    reduction
+}
+
+struct DepthFirst<M: Message> {
+    world: World<M>,
+    /// Copies of the world at branches of the present execution, outermost first.
+    copies: Vec<Copy<M>>,
+    spare: Vec<Copy<M>>,
+    copyable: bool,
+    hashing: bool,
+}
+
+/// The world at a branch.
+struct Copy<M> {
+    state: State<M>,
+    processes: Vec<Box<dyn Process<M>>>,
+    hashes: Vec<u64>,
+    hash: u64,
+    choices: usize,
+    reached: Vec<bool>,
+    open: Vec<bool>,
+    /// Nodes at which something happened since, as bits; all of them if there are many.
+    touched: u64,
+}
+
+/// How a path ended.
+enum End {
+    Leaf,
+    Pruned,
+    Bounded,
+    Failed,
+}
+
+impl<M: Message> DepthFirst<M> {
+    fn run(&mut self, options: &Options, report: &mut Report) -> Option<Failed> {
+        let watch = Stopwatch::start();
+        let run = Run { seed: options.seed, steps: options.bounds.steps_max, faults: 0, parent: None };
+        self.world.env.borrow_mut().strategy.begin(&run);
+        self.guarded(|search| search.world.start(options.seed));
+        loop {
+            let end = self.path(options.bounds.steps_max);
+            self.count(&end, report);
+            if matches!(end, End::Failed) {
+                return Some(self.failed(options.seed, report.executions));
+            }
+            if report.executions >= options.executions {
+                report.stop = Stop::Executions(options.executions);
+                return None;
+            }
+            if report.executions.is_multiple_of(CLOCK_ONE_IN)
+                && let Some(stop) = out_of_budget(options, watch)
+            {
+                report.stop = stop;
+                return None;
+            }
+            let next = self.world.env.borrow_mut().strategy.shared_prefix();
+            let Some(choices) = next else { break };
+            self.go_back(choices, options.seed);
+        }
+        report.stop = if report.bounded == 0 { Stop::Exhausted } else { Stop::Steps(options.bounds.steps_max) };
+        None
+    }
+
+    fn count(&self, end: &End, report: &mut Report) {
+        report.executions += 1;
+        report.bounded += u64::from(matches!(end, End::Bounded));
+        for (goal, reached) in report.goals.iter_mut().zip(&self.world.reached) {
+            goal.reached += u64::from(*reached);
+        }
+        report.steps = self.progress().map_or(0, |progress| progress.transitions);
+        if !matches!(end, End::Pruned) {
+            report.coverage.orders.add(self.world.env.borrow().state.partial_order());
+        }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.world.env.borrow().strategy.progress()
+    }
+
+    /// Runs something of the nodes; a panic becomes the failure.
+    fn guarded(&mut self, body: impl FnOnce(&mut Self)) {
+        if let Err(panic) = quietly(|| body(self)) {
+            blame(&self.world, panic);
+        }
+    }
+
+    /// From where the world is to the end of an execution.
+    fn path(&mut self, steps_max: u32) -> End {
+        let mut end = End::Failed;
+        self.guarded(|search| {
+            search.world.check();
+            end = search.walk(steps_max);
+        });
+        if self.world.env.borrow().failure.is_some() { End::Failed } else { end }
+    }
+
+    fn walk(&mut self, steps_max: u32) -> End {
+        loop {
+            let env = self.world.env.borrow();
+            if env.failure.is_some() {
+                return End::Failed;
+            }
+            if env.state.step >= steps_max {
+                return End::Bounded;
+            }
+            let branches = env.state.moves.picks() > 1;
+            drop(env);
+            if branches && self.copyable {
+                self.copy();
+            }
+            match self.world.step() {
+                Stepped::At(node) => {
+                    self.touch(node);
+                    self.world.check();
+                    if !self.tell(node) {
+                        return End::Pruned;
+                    }
+                }
+                Stepped::Quiet => {
+                    judge_quiet(&self.world);
+                    return End::Leaf;
+                }
+                Stepped::Ended => return End::Pruned,
+            }
+        }
+    }
+
+    fn tell(&mut self, node: NodeId) -> bool {
+        let fingerprint = if self.hashing { self.world.fingerprint() } else { 0 };
+        let mut env = self.world.env.borrow_mut();
+        let (notified, depth) = (env.touched_monitors, env.state.step);
+        env.strategy.after(&Done { node, notified, fingerprint, depth })
+    }
+
+    fn touch(&mut self, node: NodeId) {
+        if let Some(copy) = self.copies.last_mut() {
+            copy.touched |= if node.0 < u64::BITS { 1 << node.0 } else { u64::MAX };
+        }
+    }
+
+    /// Remembers the world as it is, unless it was just restored to here.
+    fn copy(&mut self) {
+        let choices = self.world.env.borrow().log.len();
+        if self.copies.last().is_some_and(|copy| copy.choices == choices) {
+            return;
+        }
+        let mut copy = self.spare.pop().unwrap_or_else(Copy::empty);
+        self.copyable = copy.take(&self.world, choices);
+        if self.copyable {
+            self.copies.push(copy);
+        }
+    }
+
+    /// Puts the world where the next alternative is to be tried.
+    fn go_back(&mut self, choices: usize, seed: u64) {
+        while self.copies.last().is_some_and(|copy| copy.choices > choices) {
+            let inner = self.copies.pop().expect("it was just seen");
+            if let Some(outer) = self.copies.last_mut() {
+                outer.touched |= inner.touched;
+            }
+            self.spare.push(inner);
+        }
+        match self.copies.last_mut() {
+            Some(copy) if self.copyable => {
+                copy.restore(&mut self.world);
+                let at = copy.choices;
+                let mut env = self.world.env.borrow_mut();
+                env.strategy.rewind(at);
+            }
+            _ => {
+                self.copies.clear();
+                self.world.env.borrow_mut().strategy.rewind(0);
+                self.guarded(|search| search.world.start(seed));
+            }
+        }
+    }
+
+    fn failed(&self, seed: u64, executions: u64) -> Failed {
+        let env = self.world.env.borrow();
+        Failed {
+            index: executions - 1,
+            search: "exhaustive".to_owned(),
+            seed,
+            failure: env.failure.clone().expect("the execution failed"),
+            log: env.log.clone(),
+            tail_at: None,
+        }
+    }
+}
+
+impl<M: Message> Copy<M> {
+    fn empty() -> Self {
+        Copy {
+            state: State::empty(),
+            processes: Vec::new(),
+            hashes: Vec::new(),
+            hash: 0,
+            choices: 0,
+            reached: Vec::new(),
+            open: Vec::new(),
+            touched: 0,
+        }
+    }
+
+    /// Copies the world; false if some node cannot be copied.
+    fn take(&mut self, world: &World<M>, choices: usize) -> bool {
+        let env = world.env.borrow();
+        self.state.copy_from(&env.state, None);
+        self.processes.truncate(world.slots.len());
+        for (at, slot) in world.slots.iter().enumerate() {
+            if self.processes.get_mut(at).is_some_and(|copy| copy.copy_from(&*slot.process)) {
+                continue;
+            }
+            let Some(process) = slot.process.fork() else { return false };
+            match self.processes.get_mut(at) {
+                Some(place) => *place = process,
+                None => self.processes.push(process),
+            }
+        }
+        self.hashes.clear();
+        self.hashes.extend(world.slots.iter().map(|slot| slot.hash));
+        (self.hash, self.choices, self.touched) = (world.hash, choices, 0);
+        self.reached.clone_from(&world.reached);
+        self.open.clone_from(&world.open);
+        true
+    }
+
+    /// Puts the world back to this point; only what was touched since is copied.
+    fn restore(&mut self, world: &mut World<M>) {
+        let mut env = world.env.borrow_mut();
+        let added = world.slots.len() != self.processes.len();
+        // Senders reach into the inboxes of tracked nodes, so those change without a step.
+        let tied = added || env.state.nodes.iter().any(|node| node.tracked);
+        let all = tied || self.processes.len() > 64 || env.rules.clocks == crate::system::Clocks::Shared;
+        env.state.copy_from(&self.state, (!all).then_some(self.touched));
+        env.log.truncate(self.choices);
+        env.failure = None;
+        world.slots.truncate(self.processes.len());
+        world.names.truncate(self.processes.len());
+        for (at, (slot, process)) in world.slots.iter_mut().zip(&self.processes).enumerate() {
+            if all || (self.touched >> at) & 1 == 1 {
+                let copied = slot.process.copy_from(&**process);
+                debug_assert!(copied, "a node that was copied can be copied back");
+                slot.hash = self.hashes[at];
+            }
+        }
+        world.hash = self.hash;
+        world.reached.clone_from(&self.reached);
+        world.open.clone_from(&self.open);
+        self.touched = 0;
+    }
+}

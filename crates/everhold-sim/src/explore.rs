@@ -537,7 +537,7 @@ impl Crew {
     }
 }
 
-fn out_of_budget(options: &Options, watch: Stopwatch) -> Option<Stop> {
+pub(crate) fn out_of_budget(options: &Options, watch: Stopwatch) -> Option<Stop> {
     if interrupt::requested() {
         return Some(Stop::Interrupted);
     }

@@ -160,6 +160,20 @@ impl Moves {
         }
     }
 
+    /// Becomes a copy of `other`, in the memory it has.
+    pub(crate) fn copy_from(&mut self, other: &Moves) {
+        self.slots.clone_from(&other.slots);
+        self.free.clone_from(&other.free);
+        self.ready.clone_from(&other.ready);
+        self.idle.clone_from(&other.idle);
+        if other.track_nodes {
+            self.by_node.clone_from(&other.by_node);
+            self.fresh.clone_from(&other.fresh);
+        }
+        self.track_nodes = other.track_nodes;
+        self.faults.clone_from(&other.faults);
+    }
+
     pub(crate) fn clear(&mut self, nodes: usize, track_nodes: bool) {
         self.slots.clear();
         self.free.clear();

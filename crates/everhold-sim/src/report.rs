@@ -72,6 +72,8 @@ pub enum Stop {
     Executions(u64),
     /// The budget of time was used up.
     Time(Duration),
+    /// Every execution was run up to this many steps; some of them were longer.
+    Steps(u32),
     /// Ctrl-C.
     Interrupted,
     /// Enough was found.

@@ -54,12 +54,7 @@ pub trait Strategy {
         false
     }
 
-    /// Whether [`after`](Strategy::after) is wanted.
-    fn watches(&self) -> bool {
-        false
-    }
-
-    /// The step that was picked is done. False ends the execution.
+    /// For an exhaustive search: the step that was picked is done. False ends the execution.
     fn after(&mut self, step: &Done) -> bool {
         let _ = step;
         true
@@ -69,6 +64,16 @@ pub trait Strategy {
     /// last, or `None` if there is no next.
     fn shared_prefix(&mut self) -> Option<usize> {
         Some(0)
+    }
+
+    /// For a search that goes back: the execution goes on after its first `choices` choices.
+    fn rewind(&mut self, choices: usize) {
+        let _ = choices;
+    }
+
+    /// For a search that can end: how far it came.
+    fn progress(&self) -> Option<Progress> {
+        None
     }
 }
 
@@ -104,6 +109,8 @@ pub struct Done {
     pub notified: bool,
     /// The hash of the whole state after it.
     pub fingerprint: u64,
+    /// How many steps the execution has by now.
+    pub depth: u32,
 }
 
 /// How to search.

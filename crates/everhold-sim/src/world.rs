@@ -11,7 +11,7 @@ use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId};
 use everhold_trace::Value;
 
 use crate::coverage::Coverage;
-use crate::env::{Action, Env, NodeState, State, Status, node_id};
+use crate::env::{Action, Env, NodeState, Status, node_id};
 use crate::failure::{Cause, Failure};
 use crate::record::{NodeInfo, Recorder, Recording};
 use crate::strategy::{Random, Strategy};
@@ -26,7 +26,7 @@ pub(crate) struct Slot<M> {
     guarded: bool,
     tasks: bool,
     /// Hash of the node's own state and of what the environment keeps for it.
-    hash: u64,
+    pub(crate) hash: u64,
 }
 
 /// How far a step came.
@@ -65,18 +65,7 @@ pub(crate) struct World<M: Message> {
     /// Told of every step before it is taken, when a handler is known not to return.
     pub(crate) witness: Option<Arc<Mutex<Witness>>>,
     /// Sum of the slots' hashes.
-    hash: u64,
-}
-
-/// A point of an execution to which a search can go back.
-pub(crate) struct Snapshot<M> {
-    state: State<M>,
-    processes: Vec<Box<dyn Process<M>>>,
-    hashes: Vec<u64>,
-    hash: u64,
-    pub(crate) log: usize,
-    reached: Vec<bool>,
-    open: Vec<bool>,
+    pub(crate) hash: u64,
 }
 
 impl<M: Message> World<M> {
@@ -501,21 +490,6 @@ impl<M: Message> World<M> {
         recording.monitors =
             env.state.monitors.iter().map(|m| (m.name.clone(), m.value())).collect();
         recording
-    }
-
-    /// A copy of this point, if every node can be copied.
-    pub(crate) fn snapshot(&self) -> Option<Snapshot<M>> {
-        let env = self.env.borrow();
-        let processes: Option<Vec<_>> = self.slots.iter().map(|s| s.process.fork()).collect();
-        Some(Snapshot {
-            state: env.state.clone(),
-            processes: processes?,
-            hashes: self.slots.iter().map(|slot| slot.hash).collect(),
-            hash: self.hash,
-            log: env.log.len(),
-            reached: self.reached.clone(),
-            open: self.open.clone(),
-        })
     }
 }
 

@@ -225,6 +225,7 @@ fn summary(report: &Report) -> String {
         Stop::Exhausted => "every execution within the bounds was run".to_owned(),
         Stop::Executions(_) => "stopped by the budget of executions: not a proof".to_owned(),
         Stop::Time(time) => format!("stopped by the budget of {time:?}: not a proof"),
+        Stop::Steps(steps) => format!("every execution was run, but only {steps} steps of it"),
         Stop::Interrupted => "interrupted".to_owned(),
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),

@@ -1,18 +1,388 @@
-//! placeholder
-use crate::strategy::{About, Reduction, Run, Strategy};
-use crate::moves::Moves;
+//! Depth first through every execution, with two ways of leaving out what is equivalent.
+//!
+//! *States*: a state that was seen before is not continued from again.
+//!
+//! *Orders*: dynamic partial-order reduction after Flanagan and Godefroid (POPL 2005) with sleep
+//! sets. Two steps are independent if they happen at different nodes and do not both tell a
+//! monitor. After each step the last dependent step before it is looked up; if neither caused the
+//! other, the search will also go back there and try them the other way round.
+//!
+//! Where we differ: a race is looked for when a step is executed, not for every step that could
+//! be next. That is enough for executions that run to their end, since then everything possible
+//! is executed; an execution that was cut off by a bound makes the search incomplete, and the
+//! report says so.
+
+use std::fmt;
+
 use everhold_node::NodeId;
-/// How far an exhaustive search came.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {}
-/// Every execution.
-#[derive(Debug)]
-pub struct Exhaustive {}
-impl Exhaustive { /// New.
- pub fn new(_: Reduction) -> Self { Exhaustive{} } }
-impl Strategy for Exhaustive {
-    fn begin(&mut self, _: &Run) {}
-    fn pick(&mut self, _: &Moves, _: &dyn About) -> Option<u32> { None }
-    fn choose(&mut self, _: NodeId, _: &str, _: u32) -> Option<u32> { None }
+
+use crate::moves::Moves;
+use crate::strategy::{About, Done, Reduction, Run, Strategy};
+
+/// What an exhaustive search covered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps executed, not counting those repeated to get back to a branch.
+    pub transitions: u64,
+    /// Different states, when they are told apart.
+    pub states: u64,
+    /// Executions cut short because what follows was, or will be, seen elsewhere.
+    pub pruned: u64,
+    /// The longest execution.
+    pub depth: u32,
 }
-impl std::fmt::Display for Progress { fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { Ok(()) } }
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} transitions", self.transitions)?;
+        if self.states > 0 {
+            write!(f, ", {} states", self.states)?;
+        }
+        write!(f, ", {} executions cut short as equivalent, depth {}", self.pruned, self.depth)
+    }
+}
+
+/// Every execution, one after the other.
+#[derive(Debug)]
+pub struct Exhaustive {
+    reduction: Reduction,
+    /// One for each choice of the present execution.
+    frames: Vec<Frame>,
+    /// The next choice to make.
+    at: usize,
+    steps: Vec<Step>,
+    seen: Seen,
+    progress: Progress,
+    fresh: bool,
+    blocked: bool,
+}
+
+#[derive(Debug)]
+enum Frame {
+    /// All of `domain` in order.
+    Each { now: u32, domain: u32 },
+    /// Only those moves that turn out to matter.
+    Some(Box<Branch>),
+}
+
+/// A place where independent moves need not be tried in every order.
+#[derive(Debug)]
+struct Branch {
+    moves: Vec<Candidate>,
+    now: usize,
+    sleep: Vec<Asleep>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: u64,
+    node: NodeId,
+    wanted: bool,
+    done: bool,
+}
+
+/// A move that was explored from an earlier place and is independent of all steps since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asleep {
+    id: u64,
+    node: NodeId,
+    notifies: bool,
+}
+
+/// A step of the present execution, for finding what it races with.
+#[derive(Debug)]
+struct Step {
+    frame: usize,
+    id: u64,
+    node: NodeId,
+    notifies: bool,
+    born: u32,
+    /// For each node the number of its steps that happened before this one, itself included.
+    clock: Vec<u32>,
+}
+
+impl Exhaustive {
+    /// A search that leaves out what the reduction says; `Auto` is taken for `States`.
+    #[must_use]
+    pub fn new(reduction: Reduction) -> Self {
+        Exhaustive {
+            reduction,
+            frames: Vec::new(),
+            at: 0,
+            steps: Vec::new(),
+            seen: Seen::default(),
+            progress: Progress::default(),
+            fresh: false,
+            blocked: false,
+        }
+    }
+
+    fn next(&mut self, domain: u32) -> u32 {
+        if self.at == self.frames.len() {
+            self.frames.push(Frame::Each { now: 0, domain });
+            self.fresh = true;
+        }
+        let Frame::Each { now, .. } = self.frames[self.at] else {
+            unreachable!("an answer is repeated where an answer was given")
+        };
+        self.at += 1;
+        now
+    }
+
+    fn pick_reduced(&mut self, moves: &Moves) -> Option<u32> {
+        if self.at == self.frames.len() {
+            let branch = self.branch(moves)?;
+            self.frames.push(Frame::Some(Box::new(branch)));
+            self.fresh = true;
+        }
+        let Frame::Some(branch) = &self.frames[self.at] else {
+            unreachable!("a pick is repeated where a pick was made")
+        };
+        let pick = branch.now as u32;
+        let offered = moves.get(pick);
+        debug_assert_eq!(offered.id, branch.moves[branch.now].id, "prefixes repeat exactly");
+        self.begin_step(self.at, offered.id, offered.node, offered.born);
+        self.at += 1;
+        Some(pick)
+    }
+
+    /// A new place: starts with the first move that is not asleep, or ends if all are.
+    fn branch(&mut self, moves: &Moves) -> Option<Branch> {
+        let sleep = self.inherited_sleep();
+        let candidate =
+            |m: &crate::moves::Move| Candidate { id: m.id, node: m.node, wanted: false, done: false };
+        let mut all: Vec<Candidate> = moves.iter().map(candidate).collect();
+        let awake = |c: &Candidate| sleep.iter().all(|asleep| asleep.id != c.id);
+        let Some(now) = all.iter().position(awake) else {
+            self.blocked = true;
+            return None;
+        };
+        all[now].wanted = true;
+        Some(Branch { moves: all, now, sleep })
+    }
+
+    /// What sleeps at the last place, or was explored there, and is independent of the last step.
+    fn inherited_sleep(&self) -> Vec<Asleep> {
+        let Some(last) = self.steps.last() else { return Vec::new() };
+        let Frame::Some(branch) = &self.frames[last.frame] else { return Vec::new() };
+        let independent =
+            |asleep: &&Asleep| asleep.node != last.node && !(asleep.notifies && last.notifies);
+        branch.sleep.iter().filter(independent).copied().collect()
+    }
+
+    fn begin_step(&mut self, frame: usize, id: u64, node: NodeId, born: u32) {
+        self.steps.push(Step { frame, id, node, notifies: false, born, clock: Vec::new() });
+    }
+
+    /// Completes the last step's clock and wants the other order of every race it is part of.
+    fn close_step(&mut self, notifies: bool) {
+        let k = self.steps.len() - 1;
+        self.steps[k].notifies = notifies;
+        let (node, born) = (self.steps[k].node, self.steps[k].born as usize);
+        let same_node = self.steps[..k].iter().rposition(|step| step.node == node);
+        let told = |step: &Step| notifies && step.notifies && step.node != node;
+        let same_monitor = self.steps[..k].iter().rposition(told);
+        let cause = born.checked_sub(1).filter(|cause| *cause < k);
+        for racing in [same_node, same_monitor].into_iter().flatten() {
+            let caused = cause.is_some_and(|cause| self.happens_before(racing, cause));
+            let ordered = same_node
+                .is_some_and(|before| before != racing && self.happens_before(racing, before));
+            if !caused && !ordered {
+                self.want_reversed(racing, k);
+            }
+        }
+        let clock = self.clock_after(k, [same_node, same_monitor, cause]);
+        self.steps[k].clock = clock;
+    }
+
+    fn clock_after(&self, k: usize, before: [Option<usize>; 3]) -> Vec<u32> {
+        let mut clock: Vec<u32> = Vec::new();
+        for step in before.into_iter().flatten() {
+            let other = &self.steps[step].clock;
+            clock.resize(clock.len().max(other.len()), 0);
+            clock.iter_mut().zip(other).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+        }
+        let node = self.steps[k].node.index();
+        clock.resize(clock.len().max(node + 1), 0);
+        clock[node] = self.number(k);
+        clock
+    }
+
+    /// Which of its node's steps this is, counted from one.
+    fn number(&self, k: usize) -> u32 {
+        let node = self.steps[k].node;
+        let before = self.steps[..k].iter().rfind(|step| step.node == node);
+        before.map_or(1, |step| step.clock[node.index()] + 1)
+    }
+
+    fn happens_before(&self, a: usize, b: usize) -> bool {
+        let node = self.steps[a].node.index();
+        let number = self.steps[a].clock.get(node).copied().unwrap_or(0);
+        a == b || self.steps[b].clock.get(node).is_some_and(|seen| *seen >= number)
+    }
+
+    /// At the place of step `j`, tries something first that leads to step `k` without `j`.
+    fn want_reversed(&mut self, j: usize, k: usize) {
+        let cause = (self.steps[k].born as usize).checked_sub(1);
+        let leads = |l: usize| {
+            l == k || cause.is_some_and(|cause| cause < k && self.happens_before(l, cause))
+        };
+        let initials: Vec<u64> =
+            (j + 1..=k).filter(|l| leads(*l)).map(|l| self.steps[l].id).collect();
+        let Frame::Some(branch) = &mut self.frames[self.steps[j].frame] else { return };
+        let starts = |candidate: &&mut Candidate| initials.contains(&candidate.id);
+        if branch.moves.iter_mut().filter(starts).any(|candidate| candidate.wanted) {
+            return;
+        }
+        match branch.moves.iter_mut().find(|c| initials.contains(&c.id)) {
+            Some(candidate) => candidate.wanted = true,
+            // Nothing that could be done then leads here: be careful and try everything.
+            None => branch.moves.iter_mut().for_each(|candidate| candidate.wanted = true),
+        }
+    }
+
+    /// The next alternative at the last place that has one.
+    fn advance(&mut self) -> bool {
+        let index = self.frames.len() - 1;
+        match &mut self.frames[index] {
+            Frame::Each { now, domain } => {
+                *now += 1;
+                now < domain
+            }
+            Frame::Some(_) => self.advance_branch(index),
+        }
+    }
+
+    fn advance_branch(&mut self, index: usize) -> bool {
+        let notifies =
+            self.steps.iter().rfind(|step| step.frame == index).is_some_and(|step| step.notifies);
+        let Frame::Some(branch) = &mut self.frames[index] else { return false };
+        let finished = &mut branch.moves[branch.now];
+        finished.done = true;
+        branch.sleep.push(Asleep { id: finished.id, node: finished.node, notifies });
+        let asleep = |id: u64| branch.sleep.iter().any(|asleep| asleep.id == id);
+        let next = branch.moves.iter().position(|c| c.wanted && !c.done && !asleep(c.id));
+        match next {
+            Some(next) => branch.now = next,
+            None => return false,
+        }
+        true
+    }
+
+    /// How far the search came.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let states = if self.reduction == Reduction::States { self.seen.len as u64 } else { 0 };
+        Progress { states, ..self.progress }
+    }
+}
+
+impl Strategy for Exhaustive {
+    fn begin(&mut self, _: &Run) {
+        self.rewind(0);
+    }
+
+    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        self.fresh = self.at >= self.frames.len();
+        match self.reduction {
+            Reduction::Orders => self.pick_reduced(moves),
+            Reduction::Auto | Reduction::None | Reduction::States => Some(self.next(moves.picks())),
+        }
+    }
+
+    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
+        Some(self.next(domain))
+    }
+
+    fn after(&mut self, step: &Done) -> bool {
+        // A step at which some earlier choice took another value is new even if its pick is not.
+        let is_new = self.fresh || self.at == self.frames.len();
+        self.progress.transitions += u64::from(is_new);
+        self.progress.depth = self.progress.depth.max(step.depth);
+        match self.reduction {
+            Reduction::Orders => {
+                self.close_step(step.notified);
+                true
+            }
+            Reduction::States | Reduction::Auto => {
+                let goes_on = !is_new || self.seen.add(step.fingerprint);
+                self.progress.pruned += u64::from(!goes_on);
+                goes_on
+            }
+            Reduction::None => true,
+        }
+    }
+
+    fn shared_prefix(&mut self) -> Option<usize> {
+        self.progress.pruned += u64::from(std::mem::take(&mut self.blocked));
+        while !self.frames.is_empty() {
+            if self.advance() {
+                return Some(self.frames.len() - 1);
+            }
+            self.frames.pop();
+            let left = self.frames.len();
+            self.steps.truncate(self.steps.partition_point(|step| step.frame < left));
+        }
+        None
+    }
+
+    fn rewind(&mut self, choices: usize) {
+        self.at = choices;
+        self.steps.truncate(self.steps.partition_point(|step| step.frame < choices));
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(Exhaustive::progress(self))
+    }
+}
+
+/// A set of hashes, open addressing. Only asked whether it has one, so its order never matters.
+#[derive(Debug)]
+struct Seen {
+    slots: Vec<u64>,
+    len: usize,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen { slots: vec![0; 1 << 12], len: 0 }
+    }
+}
+
+impl Seen {
+    /// True if the hash is new.
+    #[inline]
+    fn add(&mut self, hash: u64) -> bool {
+        // Zero marks an empty slot.
+        let hash = hash.max(1);
+        if self.len * 2 >= self.slots.len() {
+            self.grow();
+        }
+        let new = insert(&mut self.slots, hash);
+        self.len += usize::from(new);
+        new
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut slots = vec![0; self.slots.len() * 2];
+        for hash in self.slots.drain(..).filter(|hash| *hash != 0) {
+            insert(&mut slots, hash);
+        }
+        self.slots = slots;
+    }
+}
+
+#[inline]
+fn insert(slots: &mut [u64], hash: u64) -> bool {
+    let mask = slots.len() - 1;
+    let mut at = hash as usize & mask;
+    while slots[at] != 0 {
+        if slots[at] == hash {
+            return false;
+        }
+        at = (at + 1) & mask;
+    }
+    slots[at] = hash;
+    true
+}
