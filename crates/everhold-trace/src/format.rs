@@ -8,7 +8,7 @@
 //! before and after it, and lists what it left out.
 
 pub mod error;
-mod input;
+pub(crate) mod input;
 pub mod native;
 
 pub use error::{Diagnostic, DiagnosticKind, ReadError};

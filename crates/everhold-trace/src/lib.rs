@@ -7,11 +7,16 @@
 //! - [`order`]: happens-before, vector clocks rebuilt from messages.
 //! - [`cut`]: consistent and quiet cuts without walking the lattice.
 //! - [`format`](mod@format): trace files, and what can be wrong with them.
+//! - `import`: logs of other tools (feature `import`).
+//! - [`export`]: traces for other tools and for people.
 
 pub mod cut;
 pub mod event;
+pub mod export;
 pub mod format;
 pub mod id;
+#[cfg(feature = "import")]
+pub mod import;
 pub mod order;
 pub mod trace;
 pub mod value;

@@ -1,6 +1,8 @@
 //! The crate as its users see it.
 
 mod cuts; // every algorithm on cuts against brute force
+#[cfg(feature = "import")]
+mod import; // logs of other tools
 mod native; // the native format: round trips, crashes, bad input
 mod random; // seeded random values and executions
 mod values; // values: JSON, differences, order
