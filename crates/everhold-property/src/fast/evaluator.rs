@@ -265,40 +265,47 @@ impl Evaluator {
 
     /// Brings the caches up to date.
     fn refresh(&mut self) {
-        let code = Arc::clone(&self.program.0);
-        let n = self.world().members.len();
-        let local = self.leading_on == 0;
-        let mut dirty: Vec<usize> = self.changed.concat();
-        dirty.sort_unstable();
-        dirty.dedup();
-        let mut caches = std::mem::take(&mut self.caches);
-        let tuples = Walk { busy: self.busy.as_deref(), n };
-        for (unit, cache) in code.units.iter().zip(&mut caches) {
-            let size = u32::try_from(unit.vars.len()).ok().and_then(|k| n.checked_pow(k));
-            let kept = unit.local && size.is_some_and(|size| size <= TUPLES_MAX);
+        let n = self.worlds[self.worlds.len() - 1].members.len();
+        let alone = self.leading_on == 0;
+        let walk = Walk { busy: self.busy.as_deref(), n };
+        let code = &*self.program.0;
+        let mut run = Run::new(code, &self.worlds, &[]);
+        for (reg, node) in self.fixed.iter().enumerate() {
+            run.hold(reg, *node);
+        }
+        for (unit, cache) in code.units.iter().zip(&mut self.caches) {
+            let kept = kept_tuples(unit, n);
             // Quietness is asked of tuples, so with it even a dependent unit is judged by them.
-            if !kept || (!local && tuples.busy.is_none()) {
+            let Some(size) = kept.filter(|_| alone || walk.busy.is_some()) else {
                 *cache = Cache::Off;
                 continue;
-            }
-            let mut run = Run::new(&code, &self.worlds, &[]);
-            for (reg, node) in self.fixed.iter().enumerate() {
-                run.hold(reg, *node);
-            }
-            if self.stale || !local || matches!(cache, Cache::Off) {
-                *cache = new_cache(unit, size.unwrap_or(0));
-                tuples.all(&mut run, unit, cache);
+            };
+            if self.stale || !alone || matches!(cache, Cache::Off) {
+                *cache = new_cache(unit, size);
+                walk.all(&mut run, unit, cache);
             } else {
-                dirty.iter().for_each(|place| tuples.with(*place, &mut run, unit, cache));
+                self.changed.iter().flatten().for_each(|p| walk.with(*p, &mut run, unit, cache));
             }
         }
-        self.caches = caches;
         self.stale = false;
         self.behind = false;
         if code.depth == 0 {
             self.changed[0].clear();
         }
     }
+}
+
+/// The longest tuples whose results are kept.
+const ARITY_MAX: usize = 4;
+
+/// How many tuples of `n` nodes a unit keeps; `None` if their results depend on other nodes or
+/// there are too many.
+fn kept_tuples(unit: &Unit, n: usize) -> Option<usize> {
+    if !unit.local || unit.vars.len() > ARITY_MAX {
+        return None;
+    }
+    let size = unit.vars.iter().try_fold(1_usize, |size, _| size.checked_mul(n))?;
+    (size <= TUPLES_MAX).then_some(size)
 }
 
 fn new_cache(unit: &Unit, size: usize) -> Cache {
@@ -324,15 +331,16 @@ struct Walk<'b> {
 impl Walk<'_> {
     /// Every tuple.
     fn all<'a>(&self, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
-        let mut places = vec![0; unit.vars.len()];
-        self.walk(run, unit, cache, &mut places, 0, None);
+        let mut places = [0; ARITY_MAX];
+        self.walk(run, unit, cache, &mut places[..unit.vars.len()], 0, None);
     }
 
     /// Every tuple that contains `place`, once.
     fn with<'a>(&self, place: usize, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
-        let mut places = vec![0; unit.vars.len()];
+        let mut places = [0; ARITY_MAX];
+        let places = &mut places[..unit.vars.len()];
         for first in 0..places.len() {
-            self.walk(run, unit, cache, &mut places, 0, Some((first, place)));
+            self.walk(run, unit, cache, places, 0, Some((first, place)));
         }
     }
 

@@ -7,5 +7,7 @@ mod eval; // what each form means, on small states
 mod fuzz; // no text makes the parser panic, hang, or stay silent about a hole
 mod golden; // testdata/{ok,err}: canonical form and error messages
 mod random; // generators with fixed seeds, used by the others
+mod reference; // the page that describes the language
 mod roundtrip; // parse(print(p)) == p
 mod twin; // the compiled evaluator against the plain one
+mod types; // what type checking says

@@ -1,0 +1,37 @@
+//! The reference says what is so.
+
+use everhold_property::{
+    BinaryOp, Library, REFERENCE, Schema, Type, Value, check_all, parse, print_all, render_all,
+};
+
+fn examples() -> Vec<&'static str> {
+    let blocks = REFERENCE.split("```prop\n").skip(1);
+    blocks.map(|block| block.split("```").next().expect("a block is closed")).collect()
+}
+
+#[test]
+fn each_example_is_a_property() {
+    let library = Library::new().with_constant("EXTENTS", Value::set([1, 2]));
+    assert!(examples().len() >= 5);
+    for source in examples() {
+        let parsed = parse(source);
+        assert_eq!(render_all(&parsed.diagnostics, "reference.md", source), "");
+        let found = check_all(&parsed.properties, &library, &Schema::default());
+        assert_eq!(render_all(&found, "reference.md", source), "");
+        assert_eq!(parse(&print_all(&parsed.properties)).properties, parsed.properties);
+    }
+}
+
+/// Every operator and function is mentioned, so that the page stays complete.
+#[test]
+fn nothing_is_left_out() {
+    for op in
+        [BinaryOp::Subset, BinaryOp::Disjoint, BinaryOp::Prefix, BinaryOp::NotIn, BinaryOp::Rem]
+    {
+        assert!(REFERENCE.contains(op.text()), "{}", op.text());
+    }
+    let library = Library::new().with_function("f", [], Type::Any, |_| Ok(Value::Null));
+    for name in library.function_names().filter(|name| *name != "f") {
+        assert!(REFERENCE.contains(name), "{name}");
+    }
+}
