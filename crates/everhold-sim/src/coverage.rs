@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold_node::fingerprint;
+
 use crate::fault::FaultKind;
 use crate::sketch::Sketch;
 
-/// What was seen in the executions that were looked at closely: the first ones and one in sixteen.
+/// What was seen in the executions that were looked at closely: the first ones and one in 64.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// For each kind of node and phase, how often each sort of message arrived in it.
@@ -18,6 +20,9 @@ pub struct Coverage {
     pub faults: [u64; FaultKind::ALL.len()],
     /// How many executions were looked at closely.
     pub sampled: u64,
+    /// Counts by number and hash: what was seen before costs no allocation.
+    quick: BTreeMap<(u32, u64, &'static str), u64>,
+    names: BTreeMap<(u32, u64), (String, String)>,
 }
 
 impl Coverage {
@@ -44,6 +49,25 @@ impl Coverage {
             }
         }
         unseen
+    }
+
+    /// A message arrived at a node of this kind in this phase.
+    pub(crate) fn add_pair(&mut self, kind: u32, name: &str, phase: &str, message: &'static str) {
+        let hash = fingerprint::hash(phase);
+        let count = self.quick.entry((kind, hash, message)).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.names.entry((kind, hash)).or_insert_with(|| (name.to_owned(), phase.to_owned()));
+        }
+    }
+
+    /// Turns the quick counts into pairs.
+    pub(crate) fn finish(&mut self) {
+        for ((kind, hash, message), count) in std::mem::take(&mut self.quick) {
+            let (name, phase) = self.names[&(kind, hash)].clone();
+            *self.pairs.entry((name, phase, message.to_owned())).or_default() += count;
+        }
+        self.names.clear();
     }
 
     pub(crate) fn merge(&mut self, other: &Coverage) {

@@ -41,6 +41,8 @@ pub(crate) struct State<M> {
     pub(crate) free: Vec<u32>,
     pub(crate) nodes: Vec<NodeState>,
     pub(crate) left: Faults,
+    /// Some fault may be left.
+    may_fail: bool,
     pub(crate) partition: Option<u64>,
     pub(crate) heal: Slot,
     pub(crate) held: u32,
@@ -179,10 +181,17 @@ impl<M: Message> Env<M> {
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
     }
 
+    /// Something happened that concerns other nodes than the one at which it happened.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !(self.unchecked.is_empty() && self.spawned.is_empty() && self.halted.is_empty())
+    }
+
     /// Starts the fair end of the execution: no more faults, what was cut or held is let go.
     pub(crate) fn begin_tail(&mut self) {
         self.tail = Some(Rng::new(mix(self.seed, 0xFA12)));
         self.state.left = Faults::none();
+        self.state.may_fail = true;
         self.state.moves.faults.set([0; FaultKind::ALL.len()]);
         self.heal();
         self.release();
@@ -196,7 +205,9 @@ impl<M: Message> Env<M> {
         if self.state.moves.is_empty() && self.state.held > 0 {
             self.release();
         }
-        self.offer_faults();
+        if self.state.may_fail {
+            self.offer_faults();
+        }
         if self.state.moves.is_empty() {
             return None;
         }
@@ -464,9 +475,8 @@ impl<M: Message> Env<M> {
 
     fn offer_faults(&mut self) {
         if self.state.left.total() == 0 {
-            if !self.state.moves.faults.is_empty() {
-                self.state.moves.faults.set([0; FaultKind::ALL.len()]);
-            }
+            self.state.may_fail = false;
+            self.state.moves.faults.set([0; FaultKind::ALL.len()]);
             return;
         }
         let state = &self.state;
@@ -687,6 +697,7 @@ impl<M: Message> State<M> {
             free: Vec::new(),
             nodes: Vec::new(),
             left: Faults::none(),
+            may_fail: true,
             partition: None,
             heal: NONE,
             held: 0,
@@ -705,9 +716,10 @@ impl<M: Message> State<M> {
         self.flights.clone_from(&other.flights);
         self.free.clone_from(&other.free);
         copy_nodes(&mut self.nodes, &other.nodes, nodes);
-        if self.left != other.left {
+        if self.may_fail || other.may_fail {
             self.left.clone_from(&other.left);
         }
+        self.may_fail = other.may_fail;
         (self.partition, self.heal, self.held) = (other.partition, other.heal, other.held);
         self.injected = other.injected;
         self.monitors.clone_from(&other.monitors);
@@ -723,6 +735,7 @@ impl<M: Message> State<M> {
         self.nodes.truncate(nodes);
         self.nodes.iter_mut().for_each(NodeState::reset);
         self.left.clone_from(faults);
+        self.may_fail = true;
         self.partition = None;
         self.heal = NONE;
         self.held = 0;
@@ -766,7 +779,7 @@ impl<M: Message> State<M> {
         for monitor in &self.monitors {
             sum = mix(sum, monitor.fingerprint());
         }
-        if self.left.total() == 0 && self.partition.is_none() {
+        if !self.may_fail && self.partition.is_none() {
             return sum;
         }
         let left = &self.left;

@@ -85,15 +85,17 @@ impl Execution {
     }
 
     fn go<M: Message>(&mut self, world: &mut World<M>) -> Ended {
+        if world.env.borrow().failure.is_some() {
+            return Ended::Failed;
+        }
         loop {
-            if world.env.borrow().failure.is_some() {
-                return Ended::Failed;
-            }
             if let Some(ended) = self.at_bound(world) {
                 return ended;
             }
             match world.step() {
-                Stepped::At(_) => world.check(),
+                Stepped::Failed => return Ended::Failed,
+                Stepped::At(_) if world.check() => {}
+                Stepped::At(_) => return Ended::Failed,
                 Stepped::Quiet => return judge_quiet(world),
                 Stepped::Ended if world.env.borrow_mut().strategy.wants_tail() => {
                     self.begin_tail(world);

@@ -159,11 +159,11 @@ impl<M: Message> DepthFirst<M> {
     }
 
     fn walk(&mut self, steps_max: u32) -> End {
+        if self.world.env.borrow().failure.is_some() {
+            return End::Failed;
+        }
         loop {
             let env = self.world.env.borrow();
-            if env.failure.is_some() {
-                return End::Failed;
-            }
             if env.state.step >= steps_max {
                 return End::Bounded;
             }
@@ -175,11 +175,14 @@ impl<M: Message> DepthFirst<M> {
             match self.world.step() {
                 Stepped::At(node) => {
                     self.touch(node);
-                    self.world.check();
+                    if !self.world.check() {
+                        return End::Failed;
+                    }
                     if !self.tell(node) {
                         return End::Pruned;
                     }
                 }
+                Stepped::Failed => return End::Failed,
                 Stepped::Quiet => {
                     judge_quiet(&self.world);
                     return End::Leaf;

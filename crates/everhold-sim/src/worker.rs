@@ -19,7 +19,7 @@ pub(crate) type Setup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
 
 /// The first executions are all looked at closely, then one in this many.
 const SAMPLED_FIRST: u64 = 64;
-const SAMPLED_ONE_IN: u64 = 16;
+const SAMPLED_ONE_IN: u64 = 64;
 /// One execution in this many is run twice.
 const RECHECKED_ONE_IN: u64 = 256;
 /// One execution in this many may become a parent for guided ones, if it is not longer than this.
@@ -130,6 +130,7 @@ impl<M: Message> Worker<M> {
             batch.ran.push(ran);
         }
         self.pulse.execution.store(0, Ordering::Relaxed);
+        batch.coverage.finish();
         batch
     }
 

@@ -23,8 +23,9 @@ use crate::view::View;
 pub(crate) struct Slot<M> {
     pub(crate) process: Box<dyn Process<M>>,
     blueprint: Rc<Blueprint<M>>,
-    guarded: bool,
     tasks: bool,
+    /// No guard, no tasks, no streams: nothing to look after when a step is done.
+    plain: bool,
     /// Hash of the node's own state and of what the environment keeps for it.
     pub(crate) hash: u64,
 }
@@ -33,6 +34,8 @@ pub(crate) struct Slot<M> {
 pub(crate) enum Stepped {
     /// Something happened at this node.
     At(NodeId),
+    /// The same, and it is wrong.
+    Failed,
     /// Nothing can happen.
     Quiet,
     /// The strategy ends the execution.
@@ -49,6 +52,7 @@ pub(crate) struct World<M: Message> {
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
     pub(crate) eventually: Vec<Rule<M>>,
+    has_no_rules: bool,
     /// Goals reached in this execution.
     pub(crate) reached: Vec<bool>,
     /// `eventually` rules that are still open.
@@ -59,6 +63,8 @@ pub(crate) struct World<M: Message> {
     /// Told at every step that the world still moves.
     pub(crate) pulse: Option<Arc<AtomicU64>>,
     beats: u64,
+    /// Someone looks closely at this execution.
+    watched: bool,
     /// What is seen, while someone looks closely.
     pub(crate) coverage: Option<Coverage>,
     phase: String,
@@ -88,6 +94,7 @@ impl<M: Message> World<M> {
             initial: nodes.len(),
             reached: vec![false; sometimes.len()],
             open: vec![true; eventually.len()],
+            has_no_rules: always.is_empty() && sometimes.is_empty() && eventually.is_empty(),
             always,
             sometimes,
             eventually,
@@ -95,6 +102,7 @@ impl<M: Message> World<M> {
             ready: Vec::new(),
             pulse: None,
             beats: 0,
+            watched: false,
             coverage: None,
             phase: String::new(),
             witness: None,
@@ -111,11 +119,11 @@ impl<M: Message> World<M> {
     fn adopt(&mut self, kind: &str, blueprint: Rc<Blueprint<M>>) -> NodeState {
         let process = blueprint.make();
         let (guarded, tasks) = (process.is_guarded(), process.has_tasks());
-        self.slots.push(Slot { process, blueprint, guarded, tasks, hash: 0 });
-        let env = self.env.borrow();
-        let tracked = guarded || env.rules.network == Network::Streams;
-        let strikes = env.rules.faults.strikes(kind);
-        drop(env);
+        let (tracked, strikes) = {
+            let rules = &self.env.borrow().rules;
+            (guarded || rules.network == Network::Streams, rules.faults.strikes(kind))
+        };
+        self.slots.push(Slot { process, blueprint, tasks, plain: !tasks && !tracked, hash: 0 });
         NodeState::fresh(self.kind_number(kind), strikes, tracked)
     }
 
@@ -143,6 +151,11 @@ impl<M: Message> World<M> {
         for slot in &mut self.slots {
             slot.blueprint.reset(&mut slot.process);
         }
+        self.watched = {
+            let env = self.env.borrow();
+            let recorded = env.recorder.is_some() || self.witness.is_some();
+            recorded || env.hashing || self.coverage.is_some()
+        };
         // After the processes: dropping an async program may still cancel its timers.
         self.env.borrow_mut().reset(seed, self.initial);
         self.reached.fill(false);
@@ -178,21 +191,34 @@ impl<M: Message> World<M> {
             self.beats += 1;
             pulse.store(self.beats, Ordering::Relaxed);
         }
-        if self.coverage.is_some() {
-            self.cover_pair(&action, node);
+        if self.watched {
+            self.step_watched(action, node);
+        } else {
+            self.perform(action, node);
+            self.settle(node);
         }
+        if self.env.borrow().failure.is_some() { Stepped::Failed } else { Stepped::At(node) }
+    }
+
+    /// A step in an execution that someone looks at closely.
+    fn step_watched(&mut self, action: Action<M>, node: NodeId) {
         if self.witness.is_some() {
             self.tell_witness(node);
         }
+        if self.coverage.is_some() {
+            self.cover_pair(&action, node);
+        }
         self.perform(action, node);
         self.settle(node);
+        if self.env.borrow().hashing {
+            self.rehash(node);
+        }
         if self.coverage.is_some() {
             self.cover_state();
         }
         if self.env.borrow().recorder.is_some() {
             self.record_step(node);
         }
-        Stepped::At(node)
     }
 
     #[inline]
@@ -219,31 +245,22 @@ impl<M: Message> World<M> {
     /// After a step at `node`: adopts new nodes, asks guards, lists tasks.
     #[inline]
     fn settle(&mut self, node: NodeId) {
-        let slot = &self.slots[node.index()];
-        let (guarded, tasks) = (slot.guarded, slot.tasks);
-        if tasks {
-            self.list_tasks(node);
-        }
-        let env = self.env.borrow();
-        let news = !env.spawned.is_empty() || !env.halted.is_empty() || !env.unchecked.is_empty();
-        let refresh = guarded || env.state.nodes[node.index()].tracked;
-        let hashing = env.hashing;
-        drop(env);
-        if news || refresh {
-            self.settle_slowly(node, refresh);
-        }
-        if hashing {
-            self.rehash(node);
+        let plain = self.slots[node.index()].plain;
+        if !plain || self.env.borrow().has_news() {
+            self.settle_slowly(node);
         }
     }
 
-    fn settle_slowly(&mut self, node: NodeId, refresh: bool) {
+    fn settle_slowly(&mut self, node: NodeId) {
+        if self.slots[node.index()].tasks {
+            self.list_tasks(node);
+        }
         let halted = std::mem::take(&mut self.env.borrow_mut().halted);
         for gone in halted {
             self.env.borrow_mut().leave(gone);
         }
         self.adopt_spawned();
-        if refresh {
+        if !self.slots[node.index()].plain {
             self.refresh(node);
         }
         let mut unchecked = std::mem::take(&mut self.env.borrow_mut().unchecked);
@@ -280,6 +297,7 @@ impl<M: Message> World<M> {
             // Messages may wait for it already; let the one path that knows the rules offer them.
             env.state.nodes[id.index()].tracked = true;
         }
+        self.slots[id.index()].plain = false;
         self.slots[id.index()].process.start(&self.handle, id);
         if self.slots[id.index()].tasks {
             self.list_tasks(id);
@@ -347,10 +365,10 @@ impl<M: Message> World<M> {
     fn cover_pair(&mut self, action: &Action<M>, node: NodeId) {
         let Action::Deliver { msg, .. } = action else { return };
         self.slots[node.index()].process.phase(&mut self.phase);
-        let kind = self.kind_of(node).to_owned();
-        let pair = (kind, self.phase.clone(), fingerprint::kind(msg).to_owned());
+        let kind = self.env.borrow().state.nodes[node.index()].kind;
         if let Some(coverage) = &mut self.coverage {
-            *coverage.pairs.entry(pair).or_default() += 1;
+            let name = self.kinds.get(kind as usize).map_or("", String::as_str);
+            coverage.add_pair(kind, name, &self.phase, fingerprint::kind(msg));
         }
     }
 
@@ -368,6 +386,7 @@ impl<M: Message> World<M> {
             env.hashing = true;
             env.state.rehash_network();
         }
+        self.watched = true;
         self.rehash_all();
     }
 
@@ -384,10 +403,12 @@ impl<M: Message> World<M> {
     }
 
     /// Evaluates the properties; the first that is false becomes the failure.
-    pub(crate) fn check(&mut self) {
-        if self.always.is_empty() && self.sometimes.is_empty() && self.eventually.is_empty() {
-            return;
-        }
+    #[inline]
+    pub(crate) fn check(&mut self) -> bool {
+        self.has_no_rules || self.check_rules()
+    }
+
+    fn check_rules(&mut self) -> bool {
         let failure = {
             let env = self.env.borrow();
             let view = View { processes: &self.slots, env: &env, looked: None };
@@ -399,11 +420,11 @@ impl<M: Message> World<M> {
             }
             first_false(&self.always, &view)
         };
-        if let Some((index, message)) = failure {
-            let message = self.explain(index, message);
-            let cause = Cause::Always(self.always[index].name.clone());
-            self.env.borrow_mut().fail_with(Failure { cause, message });
-        }
+        let Some((index, message)) = failure else { return true };
+        let message = self.explain(index, message);
+        let cause = Cause::Always(self.always[index].name.clone());
+        self.env.borrow_mut().fail_with(Failure { cause, message });
+        false
     }
 
     /// What the property says is wrong, or else the states it looked at.
