@@ -143,7 +143,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, verdict: Option<Verdict>) {
+    pub(crate) fn count(&mut self, verdict: Option<Verdict>) {
         match verdict {
             Some(Verdict::Holds) => self.holds += 1,
             Some(Verdict::Violated) => self.violated += 1,

@@ -47,6 +47,7 @@ mod check;
 mod checker;
 mod diagnostic;
 mod eval;
+mod execution;
 mod fast;
 mod lex;
 mod library;
@@ -68,6 +69,9 @@ pub use check::{check, check_all};
 pub use checker::{Changed, Checker, End, Outcome, Rule, Tally, Violation};
 pub use diagnostic::{Diagnostic, Span, nearest, render_all};
 pub use eval::{evaluate, evaluate_expr};
+pub use execution::{
+    CutViolation, ExecutionOutcome, Limits, Method, check_execution, check_ordered,
+};
 pub use fast::{Evaluator, Program, Row, Tuples};
 pub use library::{Function, Library, Signature};
 pub use parse::{Parsed, parse, parse_expr};

@@ -439,6 +439,12 @@ impl Tuples {
         self.worlds[0].admits(self.unit().vars[var].1, place)
     }
 
+    /// Whether variable `var` also stands for nodes that are down.
+    #[must_use]
+    pub fn wants_down(&self, var: usize) -> bool {
+        self.unit().vars[var].1.all
+    }
+
     /// What `node` shows from now on; `None` if it does not report.
     pub fn set(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         self.worlds[0].rows[node.index()] = row;

@@ -4,6 +4,7 @@
 
 mod checker; // properties over sequences of states
 mod eval; // what each form means, on small states
+mod execution; // recorded executions, against all cuts one by one
 mod fuzz; // no text makes the parser panic, hang, or stay silent about a hole
 mod golden; // testdata/{ok,err}: canonical form and error messages
 mod random; // generators with fixed seeds, used by the others

@@ -1,0 +1,199 @@
+//! Recorded executions. The twin judges every consistent cut with the plain evaluator.
+
+use everhold_property::{
+    Library, Limits, Method, Property, Rule, Snapshot, State, Value, Verdict, check_execution,
+    evaluate, parse,
+};
+use everhold_trace::{EventKind, Execution, MessageId, NodeId, Order, Slice, TraceBuilder};
+
+use crate::random::Random;
+
+fn property(text: &str) -> Property {
+    parse(text).into_result().unwrap_or_else(|errors| panic!("{text}: {errors:?}")).remove(0)
+}
+
+/// A random execution of up to three nodes: sends, deliveries in any order, losses, crashes.
+fn execution(random: &mut Random) -> Execution {
+    let mut trace = TraceBuilder::new();
+    let n = 2 + random.below(2);
+    let nodes: Vec<NodeId> =
+        (0..n).map(|i| trace.add_node(&format!("n{i}"), ["server", "client"][i % 2])).collect();
+    let mut flying: Vec<(NodeId, MessageId)> = Vec::new();
+    let mut up = vec![true; n];
+    for _ in 0..4 + random.below(8) {
+        let node = random.below(n);
+        if !up[node] {
+            trace.begin(nodes[node], EventKind::Restart);
+            up[node] = true;
+        } else if random.chance(8) {
+            trace.begin(nodes[node], EventKind::Crash);
+            up[node] = false;
+            continue;
+        } else if let Some(at) = flying.iter().position(|(to, _)| *to == nodes[node]) {
+            let (_, message) = flying.remove(at);
+            trace.begin(nodes[node], EventKind::Deliver { message });
+        } else {
+            trace.begin(nodes[node], EventKind::Local { name: "step".into() });
+        }
+        if random.chance(75) {
+            let fields = [("x", random.below(3) as i64), ("y", random.below(3) as i64)];
+            trace.observe(Value::record(fields));
+        }
+        if random.chance(50) {
+            let to = nodes[random.below(n)];
+            let message = trace.send(to, "m", None);
+            if random.chance(85) {
+                flying.insert(random.below(flying.len() + 1), (to, message));
+            }
+        }
+    }
+    trace.finish()
+}
+
+/// The global state of a cut, built from the execution anew.
+fn snapshot(execution: &Execution, order: &Order, cut: &[u32]) -> Snapshot {
+    let states = execution.local_states();
+    let mut snapshot = Snapshot::default();
+    for node in execution.node_ids() {
+        let info = execution.node(node);
+        assert_eq!(snapshot.add(&info.name, &info.kind), node);
+        let count = cut[node.index()] as usize;
+        let events = &execution.events_of(node)[..count];
+        let last = events.iter().rev().find_map(|event| match execution.event(*event).kind {
+            EventKind::Crash => Some(false),
+            EventKind::Restart | EventKind::Start => Some(true),
+            _ => None,
+        });
+        snapshot.set_up(node, last.unwrap_or(true));
+        if let Some(state) = states.at(node, count) {
+            snapshot.set(node, state.clone());
+        }
+    }
+    for delivery in order.in_flight(cut) {
+        snapshot.set_in_flight(delivery.from, delivery.to, 1);
+    }
+    snapshot
+}
+
+/// The verdicts of all consistent cuts.
+fn all_cuts(property: &Property, execution: &Execution) -> Vec<(Vec<u32>, Option<Verdict>)> {
+    let order = Order::of(execution);
+    let mut cuts = Slice::consistent(&order).cuts();
+    let mut found = Vec::new();
+    while let Some(cut) = cuts.next_cut() {
+        let state = snapshot(execution, &order, cut);
+        let history: [&dyn State; 1] = [&state];
+        found.push((cut.to_vec(), evaluate(property, &Library::new(), &history, &[])));
+    }
+    found
+}
+
+#[test]
+fn all_cuts_are_judged() {
+    let bodies = [
+        "forall a, b in nodes where a != b: a.x <= b.y + 1",
+        "forall n in nodes: n.x != 2 or n.y != 2",
+        "forall s in server nodes, c in client nodes: s.x != c.y",
+        "forall a, b, c in nodes: not (a.x == 0 and b.x == 1 and c.x == 2)",
+        "forall a, b in all nodes: a.x + b.x != 4 or a.y != b.y",
+        "sum(n in nodes: n.x) <= 4",
+        "exists n in nodes: n.x <= 1",
+        "forall n in nodes: exists m in nodes: m.x >= n.x",
+    ];
+    let mut violated = 0;
+    for seed in 0..900 {
+        let mut random = Random::new(seed);
+        let scope = random.pick(&["", "when quiet", "when all quiet"]);
+        let property = property(&format!("always \"p\" {scope}: {}", random.pick(&bodies)));
+        let execution = execution(&mut random);
+        let expected = all_cuts(&property, &execution);
+        let worst = expected.iter().any(|(_, verdict)| *verdict == Some(Verdict::Violated));
+        let rule = Rule::new(&property, &Library::new());
+        let outcome = check_execution(&rule, &execution, Limits::default());
+        assert_eq!(outcome.verdict == Verdict::Violated, worst, "seed {seed} {property}");
+        if let Some(violation) = outcome.violation {
+            violated += 1;
+            let shown = expected.iter().find(|(cut, _)| *cut == violation.cut);
+            let shown = shown.unwrap_or_else(|| panic!("seed {seed}: no consistent cut is shown"));
+            assert_eq!(shown.1, Some(Verdict::Violated), "seed {seed} {property}");
+            assert!(
+                !violation.witness.to_string().is_empty()
+                    || property.body.to_string().contains("exists")
+            );
+        }
+    }
+    // Neither silence nor noise: both kinds of outcome are common.
+    assert!((200..700).contains(&violated), "{violated}");
+}
+
+/// A request from `a` to `b`, and the state of both after it.
+fn ping() -> Execution {
+    let mut trace = TraceBuilder::new();
+    let (a, b) = (trace.add_node("a", "client"), trace.add_node("b", "server"));
+    trace.begin(a, EventKind::Start);
+    trace.observe(Value::record([("clock", 1)]));
+    trace.begin(b, EventKind::Start);
+    trace.observe(Value::record([("clock", 1)]));
+    trace.begin(a, EventKind::Local { name: "ask".into() });
+    let message = trace.send(b, "Ping", None);
+    trace.observe(Value::record([("clock", 2)]));
+    trace.begin(b, EventKind::Deliver { message });
+    trace.observe(Value::record([("clock", 2)]));
+    trace.finish()
+}
+
+#[track_caller]
+fn check(text: &str, method: Method, verdict: Verdict, witness: &str) {
+    let rule = Rule::new(&property(text), &Library::new());
+    let outcome = check_execution(&rule, &ping(), Limits::default());
+    let shown = outcome.violation.map(|v| v.witness.to_string()).unwrap_or_default();
+    assert_eq!((outcome.method, outcome.verdict, shown.as_str()), (method, verdict, witness));
+}
+
+#[test]
+fn each_scope_has_its_states() {
+    use Method::{Chains, Cuts, Deliveries, RecordedOrder, Tuples};
+    use Verdict::{Holds, Violated};
+    let equal = "forall n, m in nodes: n.clock == m.clock";
+    check(
+        &format!("always \"p\": {equal}"),
+        Tuples,
+        Violated,
+        "n = a\nm = b\nn.clock = 2\nm.clock = 1\n",
+    );
+    check(&format!("always \"p\" when quiet: {equal}"), Tuples, Holds, "");
+    check(
+        "always \"p\" on delivery: sender.clock < receiver.clock",
+        Deliveries,
+        Violated,
+        "sender = a\nreceiver = b\nsender.clock = 2\nreceiver.clock = 2\n",
+    );
+    check(
+        "always \"p\" along chains: forall n in nodes: n.clock < 2",
+        Chains,
+        Violated,
+        "n = a\nn.clock = 2\n",
+    );
+    check(
+        "always \"p\": sum(n in nodes: n.clock) < 4",
+        RecordedOrder,
+        Violated,
+        "sum(n in nodes: n.clock) = 4\n",
+    );
+    check("always \"p\": sum(n in nodes: n.clock) < 5", Cuts, Holds, "");
+    check("sometimes \"p\": sum(n in nodes: n.clock) == 4", RecordedOrder, Holds, "");
+    check(
+        "always \"p\": forall n in nodes: n.clock >= previous(n.clock)",
+        RecordedOrder,
+        Holds,
+        "",
+    );
+}
+
+#[test]
+fn a_bound_is_unknown() {
+    let rule =
+        Rule::new(&property("always \"p\": forall n in nodes: n.clock < 9"), &Library::new());
+    let outcome = check_execution(&rule, &ping(), Limits { cases_max: 2 });
+    assert_eq!((outcome.verdict, outcome.bound), (Verdict::Unknown, Some(2)));
+}
