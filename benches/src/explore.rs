@@ -1,0 +1,21 @@
+//! Systematic testing: the explorer against Shuttle and Stateright, and against itself.
+
+mod ours;
+mod ping_pong;
+mod shuttle;
+
+use crate::Options;
+use crate::measure::{Scorecard, Size};
+
+/// The parts, in the order in which they run.
+const PARTS: [(&str, fn(Size, &mut Scorecard)); 1] = [("ping-pong", ping_pong::run)];
+
+pub(crate) fn run(options: &Options) -> Scorecard {
+    let mut scores = Scorecard::default();
+    for (name, part) in PARTS {
+        if options.wants(name) {
+            part(options.size, &mut scores);
+        }
+    }
+    scores
+}

@@ -1,0 +1,77 @@
+//! Measured comparisons with other tools, and the bars that Everhold sets itself.
+//!
+//! `cargo run --release --manifest-path benches/Cargo.toml -- explore --check` measures the area
+//! `explore` and fails if a bar is missed. Each area is one file with a function from
+//! [`Options`] to a [`Scorecard`]; to add one, add a line to [`AREAS`].
+
+mod explore;
+mod measure;
+mod table;
+
+use std::process::ExitCode;
+
+use measure::{Scorecard, Size};
+
+/// An area: its name, what it measures, how.
+type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
+
+const AREAS: [Area; 1] =
+    [("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run)];
+
+/// The exit code for a command line that makes no sense.
+const USAGE: u8 = 64;
+
+/// What the command line asked for.
+pub(crate) struct Options {
+    pub(crate) size: Size,
+    /// Only the part of the area with this name.
+    pub(crate) only: Option<String>,
+    check: bool,
+}
+
+impl Options {
+    /// Whether a part of an area was asked for.
+    pub(crate) fn wants(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part)
+    }
+
+    fn parse(args: &[String]) -> Result<Options, String> {
+        let mut options = Options { size: Size::Full, only: None, check: false };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--check" => options.check = true,
+                "--smoke" => options.size = Size::Smoke,
+                "--only" => options.only = Some(args.next().ok_or("--only needs a name")?.clone()),
+                other => return Err(format!("no option {other}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((name, rest)) => run(name, rest).unwrap_or_else(|problem| usage(&problem)),
+        None => usage("name an area"),
+    }
+}
+
+fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
+    let area = AREAS.iter().find(|area| area.0 == name);
+    let (_, _, body) = area.ok_or_else(|| format!("no area {name}"))?;
+    let options = Options::parse(args)?;
+    let scores = body(&options);
+    scores.print();
+    let failed = options.check && scores.missed() > 0;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn usage(problem: &str) -> ExitCode {
+    eprintln!("{problem}\n\nusage: everhold-benches AREA [--check] [--smoke] [--only PART]\n");
+    for (name, what, _) in AREAS {
+        eprintln!("  {name:<10} {what}");
+    }
+    ExitCode::from(USAGE)
+}

@@ -1,0 +1,21 @@
+//! Every benchmark still runs: the program itself, at its smallest size.
+
+use std::process::{Command, Output};
+
+fn benches(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_everhold-benches");
+    Command::new(program).args(args).output().expect("the program starts")
+}
+
+#[test]
+fn explore_still_runs() {
+    let output = benches(&["explore", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Bars:"));
+}
+
+#[test]
+fn an_unknown_area_is_a_usage_error() {
+    assert_eq!(benches(&["nonsense"]).status.code(), Some(64));
+    assert_eq!(benches(&["explore", "--nonsense"]).status.code(), Some(64));
+}
