@@ -52,8 +52,11 @@ pub(crate) fn draw(recording: &Recording, options: &Options) -> String {
     Page::new(&scene, layout, options).draw()
 }
 
-/// Rows that the failure's words may take.
-const FAILURE_ROWS_MAX: usize = 5;
+/// Rows that the failure's words may take; reports have the rest of them elsewhere.
+const FAILURE_ROWS_MAX: usize = 3;
+
+/// Columns that the failure's words need to hang under their event.
+const HANGING_MIN: usize = 56;
 
 /// Rows that the changes of one step may take, if there is room.
 const STEP_ROWS_MAX: usize = 3;
@@ -115,11 +118,11 @@ impl Layout {
         }
     }
 
-    /// Where a line may be hung under the last event.
-    fn hook(&self, happening: &Happening) -> usize {
+    /// The column of the lane in which something happened.
+    fn lane(&self, happening: &Happening) -> Option<usize> {
         match self {
             Layout::Lanes(lanes) => lanes.column(happening.node),
-            Layout::List(_) => 0,
+            Layout::List(_) => None,
         }
     }
 }
@@ -196,6 +199,7 @@ impl<'s> Page<'s> {
             let drawn = self.layout.draw(happening);
             if shown.contains(&at) {
                 hidden = self.leave_out(hidden, happening.step);
+                let drawn = self.mark_failure(at, drawn);
                 self.step(happening, drawn, step_rows);
             } else {
                 hidden += 1;
@@ -281,25 +285,51 @@ impl<'s> Page<'s> {
         rows.iter().map(|row| shorten(row, self.room, self.glyphs)).collect()
     }
 
-    /// What failed, hung under the event at which it did.
+    /// What failed, hung under the event at which it did if there is room.
     fn failure(&self) -> Vec<String> {
-        let (Some(failure), Some(last)) = (&self.scene.failure, self.scene.happenings.last())
-        else {
-            return Vec::new();
+        let Some(failure) = self.scene.failure else { return Vec::new() };
+        let hook = self.hook().filter(|column| self.can_hang(*column));
+        let start = match hook {
+            Some(column) => {
+                format!("{}{}", " ".repeat(self.gutter + column), self.glyphs.hook)
+            }
+            None => " ".repeat(self.gutter),
         };
-        let at_event = !matches!(failure.cause, Cause::Liveness(_) | Cause::Deadlock(_));
-        let column = if at_event { self.layout.hook(last) } else { 0 };
-        let hook = if at_event && column > 0 { self.glyphs.hook } else { "" };
-        let indent = self.gutter + column;
-        let start = format!("{}{hook}{} ", " ".repeat(indent), self.glyphs.failed);
+        let start = format!("{start}{} ", self.glyphs.failed);
         let hanging = start.chars().count();
         let room = self.width_max.saturating_sub(hanging).max(1);
-        let lines = words::paragraph(&failure.to_string(), room, FAILURE_ROWS_MAX, self.glyphs);
+        let text = failure.to_string();
+        let text = text.lines().next().unwrap_or_default();
+        let lines = words::paragraph(text, room, FAILURE_ROWS_MAX, self.glyphs);
         let line = |(at, line): (usize, String)| match at {
             0 => format!("{start}{line}"),
             _ => format!("{}{line}", " ".repeat(hanging)),
         };
         lines.into_iter().enumerate().map(line).collect()
+    }
+
+    /// The lane of the event at which the execution failed. What never happens has none.
+    fn hook(&self) -> Option<usize> {
+        let (failure, last) = (self.scene.failure?, self.scene.happenings.last()?);
+        let at_event = !matches!(failure.cause, Cause::Liveness(_) | Cause::Deadlock(_));
+        self.layout.lane(last).filter(|_| at_event)
+    }
+
+    fn can_hang(&self, column: usize) -> bool {
+        self.gutter + column + HANGING_MIN <= self.width_max
+    }
+
+    /// Marks the event that failed, where the words cannot hang under it.
+    fn mark_failure(&self, at: usize, drawn: String) -> String {
+        let is_last = at + 1 == self.scene.happenings.len();
+        match self.hook().filter(|column| is_last && !self.can_hang(*column)) {
+            Some(lane) => {
+                let mark =
+                    |(column, glyph)| if column == lane { self.glyphs.failed } else { glyph };
+                drawn.chars().enumerate().map(mark).collect()
+            }
+            None => drawn,
+        }
     }
 }
 

@@ -14,10 +14,21 @@ use super::{ClientId, Model};
 
 /// An open operation. A client that gave up on one has several; the numbers are reused, so that
 /// a system which goes round comes back to the same frontier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     client: ClientId,
     number: u32,
+}
+
+/// As short as it can be, since monitors are shown in reports.
+impl Serialize for Slot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ClientId { node, task } = self.client;
+        match (task, self.number) {
+            (0, 0) => node.serialize(serializer),
+            (task, number) => (node, task, number).serialize(serializer),
+        }
+    }
 }
 
 #[derive(Clone, Serialize)]
@@ -25,7 +36,7 @@ pub(super) struct Slot {
 pub(super) struct Frontier<M: Model> {
     open: BTreeMap<Slot, Open<M::Op>>,
     /// By their hash.
-    #[serde(serialize_with = "only_values")]
+    #[serde(rename = "cases", serialize_with = "only_values")]
     configurations: BTreeMap<u64, Configuration<M>>,
     #[serde(skip)]
     configurations_max: usize,
@@ -35,6 +46,7 @@ pub(super) struct Frontier<M: Model> {
 struct Open<Op> {
     op: Op,
     /// The client has gone on without an answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     given_up: bool,
 }
 
@@ -90,6 +102,8 @@ impl<M: Model> Frontier<M> {
             }
         }
         if kept.is_empty() {
+            // Readers should not meet the order of hashes.
+            possible.sort_by_key(|answer| format!("{answer:?}"));
             return Err(Misfit::NoOrder { possible });
         }
         self.open.remove(&slot);

@@ -29,9 +29,14 @@ pub enum Operation<M: Model> {
 
 impl<M: Model> fmt::Debug for Operation<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operation::Invoke { client, op } => write!(f, "{client} calls {op:?}"),
-            Operation::Return { client, ret } => write!(f, "{client} gets {ret:?}"),
+        // Node ids in the form that pictures replace by names.
+        let (client, words) = match self {
+            Operation::Invoke { client, op } => (client, format!("calls {op:?}")),
+            Operation::Return { client, ret } => (client, format!("gets {ret:?}")),
+        };
+        match client.task {
+            0 => write!(f, "{:?} {words}", client.node),
+            task => write!(f, "{:?}.{task} {words}", client.node),
         }
     }
 }
@@ -77,7 +82,8 @@ impl<M: Model> fmt::Debug for Operation<M> {
 #[serde(bound = "")]
 pub struct Linearizable<M: Model> {
     parts: BTreeMap<u64, Part<M>>,
-    /// Which part each client waits for, and in which place.
+    /// Which part each client waits for, and in which place. The open operations tell as much.
+    #[serde(skip)]
     waiting: BTreeMap<ClientId, (u64, Slot)>,
     #[serde(skip)]
     initial: M,
@@ -87,7 +93,7 @@ pub struct Linearizable<M: Model> {
 
 /// One part of the object; see [`Model::part`].
 #[derive(Clone, Serialize)]
-#[serde(bound = "")]
+#[serde(bound = "", transparent)]
 struct Part<M: Model> {
     frontier: Frontier<M>,
     /// Only for explanations, and not part of the state: a system that goes round comes back to

@@ -354,6 +354,21 @@ fn a_monitor_comes_back_to_the_same_state() {
 }
 
 #[test]
+fn a_monitor_shows_what_may_be() {
+    let mut monitor = Linearizable::new(Whole::default());
+    monitor.observe(&Whole::invoked(NodeId(1), Op::Write(0, 1)));
+    monitor.observe(&Whole::invoked(NodeId(2), Op::Read(0)));
+    monitor.observe(&Whole::returned(NodeId(2), 1));
+    monitor.observe(&Whole::invoked((NodeId(2), 7), Op::Read(0)));
+    let shown = everhold_trace::Value::of(&monitor).to_string();
+    assert_eq!(
+        shown,
+        "{parts: {0 -> {cases: [{done: {n1 -> 0}, state: [1, 0]}], open: {\
+         [n2, 7, 0] -> {op: Read(0)}, n1 -> {op: Write([0, 1])}}}}}"
+    );
+}
+
+#[test]
 fn operations_without_answers_do_not_pile_up() {
     let mut monitor = Linearizable::new(Whole::default()).configurations_max(1_000);
     for round in 0..200 {

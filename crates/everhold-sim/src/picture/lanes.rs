@@ -82,8 +82,8 @@ impl Lanes {
         row.into_iter().collect()
     }
 
-    pub(super) fn column(&self, node: NodeId) -> usize {
-        self.lane(node).map_or(0, |lane| lane.column)
+    pub(super) fn column(&self, node: NodeId) -> Option<usize> {
+        self.lane(node).map(|lane| lane.column)
     }
 
     pub(super) fn between(&self) -> String {
