@@ -218,7 +218,7 @@ impl Rows<'_> {
             self.line += u64::from(c == '\n');
             match c {
                 '"' if quoted && chars.next_if(|(_, next)| *next == '"').is_some() => {
-                    cell.push('"')
+                    cell.push('"');
                 }
                 '"' => quoted = !quoted,
                 ',' | '\n' if !quoted => {

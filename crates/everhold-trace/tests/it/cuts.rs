@@ -79,8 +79,8 @@ fn happens_before_is_reachability() {
             let own = index.checked_sub(1).map(|i| execution.events_of(event.node)[i]);
             let sends = event.received().map(|id| execution.message(id).unwrap().sent.unwrap());
             for before in own.into_iter().chain(sends) {
-                for a in 0..count {
-                    reach[a][b] |= a == before.index() || reach[a][before.index()];
+                for (a, row) in reach.iter_mut().enumerate() {
+                    row[b] |= a == before.index() || row[before.index()];
                 }
             }
         }

@@ -301,3 +301,17 @@ fn a_compressed_file_names_the_feature_to_switch_on() {
     let error = strict(&[0x28, 0xb5, 0x2f, 0xfd, 0]).unwrap_err();
     assert!(error.to_string().contains("the `zstd` feature"), "{error}");
 }
+
+/// The file in the format's page is one that the reader takes, and names every key of the schema.
+#[test]
+fn the_page_shows_a_file_that_can_be_read() {
+    let page = include_str!("../../../../docs/trace-format.md");
+    let file = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let recording = strict(file.as_bytes()).unwrap();
+    assert_eq!(recording.executions[0].messages().len(), 1);
+    let schema = include_str!("../../../../docs/trace.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    for key in schema["$defs"]["event"]["properties"].as_object().unwrap().keys() {
+        assert!(page.contains(&format!("`{key}`")), "the page does not say what `{key}` is");
+    }
+}

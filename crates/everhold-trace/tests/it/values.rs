@@ -41,7 +41,7 @@ fn a_difference_names_the_smallest_part() {
     fn check(old: &str, new: &str, expected: &[&str]) {
         let value = |text: &str| json::from_json(serde_json::from_str(text).unwrap()).unwrap();
         let changes: Vec<_> =
-            diff(&value(old), &value(new)).iter().map(|c| c.to_string()).collect();
+            diff(&value(old), &value(new)).iter().map(ToString::to_string).collect();
         assert_eq!(changes, expected);
     }
     check(r#"{"a":{"b":[1,2]}}"#, r#"{"a":{"b":[1,3,4]}}"#, &["a.b[1]: 2 -> 3", "a.b[2]: + 4"]);
