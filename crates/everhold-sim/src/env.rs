@@ -208,10 +208,7 @@ impl<M: Message> Env<M> {
         if self.state.may_fail {
             self.offer_faults();
         }
-        if self.state.moves.is_empty() {
-            return None;
-        }
-        let pick = self.decide()?;
+        let pick = if self.state.moves.is_empty() { self.decide_at_quiet()? } else { self.decide()? };
         debug_assert!(pick < self.state.moves.picks(), "a pick is one of the moves");
         self.log.push(pick);
         self.state.moves.forget_fresh();
@@ -220,6 +217,13 @@ impl<M: Message> Env<M> {
         self.state.step += 1;
         let moves = self.state.moves.len();
         if pick < moves { Some(self.take(pick)) } else { Some(self.inject(pick - moves)) }
+    }
+
+    fn decide_at_quiet(&mut self) -> Option<u32> {
+        if self.state.moves.faults.is_empty() {
+            return None;
+        }
+        self.strategy.at_quiet(&self.state.moves, &self.state)
     }
 
     fn decide(&mut self) -> Option<u32> {

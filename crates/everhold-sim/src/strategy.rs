@@ -36,6 +36,13 @@ pub trait Strategy {
     /// `about` tells more of a move than most strategies want to know.
     fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32>;
 
+    /// Nothing can happen, but a node may still crash and come back. The pick of such a fault, or
+    /// `None` to leave it at that.
+    fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
+        let _ = (moves, about);
+        None
+    }
+
     /// Answers a node's [`choose`](everhold_node::Cx::choose). `None` means the first possibility.
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32>;
 

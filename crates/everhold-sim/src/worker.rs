@@ -201,10 +201,12 @@ impl<M: Message> Worker<M> {
     /// Runs the same execution again: the same choices must lead to the same events.
     fn recheck(&mut self, epoch: &Epoch, run: &Run, ran: &mut Ran) {
         let log = self.world.env.borrow().log.clone();
+        let end = self.world.end_state();
         let again = self.execute(epoch, ran.index, ran.search, run);
         ran.rechecked = true;
         let same_log = self.world.env.borrow().log == log;
-        if again.order != ran.order || again.steps != ran.steps || !same_log {
+        let same_end = self.world.end_state() == end;
+        if again.order != ran.order || again.steps != ran.steps || !same_log || !same_end {
             let message = "two executions with the same choices differ".to_owned();
             ran.failed = Some(Box::new(Failed {
                 index: ran.index,

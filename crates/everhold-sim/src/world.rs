@@ -344,6 +344,12 @@ impl<M: Message> World<M> {
         slot.hash = hash;
     }
 
+    /// Hash of the nodes' states, computed from scratch.
+    pub(crate) fn end_state(&mut self) -> u64 {
+        self.rehash_all();
+        self.hash
+    }
+
     fn rehash_all(&mut self) {
         self.hash = 0;
         for index in 0..self.slots.len() {

@@ -47,6 +47,26 @@ impl Delay {
         }
         None
     }
+
+    /// One of three: the node waits, its oldest message waits, or a timer fires before the
+    /// messages that would cancel it.
+    fn deviate(&mut self, moves: &Moves) -> Option<u32> {
+        match self.rng.below(3) {
+            0 => {
+                self.node = (self.node + 1) % self.nodes.max(1);
+                None
+            }
+            1 => {
+                let oldest = self.next(moves, false)?;
+                let others = moves.at_node(moves.get(oldest).node);
+                let others = others.filter_map(|(slot, m)| moves.pick_of(slot, m.id));
+                let others: Vec<u32> = others.filter(|pick| *pick != oldest).collect();
+                let number = self.rng.below(others.len().max(1) as u32);
+                others.get(number as usize).copied()
+            }
+            _ => self.next(moves, true),
+        }
+    }
 }
 
 impl Strategy for Delay {
@@ -68,21 +88,20 @@ impl Strategy for Delay {
         if let Some(fault) = self.faults.due(moves, &mut self.rng) {
             return Some(fault);
         }
-        let delayed = self.at.pop_if(|at| *at <= self.step).is_some();
-        if delayed {
-            self.node = (self.node + 1) % self.nodes.max(1);
-            // A delay may also let a timer fire before the messages that would cancel it.
-            if self.rng.one_in(2)
-                && let Some(pick) = self.next(moves, true)
-            {
-                return Some(pick);
-            }
+        if self.at.pop_if(|at| *at <= self.step).is_some()
+            && let Some(pick) = self.deviate(moves)
+        {
+            return Some(pick);
         }
         let ready = self.next(moves, false);
         ready.or_else(|| {
             self.node = (self.node + 1) % self.nodes.max(1);
             self.next(moves, true)
         })
+    }
+
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        self.faults.at_quiet(moves, &mut self.rng)
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

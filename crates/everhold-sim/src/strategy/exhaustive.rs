@@ -16,6 +16,7 @@ use std::fmt;
 
 use everhold_node::NodeId;
 
+use crate::fault::FaultKind;
 use crate::moves::Moves;
 use crate::strategy::{About, Done, Reduction, Run, Strategy};
 
@@ -288,6 +289,17 @@ impl Strategy for Exhaustive {
             Reduction::Orders => self.pick_reduced(moves),
             Reduction::Auto | Reduction::None | Reduction::States => Some(self.next(moves.picks())),
         }
+    }
+
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        let crashes = moves.faults().of(FaultKind::Crash);
+        if crashes == 0 {
+            return None;
+        }
+        self.fresh = self.at >= self.frames.len();
+        // Leaving it at that is the first possibility.
+        let crash = self.next(crashes + 1).checked_sub(1)?;
+        Some(moves.len() + moves.faults().first(FaultKind::Crash) + crash)
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

@@ -62,6 +62,11 @@ impl Strategy for Guided {
         Some(random_pick(&mut self.rng, moves))
     }
 
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        let inherited = self.inherited(moves.picks());
+        inherited.or_else(|| self.faults.at_quiet(moves, &mut self.rng))
+    }
+
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         let inherited = self.inherited(domain);
         Some(inherited.unwrap_or_else(|| self.rng.below(domain)))

@@ -43,4 +43,15 @@ impl FaultPoints {
         let kind = kinds.clone().nth(number as usize)?;
         Some(moves.len() + menu.first(kind) + rng.below(menu.of(kind)))
     }
+
+    /// When nothing else can happen, a fault that was due later: a crash, since only that makes
+    /// something possible again.
+    pub fn at_quiet(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
+        let crashes = moves.faults().of(FaultKind::Crash);
+        if crashes == 0 {
+            return None;
+        }
+        self.at.pop()?;
+        Some(moves.len() + moves.faults().first(FaultKind::Crash) + rng.below(crashes))
+    }
 }

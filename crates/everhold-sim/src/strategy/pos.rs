@@ -75,6 +75,10 @@ impl Strategy for Pos {
         self.queue.peek().and_then(|(_, slot, id)| moves.pick_of(*slot, *id))
     }
 
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        self.faults.at_quiet(moves, &mut self.rng)
+    }
+
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         Some(self.rng.below(domain))
     }

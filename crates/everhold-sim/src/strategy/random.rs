@@ -36,6 +36,10 @@ impl Strategy for Random {
         Some(random_pick(&mut self.rng, moves))
     }
 
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        self.faults.at_quiet(moves, &mut self.rng)
+    }
+
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         Some(self.rng.below(domain))
     }

@@ -54,6 +54,10 @@ impl Strategy for RawReplay {
         self.next(moves.picks())
     }
 
+    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+        if self.tail_at == Some(self.at) { None } else { self.next(moves.picks()) }
+    }
+
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         self.next(domain)
     }
@@ -168,6 +172,13 @@ impl Strategy for Replay {
             self.at += 1;
         }
         None
+    }
+
+    fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
+        let next = self.choices.get(self.at).filter(|next| matches!(next, Choice::Fault(_)))?;
+        let pick = Replay::find(next, moves, about)?;
+        self.used();
+        Some(pick)
     }
 
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {

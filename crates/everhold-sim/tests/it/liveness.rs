@@ -1,0 +1,173 @@
+//! Progress: owed for ever, or only late.
+
+use std::time::Duration;
+
+use everhold_node::{Cx, Monitor, Node, NodeId, Timer};
+use everhold_sim::{Bounds, Cause, Explorer, Faults, Report, System};
+use serde::Serialize;
+
+use crate::toys::Msg;
+
+#[derive(Debug)]
+enum Debt {
+    Owed,
+    Paid,
+}
+
+/// What is owed is paid.
+#[derive(Clone, Default, Serialize)]
+struct Paid {
+    owed: bool,
+}
+
+impl Monitor for Paid {
+    type Event = Debt;
+    fn observe(&mut self, event: &Debt) {
+        self.owed = matches!(event, Debt::Owed);
+    }
+    fn is_hot(&self) -> bool {
+        self.owed
+    }
+}
+
+/// Asks, and asks again whenever its timer fires, until it is answered.
+#[derive(Clone, Serialize)]
+struct Asker {
+    of: NodeId,
+    retries: bool,
+    asked: u32,
+    answered: bool,
+    /// Whether the count of questions is part of the state, so that no state comes twice.
+    counts: bool,
+}
+
+impl Node for Asker {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.notify(Debt::Owed);
+        self.ask(cx);
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        self.answered = true;
+        cx.notify(Debt::Paid);
+    }
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        self.ask(cx);
+    }
+}
+
+impl Asker {
+    fn ask(&mut self, cx: &mut Cx<Msg>) {
+        if self.counts {
+            self.asked += 1;
+        }
+        cx.send(self.of, 1);
+        if self.retries && !self.answered {
+            cx.set_timer("retry", Duration::from_millis(10));
+        }
+    }
+}
+
+/// Answers, unless it is deaf.
+#[derive(Clone, Serialize)]
+struct Answerer {
+    deaf: bool,
+}
+
+impl Node for Answerer {
+    type Msg = Msg;
+    fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, _: Msg) {
+        if !self.deaf {
+            cx.send(from, 2);
+        }
+    }
+}
+
+struct Case {
+    retries: bool,
+    deaf: bool,
+    counts: bool,
+    losses: u32,
+}
+
+fn explore(case: Case) -> Report {
+    let bounds = Bounds { steps_max: 60, temperature_max: 300 };
+    Explorer::new().executions(500).bounds(bounds).run(move |system: &mut System<Msg>| {
+        let of = system.node("answerer", Answerer { deaf: case.deaf });
+        let (retries, counts) = (case.retries, case.counts);
+        system.node("asker", Asker { of, retries, asked: 0, answered: false, counts });
+        system.faults(Faults::none().lose(case.losses));
+        system.monitor("answered", Paid::default());
+    })
+}
+
+/// The message of the finding contains this, or nothing is found if it is empty.
+#[track_caller]
+fn check(case: Case, says: &str) {
+    let report = explore(case);
+    match report.finding() {
+        None => assert!(says.is_empty(), "nothing was found\n{report}"),
+        Some(finding) => {
+            assert!(!says.is_empty(), "{report}");
+            assert_eq!(finding.failure.cause, Cause::Liveness("answered".to_owned()), "{report}");
+            assert!(finding.failure.message.contains(says), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_question_is_answered() {
+    check(Case { retries: false, deaf: false, counts: false, losses: 0 }, "");
+    check(Case { retries: true, deaf: false, counts: false, losses: 0 }, "");
+}
+
+/// Losses end, so whoever asks again is answered; the fair tail must show that, not cry wolf.
+#[test]
+fn retries_outlast_losses() {
+    check(Case { retries: true, deaf: false, counts: false, losses: 5 }, "");
+    check(Case { retries: true, deaf: false, counts: true, losses: 5 }, "");
+}
+
+#[test]
+fn quiet_but_hot_is_seen_at_once() {
+    check(Case { retries: false, deaf: true, counts: false, losses: 0 }, "nothing can happen");
+    check(Case { retries: false, deaf: false, counts: false, losses: 1 }, "nothing can happen");
+}
+
+#[test]
+fn going_round_for_ever_is_a_lasso() {
+    check(Case { retries: true, deaf: true, counts: false, losses: 0 }, "went round");
+}
+
+/// No state comes twice, so only patience shows it.
+#[test]
+fn growing_for_ever_is_too_hot() {
+    check(Case { retries: true, deaf: true, counts: true, losses: 0 }, "300 fair steps");
+}
+
+#[test]
+fn eventually_is_judged_like_a_monitor() {
+    let build = |deaf| {
+        move |system: &mut System<Msg>| {
+            let of = system.node("answerer", Answerer { deaf });
+            let asker = Asker { of, retries: true, asked: 0, answered: false, counts: false };
+            let asker = system.node("asker", asker);
+            system.eventually("the asker knows", move |s| {
+                s.get::<Asker>(asker).is_some_and(|asker| asker.answered)
+            });
+        }
+    };
+    let explore = |deaf| Explorer::new().executions(200).steps(50).run(build(deaf));
+    assert!(explore(false).findings.is_empty());
+    let deaf = explore(true);
+    let cause = &deaf.finding().expect("it never knows").failure.cause;
+    assert_eq!(*cause, Cause::Liveness("the asker knows".to_owned()));
+}
+
+/// A liveness finding is made short: the tail supplies the rest.
+#[test]
+fn a_liveness_finding_shrinks_to_its_cause() {
+    let report = explore(Case { retries: true, deaf: true, counts: true, losses: 3 });
+    let finding = report.finding().expect("it is deaf");
+    assert!(finding.schedule.choices.len() <= 2, "nothing has to happen: {report}");
+}
