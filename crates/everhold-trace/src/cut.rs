@@ -212,12 +212,74 @@ impl<'a> Slice<'a> {
         self.windows(p, q).map(size).map(|size| u64::try_from(size).expect("fits")).sum()
     }
 
+    /// The windows of every ordered pair of nodes: `visit` gets the places of the two nodes and,
+    /// for each state of the first, the least and greatest position among the states of the
+    /// second. Much faster than [`Slice::windows`] for each pair when nodes are many, since it
+    /// reads the least cuts in blocks of a cache line.
+    pub fn all_windows(&self, mut visit: impl FnMut(usize, usize, &[(u32, u32)])) {
+        let width = self.nodes.len();
+        let blocks = || (0..width).step_by(BLOCK).map(|b| b..(b + BLOCK).min(width));
+        let mut windows = Vec::new();
+        for ps in blocks() {
+            for qs in blocks().filter(|qs| qs.start >= ps.start) {
+                let forward: Vec<_> = ps.clone().map(|p| self.columns(p, qs.clone())).collect();
+                let back: Vec<_> = qs.clone().map(|q| self.columns(q, ps.clone())).collect();
+                for (i, p) in ps.clone().enumerate() {
+                    for (j, q) in qs.clone().enumerate().filter(|(_, q)| p < *q) {
+                        let (needs_q, needs_p) = (&forward[i][j], &back[j][i]);
+                        self.sweep(p, q, needs_q, needs_p, &mut windows);
+                        visit(p, q, &windows);
+                        self.sweep(q, p, needs_p, needs_q, &mut windows);
+                        visit(q, p, &windows);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What each state of `p` needs of the nodes at places `qs`.
+    fn columns(&self, p: usize, qs: std::ops::Range<usize>) -> Vec<Vec<u32>> {
+        let count = self.states[p].len();
+        let mut columns = vec![Vec::with_capacity(count); qs.len()];
+        for index in 0..count {
+            let row = &self.least(p, index)[qs.clone()];
+            columns.iter_mut().zip(row).for_each(|(column, need)| column.push(*need));
+        }
+        columns
+    }
+
+    fn sweep(
+        &self,
+        p: usize,
+        q: usize,
+        needs_q: &[u32],
+        needs_p: &[u32],
+        windows: &mut Vec<(u32, u32)>,
+    ) {
+        let others = &self.states[q];
+        let (mut low, mut high) = (0, 0);
+        windows.clear();
+        windows.extend(self.states[p].iter().zip(needs_q).map(|(state, need)| {
+            while others[low] < *need {
+                low += 1;
+            }
+            while needs_p.get(high + 1).is_some_and(|need| need <= state) {
+                high += 1;
+            }
+            let position = |place| u32::try_from(place).expect("event ids are 32 bits");
+            (position(low), position(high))
+        }));
+    }
+
     /// All cuts of the family, in lexical order. There can be exponentially many.
     #[must_use]
     pub fn cuts(&self) -> Cuts {
         Cuts::new(self)
     }
 }
+
+/// Nodes in one block: 16 counts of 4 bytes are one cache line.
+const BLOCK: usize = 16;
 
 fn assert_distinct(nodes: &[NodeId]) {
     let mut sorted = nodes.to_vec();

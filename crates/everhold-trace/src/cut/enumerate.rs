@@ -29,13 +29,12 @@ pub struct Cuts {
     /// For each node, its states.
     states: Vec<Vec<u32>>,
     /// For each node and state, the least and greatest position of every node beside it.
-    low: Vec<Vec<u32>>,
-    high: Vec<Vec<u32>>,
+    windows: Vec<Vec<(u32, u32)>>,
     /// Bounds at each depth: `depth * width + node`, given the nodes before `depth`.
-    low_at: Vec<u32>,
-    high_at: Vec<u32>,
-    /// The position of each node in its states, and the states themselves.
+    bounds: Vec<(u32, u32)>,
+    /// The position of each node in its states, the last one it may take, and the state itself.
     at: Vec<u32>,
+    last: Vec<u32>,
     cut: Vec<u32>,
     begun: bool,
 }
@@ -43,22 +42,17 @@ pub struct Cuts {
 impl Cuts {
     pub(super) fn new(slice: &Slice<'_>) -> Cuts {
         let width = slice.nodes.len();
-        let tables = |pick: fn(&(usize, usize)) -> usize| -> Vec<Vec<u32>> {
-            (0..width).map(|p| table(slice, p, pick)).collect()
-        };
-        let last = |states: &Vec<u32>| position(states.len() - 1);
-        let mut high_at = vec![0; (width + 1) * width];
+        let mut bounds = vec![(0, 0); width * width];
         for (node, states) in slice.states.iter().enumerate() {
-            high_at[node] = last(states);
+            bounds[node] = (0, position(states.len() - 1));
         }
         Cuts {
             width,
             states: slice.states.clone(),
-            low: tables(|window| window.0),
-            high: tables(|window| window.1),
-            low_at: vec![0; (width + 1) * width],
-            high_at,
+            windows: (0..width).map(|p| table(slice, p)).collect(),
+            bounds,
             at: vec![0; width],
+            last: vec![0; width],
             cut: vec![0; width],
             begun: false,
         }
@@ -72,60 +66,51 @@ impl Cuts {
             self.settle(0);
             return Some(&self.cut);
         }
-        let mut depth = self.width.checked_sub(1)?;
-        while self.at[depth] == self.high_at[depth * self.width + depth] {
-            depth = depth.checked_sub(1)?;
-        }
-        self.place(depth, self.at[depth] + 1);
-        if depth + 1 < self.width {
-            self.settle_after(depth);
+        let free = self.at.iter().zip(&self.last).rposition(|(at, last)| at < last)?;
+        self.at[free] += 1;
+        self.cut[free] = self.states[free][self.at[free] as usize];
+        if free + 1 < self.width {
+            self.bound(free);
+            self.settle(free + 1);
         }
         Some(&self.cut)
-    }
-
-    #[inline]
-    fn place(&mut self, depth: usize, at: u32) {
-        self.at[depth] = at;
-        self.cut[depth] = self.states[depth][at as usize];
     }
 
     /// Puts every node from `depth` on at its least position.
     fn settle(&mut self, depth: usize) {
         for depth in depth..self.width {
-            self.place(depth, self.low_at[depth * self.width + depth]);
+            let (low, high) = self.bounds[depth * self.width + depth];
+            self.at[depth] = low;
+            self.last[depth] = high;
+            self.cut[depth] = self.states[depth][low as usize];
             if depth + 1 < self.width {
                 self.bound(depth);
             }
         }
     }
 
-    fn settle_after(&mut self, depth: usize) {
-        self.bound(depth);
-        self.settle(depth + 1);
-    }
-
     /// The bounds on the nodes after `depth`, given its new position.
     #[inline]
     fn bound(&mut self, depth: usize) {
-        let width = self.width;
+        let (width, after) = (self.width, depth + 1);
         let row = self.at[depth] as usize * width;
-        let (now, next) = (depth * width, (depth + 1) * width);
-        let low = &self.low[depth][row..row + width];
-        let high = &self.high[depth][row..row + width];
-        for node in depth + 1..width {
-            self.low_at[next + node] = self.low_at[now + node].max(low[node]);
-            self.high_at[next + node] = self.high_at[now + node].min(high[node]);
+        let windows = &self.windows[depth][row + after..row + width];
+        let (now, next) = self.bounds.split_at_mut(after * width);
+        let now = &now[depth * width + after..];
+        for ((next, now), window) in next[after..width].iter_mut().zip(now).zip(windows) {
+            *next = (now.0.max(window.0), now.1.min(window.1));
         }
     }
 }
 
-/// For each state of `p` the chosen end of its window in every node.
-fn table(slice: &Slice<'_>, p: usize, pick: fn(&(usize, usize)) -> usize) -> Vec<u32> {
+/// For each state of `p` the ends of its window in every node.
+fn table(slice: &Slice<'_>, p: usize) -> Vec<(u32, u32)> {
     let width = slice.nodes.len();
-    let mut table = vec![0; slice.states[p].len() * width];
+    let mut table = vec![(0, 0); slice.states[p].len() * width];
     for q in (0..width).filter(|q| *q != p) {
         for (index, (_, window)) in slice.windows(p, q).enumerate() {
-            table[index * width + q] = position(pick(&window.into_inner()));
+            let (low, high) = window.into_inner();
+            table[index * width + q] = (position(low), position(high));
         }
     }
     table

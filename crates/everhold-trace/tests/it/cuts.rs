@@ -142,6 +142,13 @@ fn slicing_among_nodes_finds_their_quiet_tuples() {
 /// Windows, states and least cuts of a slice against the list of its cuts.
 fn check_slice(slice: &Slice<'_>) {
     let cuts = all(slice.cuts());
+    let mut visited = 0;
+    slice.all_windows(|p, q, windows| {
+        visited += 1;
+        let expected = slice.windows(p, q).map(|(_, window)| window.into_inner());
+        assert!(expected.eq(windows.iter().map(|(low, high)| (*low as usize, *high as usize))));
+    });
+    assert_eq!(visited, slice.nodes().len() * (slice.nodes().len() - 1));
     for p in 0..slice.nodes().len() {
         let states: BTreeSet<u32> = cuts.iter().map(|cut| cut[p]).collect();
         assert!(states.iter().eq(slice.states(p)));
