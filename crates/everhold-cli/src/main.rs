@@ -1,1 +1,43 @@
-fn main() {}
+//! The `everhold` program.
+//!
+//! Only this crate knows the terminal and exit codes. Commands are functions from arguments to an
+//! [`exit::Code`]; what they print on standard output is their result, the rest goes to standard
+//! error.
+
+mod args;
+mod cmd;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit::Code;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return exit::usage(&error),
+    };
+    let result = match args.command {
+        Command::Demo(options) => cmd::demo::run(&options),
+    };
+    let code = result.unwrap_or_else(|error| {
+        if is_broken_pipe(&error) {
+            return Code::Holds;
+        }
+        eprintln!("error: {error:#}");
+        exit::code_of(&error)
+    });
+    code.into()
+}
+
+/// Whoever reads our output has seen enough, as `head` does; that is not a failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

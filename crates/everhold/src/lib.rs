@@ -20,3 +20,7 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;

@@ -1,0 +1,64 @@
+//! Exit codes, in one place; `docs/exit-codes.md` says the same.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use everhold::Verdict;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// All is well.
+    Holds = 0,
+    /// A property is violated.
+    Violated = 1,
+    /// A bound was reached first, or something was not there to be judged.
+    Unknown = 2,
+    /// An execution did not replay.
+    Diverged = 3,
+    /// The arguments or the input cannot be used.
+    Usage = 64,
+    /// Everhold itself is wrong.
+    Internal = 70,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+impl From<Verdict> for Code {
+    fn from(verdict: Verdict) -> Code {
+        match verdict {
+            Verdict::Holds => Code::Holds,
+            Verdict::Violated => Code::Violated,
+            Verdict::Unknown => Code::Unknown,
+            Verdict::Diverged => Code::Diverged,
+        }
+    }
+}
+
+/// Input that cannot be used; everything else that fails is a bug of ours.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+pub(crate) fn code_of(error: &anyhow::Error) -> Code {
+    let about_input = error.downcast_ref::<BadInput>().is_some()
+        || error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some());
+    if about_input { Code::Usage } else { Code::Internal }
+}
+
+/// Prints what clap has to say: help is no failure, wrong use is 64 and not clap's 2.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.use_stderr() { Code::Usage.into() } else { Code::Holds.into() }
+}

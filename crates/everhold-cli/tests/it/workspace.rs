@@ -1,0 +1,132 @@
+//! The rules of the workspace, as tests: an absence cannot be seen in code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Each crate's dependencies within the workspace, of every sort.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let crates = fs::read_dir(root().join("crates")).expect("there are crates");
+    let folders = crates.map(|entry| entry.expect("it can be read").path());
+    let manifests = folders.chain([root().join("systems")]).map(|f| f.join("Cargo.toml"));
+    manifests.map(|manifest| parse(&read(&manifest))).collect()
+}
+
+fn parse(manifest: &str) -> (String, BTreeSet<String>) {
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).expect("a name");
+    let key = |line: &str| line.split(['.', '=', ' ']).next().unwrap_or_default().to_owned();
+    let mut section = "";
+    let mut found = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.contains("dependencies") && line.starts_with("everhold") {
+            found.insert(key(line));
+        }
+    }
+    (name.trim_matches('"').to_owned(), found)
+}
+
+/// Dependencies point upwards only: each crate may use those named here and no others.
+#[test]
+fn dependencies_point_upwards() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("everhold-trace", &[][..]),
+        ("everhold-property", &["everhold-trace"]),
+        ("everhold-node", &["everhold-trace"]),
+        ("everhold-sim", &["everhold-node", "everhold-property", "everhold-trace"]),
+        ("everhold", &["everhold-node", "everhold-property", "everhold-sim", "everhold-trace"]),
+        ("everhold-systems", &["everhold"]),
+        (
+            "everhold-cli",
+            &["everhold", "everhold-property", "everhold-systems", "everhold-trace"],
+        ),
+    ]);
+    for (name, found) in dependencies() {
+        let allowed = allowed.get(name.as_str()).unwrap_or_else(|| {
+            panic!("{name} is new: say here, and in ARCHITECTURE.md, what it may depend on")
+        });
+        for dependency in found {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not use {dependency}");
+        }
+    }
+}
+
+/// The library that a test author compiles stays small.
+#[test]
+fn the_library_has_few_dependencies() {
+    let lock = read(&root().join("Cargo.lock"));
+    let mut packages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let name = package.lines().find_map(|l| l.strip_prefix("name = ")).unwrap_or_default();
+        let listed = package.split("dependencies = [").nth(1).unwrap_or_default();
+        let listed = listed.split(']').next().unwrap_or_default();
+        let deps = listed.lines().filter_map(|line| line.trim().strip_prefix('"'));
+        let deps = deps.map(|line| line.split(['"', ' ']).next().unwrap_or_default());
+        packages.insert(name.trim_matches('"'), deps.collect());
+    }
+    // Cargo.lock lists dev-dependencies and optional ones too; what only they bring does not count.
+    let not_compiled = ["tokio", "futures-channel", "zstd", "regex"];
+    let (mut seen, mut open) = (BTreeSet::new(), vec!["everhold"]);
+    while let Some(name) = open.pop() {
+        if seen.insert(name) {
+            let deps = packages.get(name).into_iter().flatten();
+            open.extend(deps.filter(|dep| !not_compiled.contains(dep)));
+        }
+    }
+    let foreign: Vec<_> = seen.iter().filter(|name| !name.starts_with("everhold")).collect();
+    assert!(foreign.len() <= 20, "{} foreign crates: {foreign:?}", foreign.len());
+}
+
+fn sources(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            sources(&path, ending, found);
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// What is unfinished does not land, and documents do not show code that is not compiled.
+#[test]
+fn nothing_is_left_over() {
+    let mut files = Vec::new();
+    for ending in [".rs", ".md"] {
+        sources(&root(), ending, &mut files);
+    }
+    let marks = ["FIX".to_owned() + "ME", "XX".to_owned() + "X", "todo".to_owned() + "!("];
+    let uncompiled = "```".to_owned() + "ignore";
+    for file in files {
+        let text = read(&file);
+        for mark in marks.iter().chain([&uncompiled]) {
+            assert!(!text.contains(mark.as_str()), "{} has {mark}", file.display());
+        }
+    }
+}
+
+/// Variables and commands that the documents mention exist.
+#[test]
+fn documents_name_what_exists() {
+    let mut code = Vec::new();
+    sources(&root().join("crates"), ".rs", &mut code);
+    let code: String = code.iter().map(|file| read(file)).collect();
+    for document in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        let text = read(&root().join(document));
+        for word in text.split(|c: char| !(c.is_ascii_uppercase() || c == '_')) {
+            if word.starts_with("EVERHOLD_") {
+                assert!(code.contains(word), "{document} mentions {word}, which does not exist");
+            }
+        }
+    }
+}
