@@ -37,18 +37,22 @@ fn state(i: i64) -> Value {
     Value::record(fields)
 }
 
+/// Prints the best of several runs: on a shared machine the others measure the neighbours.
 fn measure(name: &str, mut run: impl FnMut(u64) -> u64) {
-    let mut rounds = 1000;
-    loop {
+    let mut best: f64 = 0.0;
+    let mut rounds = 20_000;
+    for _ in 0..16 {
         let start = cpu_seconds();
         let states = run(rounds);
         let seconds = cpu_seconds() - start;
-        if seconds > 0.3 {
-            println!("{name}: {:.2} M states/s", states as f64 / seconds / 1e6);
-            return;
+        // The kernel counts in ticks of some milliseconds.
+        if seconds < 0.05 {
+            rounds *= 2;
+        } else {
+            best = best.max(states as f64 / seconds / 1e6);
         }
-        rounds *= 2;
     }
+    println!("{name}: {best:.2} M states/s");
 }
 
 /// The time that this process had a core, so that a busy machine matters less.

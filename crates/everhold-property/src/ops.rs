@@ -22,6 +22,7 @@ pub(crate) fn mismatch_one(op: &'static str, value: &Value) -> Unknown {
 }
 
 /// Equality: numbers by size, everything else by structure.
+#[inline]
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => a == b,

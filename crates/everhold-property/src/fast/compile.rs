@@ -349,7 +349,7 @@ impl<'a> Compiler<'a> {
             && !prefix.rest.iter().any(|(_, domain)| domain_mentions_all(domain));
         self.asks_others = false;
         let vars = self.unit_vars(&prefix.vars);
-        let guards: Vec<Test> = prefix.guards.iter().map(|guard| self.test(guard)).collect();
+        let mut guards: Vec<Test> = prefix.guards.iter().map(|guard| self.test(guard)).collect();
         let body = if prefix.rest.is_empty() {
             self.test(prefix.body)
         } else {
@@ -357,7 +357,10 @@ impl<'a> Compiler<'a> {
             Test::Loop { forall, over, body: Box::new(self.test(prefix.body)) }
         };
         self.scope.truncate(depth);
-        let guard = (!guards.is_empty()).then_some(Test::All(guards));
+        let guard = match guards.len() {
+            0 | 1 => guards.pop(),
+            _ => Some(Test::All(guards)),
+        };
         let local = local && !self.asks_others;
         self.unit(Unit { vars, guard, body: UnitBody::Quantified { forall, body }, local })
     }

@@ -8,7 +8,7 @@ use super::compile::Code;
 use super::evaluator::Cache;
 use super::ir::{Contribution, LoopOver, Nodes, Range, Reg, Term, Test, Unit};
 use super::row::{Cell, Row};
-use crate::ast::History;
+use crate::ast::{BinaryOp, History};
 use crate::eval::node_fact;
 use crate::library::{NodeFact, fold};
 use crate::ops;
@@ -26,6 +26,7 @@ pub(super) struct World {
 }
 
 impl World {
+    #[inline]
     fn row(&self, node: NodeId) -> Option<&Row> {
         self.rows.get(node.index())?.as_deref()
     }
@@ -78,14 +79,45 @@ pub(super) enum Held<'a> {
     Value(Value),
 }
 
+/// The variables. Most programs have few, which then need no allocation.
+struct Registers<'a> {
+    few: [Held<'a>; FEW],
+    more: Vec<Held<'a>>,
+}
+
+const FEW: usize = 4;
+
+impl<'a> Registers<'a> {
+    fn new(count: usize) -> Registers<'a> {
+        let more = vec![Held::Nothing; count.saturating_sub(FEW)];
+        Registers { few: [const { Held::Nothing }; FEW], more }
+    }
+}
+
+impl<'a> std::ops::Index<Reg> for Registers<'a> {
+    type Output = Held<'a>;
+
+    fn index(&self, reg: Reg) -> &Held<'a> {
+        if reg < FEW { &self.few[reg] } else { &self.more[reg - FEW] }
+    }
+}
+
+impl<'a> std::ops::IndexMut<Reg> for Registers<'a> {
+    fn index_mut(&mut self, reg: Reg) -> &mut Held<'a> {
+        if reg < FEW { &mut self.few[reg] } else { &mut self.more[reg - FEW] }
+    }
+}
+
 /// One evaluation. `None` among values is unknown.
 pub(super) struct Run<'a> {
     pub(super) code: &'a Code,
     /// The states, the present one last.
     worlds: &'a [World],
-    caches: &'a [Cache],
-    registers: Vec<Held<'a>>,
+    /// The one that is looked at, which is `back` states before the present one.
+    world: &'a World,
     back: usize,
+    caches: &'a [Cache],
+    registers: Registers<'a>,
 }
 
 /// What to do with one binding, or with a domain that is not known; false ends the loop.
@@ -93,8 +125,9 @@ type Visit<'v, 'a> = dyn FnMut(&mut Run<'a>, bool) -> bool + 'v;
 
 impl<'a> Run<'a> {
     pub(super) fn new(code: &'a Code, worlds: &'a [World], caches: &'a [Cache]) -> Run<'a> {
-        let registers = vec![Held::Nothing; code.registers];
-        Run { code, worlds, caches, registers, back: 0 }
+        let world = worlds.last().expect("there is always a present state");
+        let registers = Registers::new(code.registers);
+        Run { code, worlds, world, back: 0, caches, registers }
     }
 
     pub(super) fn hold(&mut self, reg: Reg, node: NodeId) {
@@ -102,7 +135,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn world(&self) -> &'a World {
-        &self.worlds[self.worlds.len() - 1 - self.back.min(self.worlds.len() - 1)]
+        self.world
+    }
+
+    /// Looks at the state `back` states before the present one, or at the first.
+    fn look(&mut self, back: usize) {
+        self.back = back;
+        self.world = &self.worlds[(self.worlds.len() - 1).saturating_sub(back)];
     }
 
     pub(super) fn test(&mut self, test: &'a Test) -> Verdict {
@@ -113,12 +152,12 @@ impl<'a> Run<'a> {
             Test::Not(test) => self.test(test).negate(),
             Test::Relate(op, left, right) => {
                 if let (Some(left), Some(right)) = (self.peek(left), self.peek(right)) {
-                    return known(ops::relate(*op, left, right));
+                    return relate(*op, left, right);
                 }
                 let (Some(left), Some(right)) = (self.term(left), self.term(right)) else {
                     return Verdict::Unknown;
                 };
-                known(ops::relate(*op, left.get(), right.get()))
+                relate(*op, left.get(), right.get())
             }
             Test::Apart(a, b) => match (&self.registers[*a], &self.registers[*b]) {
                 (Held::Node(a), Held::Node(b)) => Verdict::from(a != b),
@@ -170,6 +209,7 @@ impl<'a> Run<'a> {
     }
 
     /// The value of a term that need not be computed.
+    #[inline]
     fn peek(&self, term: &'a Term) -> Option<&'a Value> {
         match term {
             Term::Const(value) => Some(value),
@@ -317,9 +357,10 @@ impl<'a> Run<'a> {
     }
 
     fn ago(&mut self, steps: usize, body: &'a Term) -> Option<Val<'a>> {
-        self.back += steps;
+        let back = self.back;
+        self.look(back + steps);
         let value = self.term(body);
-        self.back -= steps;
+        self.look(back);
         value
     }
 
@@ -496,6 +537,16 @@ impl<'a> Run<'a> {
     }
 }
 
-fn known<E>(result: Result<bool, E>) -> Verdict {
-    result.map_or(Verdict::Unknown, Verdict::from)
+/// Relates two values; the common cases without a detour over why something is unknown.
+#[inline]
+fn relate(op: BinaryOp, left: &Value, right: &Value) -> Verdict {
+    match (op, left, right) {
+        (BinaryOp::Eq, _, _) => Verdict::from(ops::equal(left, right)),
+        (BinaryOp::Ne, _, _) => Verdict::from(!ops::equal(left, right)),
+        (BinaryOp::Lt, Value::Int(a), Value::Int(b)) => Verdict::from(a < b),
+        (BinaryOp::Le, Value::Int(a), Value::Int(b)) => Verdict::from(a <= b),
+        (BinaryOp::Gt, Value::Int(a), Value::Int(b)) => Verdict::from(a > b),
+        (BinaryOp::Ge, Value::Int(a), Value::Int(b)) => Verdict::from(a >= b),
+        _ => ops::relate(op, left, right).map_or(Verdict::Unknown, Verdict::from),
+    }
 }
