@@ -16,7 +16,6 @@ fn main() {
     enumeration();
     slicing_and_pairs(events);
     files(events);
-    #[cfg(feature = "import")]
     shiviz(events);
 }
 
@@ -118,7 +117,6 @@ fn files(events: usize) {
     assert!(read.expect("what was written").executions == [execution]);
 }
 
-#[cfg(feature = "import")]
 fn shiviz(events: usize) {
     use everhold_trace::import::shiviz::{Format, read};
     for events in [events / 4, events / 2, events] {
