@@ -259,6 +259,13 @@ impl Checker {
         self.tally.holds > 0
     }
 
+    /// Whether something is still owed: the body of an `eventually` is false, or a left side of a
+    /// `leads to` waits for its right side.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.hot.is_some() || !self.leads.is_empty()
+    }
+
     /// The states so far, counted.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -386,7 +393,7 @@ impl Checker {
 
     /// Ends the sequence.
     pub fn finish(&mut self, end: End) -> Outcome {
-        let open = self.hot.is_some() || !self.leads.is_empty();
+        let open = self.is_open();
         if open && end == End::Complete && self.violation.is_none() {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
             self.violate(now, "the execution ended without it".into(), Witness::default());

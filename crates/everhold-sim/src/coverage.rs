@@ -40,8 +40,7 @@ impl Coverage {
         for (kind, (seen, messages)) in &phases {
             for phase in seen {
                 for message in messages {
-                    let pair =
-                        ((*kind).to_owned(), (*phase).to_owned(), (*message).to_owned());
+                    let pair = ((*kind).to_owned(), (*phase).to_owned(), (*message).to_owned());
                     if !self.pairs.contains_key(&pair) {
                         unseen.push(pair);
                     }

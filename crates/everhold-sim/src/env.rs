@@ -115,9 +115,20 @@ pub(crate) struct Armed {
 
 /// What the strategy decided, with everything needed to do it.
 pub(crate) enum Action<M> {
-    Deliver { to: NodeId, from: NodeId, tag: Tag, msg: M },
-    Poll { node: NodeId, task: TaskId },
-    Timer { node: NodeId, timer: Timer },
+    Deliver {
+        to: NodeId,
+        from: NodeId,
+        tag: Tag,
+        msg: M,
+    },
+    Poll {
+        node: NodeId,
+        task: TaskId,
+    },
+    Timer {
+        node: NodeId,
+        timer: Timer,
+    },
     Restart(NodeId),
     /// Done already, inside the environment.
     Healed,
@@ -144,6 +155,8 @@ pub(crate) struct Env<M> {
     pub(crate) touched_monitors: bool,
     pub(crate) chose: bool,
     pub(crate) in_monitor: Option<usize>,
+    /// The message that the present step delivers.
+    pub(crate) delivered: Option<(NodeId, u32)>,
 }
 
 impl<M: Message> Env<M> {
@@ -164,6 +177,7 @@ impl<M: Message> Env<M> {
             touched_monitors: false,
             chose: false,
             in_monitor: None,
+            delivered: None,
         }
     }
 
@@ -208,12 +222,14 @@ impl<M: Message> Env<M> {
         if self.state.may_fail {
             self.offer_faults();
         }
-        let pick = if self.state.moves.is_empty() { self.decide_at_quiet()? } else { self.decide()? };
+        let pick =
+            if self.state.moves.is_empty() { self.decide_at_quiet()? } else { self.decide()? };
         debug_assert!(pick < self.state.moves.picks(), "a pick is one of the moves");
         self.log.push(pick);
         self.state.moves.forget_fresh();
         self.touched_monitors = false;
         self.chose = false;
+        self.delivered = None;
         self.state.step += 1;
         let moves = self.state.moves.len();
         if pick < moves { Some(self.take(pick)) } else { Some(self.inject(pick - moves)) }
@@ -267,6 +283,7 @@ impl<M: Message> Env<M> {
         let flight = &mut self.state.flights[index as usize];
         let msg = flight.msg.take().expect("a message in flight is there");
         let (to, from, tag, slot) = (flight.to, flight.from, flight.tag, flight.slot);
+        self.delivered = Some((from, flight.sequence));
         if let Some(recorder) = &mut self.recorder {
             recorder.arriving(from, flight.sequence, &msg);
         }
@@ -464,7 +481,11 @@ impl<M: Message> Env<M> {
         let offered = std::mem::take(&mut self.state.nodes[node.index()].polls);
         let mut kept = Vec::with_capacity(ready.len());
         for (task, slot) in offered {
-            if up && ready.contains(&task) { kept.push((task, slot)) } else { self.state.moves.remove(slot) }
+            if up && ready.contains(&task) {
+                kept.push((task, slot))
+            } else {
+                self.state.moves.remove(slot)
+            }
         }
         for &task in ready.iter().filter(|_| up) {
             if kept.iter().all(|(known, _)| *known != task) {
@@ -507,9 +528,7 @@ impl<M: Message> Env<M> {
         let (action, node, fault) = match kind {
             FaultKind::Crash => self.crash(number),
             FaultKind::Stop => self.stop(number),
-            FaultKind::Lose | FaultKind::Duplicate | FaultKind::Delay => {
-                self.disturb(kind, number)
-            }
+            FaultKind::Lose | FaultKind::Duplicate | FaultKind::Delay => self.disturb(kind, number),
             FaultKind::Partition => self.split(number),
             FaultKind::Skew => self.skew(number),
         };
@@ -774,7 +793,10 @@ impl<M: Message> State<M> {
 
     fn strikable(&self) -> Vec<NodeId> {
         let nodes = self.nodes.iter().enumerate().take(PARTITIONED_MAX);
-        nodes.filter(|(_, n)| n.strikes && n.status != Status::Gone).map(|(i, _)| node_id(i)).collect()
+        nodes
+            .filter(|(_, n)| n.strikes && n.status != Status::Gone)
+            .map(|(i, _)| node_id(i))
+            .collect()
     }
 
     /// Hash of everything that is no single node's and decides what can still happen.
@@ -827,6 +849,16 @@ impl<M: Message> About for State<M> {
 }
 
 impl<M: Message> State<M> {
+    /// How many messages a node has sent.
+    pub(crate) fn sent(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].sent
+    }
+
+    /// A node's clock, in nanoseconds.
+    pub(crate) fn clock(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].clock
+    }
+
     pub(crate) fn next_timer(&self, node: NodeId) -> Option<Timer> {
         let timers = &self.nodes.get(node.index())?.timers;
         Some(timers[earliest(timers)?].timer)
@@ -1055,7 +1087,11 @@ pub(crate) fn node_id(index: usize) -> NodeId {
 /// Every move has its turn with probability one; timers less often, or they would only tick.
 fn fair_pick(rng: &mut Rng, moves: &Moves) -> u32 {
     let (ready, idle) = (moves.ready(), moves.idle());
-    if ready == 0 || (idle > 0 && rng.one_in(4)) { ready + rng.below(idle) } else { rng.below(ready) }
+    if ready == 0 || (idle > 0 && rng.one_in(4)) {
+        ready + rng.below(idle)
+    } else {
+        rng.below(ready)
+    }
 }
 
 fn flight_hash<M: Message>(from: NodeId, to: NodeId, tag: Tag, msg: &M) -> u64 {

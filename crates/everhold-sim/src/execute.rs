@@ -210,7 +210,8 @@ pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
         panic::set_hook(Box::new(move |info| {
             let muted = MUTED.with_borrow_mut(|muted| {
                 let Some(panic) = muted else { return false };
-                panic.message = info.payload_as_str().unwrap_or("a panic without a text").to_owned();
+                panic.message =
+                    info.payload_as_str().unwrap_or("a panic without a text").to_owned();
                 panic.place = info.location().map(ToString::to_string).unwrap_or_default();
                 true
             });

@@ -8,6 +8,7 @@ use crate::env::State;
 use crate::execute::{blame, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
 use crate::investigate::investigate;
+use crate::properties::Properties;
 use crate::report::{Report, Stop};
 use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
 use crate::worker::{Failed, Setup};
@@ -23,12 +24,13 @@ pub(crate) fn exhaust<M: Message>(
     reduction: Reduction,
     report: &mut Report,
 ) {
-    let mut world = World::new(&**setup);
+    let world = World::new(&**setup);
     let reduction = supported(&world, reduction, report);
     world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
     world.env.borrow_mut().hashing = reduction == Reduction::States;
     let hashing = reduction == Reduction::States;
-    let mut search = DepthFirst { world, copies: Vec::new(), spare: Vec::new(), copyable: true, hashing };
+    let mut search =
+        DepthFirst { world, copies: Vec::new(), spare: Vec::new(), copyable: true, hashing };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
     let failed = search.run(options, report);
@@ -48,11 +50,7 @@ fn name(reduction: Reduction) -> &'static str {
 }
 
 /// Faults and shared clocks tie steps of different nodes together, so orders are not reduced then.
-fn supported<M: Message>(
-    world: &World<M>,
-    reduction: Reduction,
-    report: &mut Report,
-) -> Reduction {
+fn supported<M: Message>(world: &World<M>, reduction: Reduction, report: &mut Report) -> Reduction {
     let env = world.env.borrow();
     let tied = env.rules.faults.total() > 0 || env.rules.clocks == crate::system::Clocks::Shared;
     if reduction == Reduction::Orders && tied {
@@ -83,6 +81,7 @@ struct Copy<M> {
     choices: usize,
     reached: Vec<bool>,
     open: Vec<bool>,
+    properties: Option<Properties>,
     /// Nodes at which something happened since, as bits; all of them if there are many.
     touched: u64,
 }
@@ -98,7 +97,8 @@ enum End {
 impl<M: Message> DepthFirst<M> {
     fn run(&mut self, options: &Options, report: &mut Report) -> Option<Failed> {
         let watch = Stopwatch::start();
-        let run = Run { seed: options.seed, steps: options.bounds.steps_max, faults: 0, parent: None };
+        let run =
+            Run { seed: options.seed, steps: options.bounds.steps_max, faults: 0, parent: None };
         self.world.env.borrow_mut().strategy.begin(&run);
         self.guarded(|search| search.world.start(options.seed));
         loop {
@@ -121,15 +121,19 @@ impl<M: Message> DepthFirst<M> {
             let Some(choices) = next else { break };
             self.go_back(choices, options.seed);
         }
-        report.stop = if report.bounded == 0 { Stop::Exhausted } else { Stop::Steps(options.bounds.steps_max) };
+        report.stop = if report.bounded == 0 {
+            Stop::Exhausted
+        } else {
+            Stop::Steps(options.bounds.steps_max)
+        };
         None
     }
 
     fn count(&self, end: &End, report: &mut Report) {
         report.executions += 1;
         report.bounded += u64::from(matches!(end, End::Bounded));
-        for (goal, reached) in report.goals.iter_mut().zip(&self.world.reached) {
-            goal.reached += u64::from(*reached);
+        for (goal, reached) in report.goals.iter_mut().zip(self.world.reached_goals()) {
+            goal.reached += u64::from(reached);
         }
         report.steps = self.progress().map_or(0, |progress| progress.transitions);
         if !matches!(end, End::Pruned) {
@@ -265,6 +269,7 @@ impl<M: Message> Copy<M> {
             choices: 0,
             reached: Vec::new(),
             open: Vec::new(),
+            properties: None,
             touched: 0,
         }
     }
@@ -289,6 +294,7 @@ impl<M: Message> Copy<M> {
         (self.hash, self.choices, self.touched) = (world.hash, choices, 0);
         self.reached.clone_from(&world.reached);
         self.open.clone_from(&world.open);
+        self.properties.clone_from(&world.properties);
         true
     }
 
@@ -298,7 +304,8 @@ impl<M: Message> Copy<M> {
         let added = world.slots.len() != self.processes.len();
         // Senders reach into the inboxes of tracked nodes, so those change without a step.
         let tied = added || env.state.nodes.iter().any(|node| node.tracked);
-        let all = tied || self.processes.len() > 64 || env.rules.clocks == crate::system::Clocks::Shared;
+        let all =
+            tied || self.processes.len() > 64 || env.rules.clocks == crate::system::Clocks::Shared;
         env.state.copy_from(&self.state, (!all).then_some(self.touched));
         env.log.truncate(self.choices);
         env.failure = None;
@@ -314,6 +321,7 @@ impl<M: Message> Copy<M> {
         world.hash = self.hash;
         world.reached.clone_from(&self.reached);
         world.open.clone_from(&self.open);
+        world.properties.clone_from(&self.properties);
         self.touched = 0;
     }
 }

@@ -193,22 +193,21 @@ impl Explorer {
     /// If the options make no sense (a budget of nothing, an unreadable environment variable) or
     /// the setup makes a system without nodes; the message says what to do.
     #[track_caller]
-    pub fn run<M: Message>(
-        self,
-        setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
-    ) -> Report {
+    pub fn run<M: Message>(self, setup: impl Fn(&mut System<M>) + Send + Sync + 'static) -> Report {
         let test = TestId::new(Location::caller(), self.name.clone());
         let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
         let setup: Setup<M> = Arc::new(setup);
         // Once here, so that a panic in the setup is the caller's own and not a worker's.
-        let world = World::new(&*setup);
+        let mut world = World::new(&*setup);
         assert!(
             !world.slots.is_empty(),
             "the system has no nodes, so there is nothing to explore; add some with `system.node`"
         );
-        let goals = world.sometimes.iter().map(|rule| Goal::new(&rule.name)).collect();
+        let goals = world.goals().iter().map(|name| Goal::new(name)).collect();
         let mut report = Report::new(test, &options, world.names.clone(), goals);
-        let reduction_sound = world.always.is_empty() && world.sometimes.is_empty();
+        report.problems.extend(world.property_problems());
+        let reduction_sound =
+            world.always.is_empty() && world.sometimes.is_empty() && world.properties.is_none();
         drop(world);
         let explorer = Exploration { setup, options };
         explorer.go(&mut report, reduction_sound);
@@ -244,7 +243,8 @@ impl fmt::Display for BadOption {
 
 impl Options {
     fn resolve(told: Explorer) -> Result<Options, BadOption> {
-        let executions = told.executions.map_or_else(|| number("EVERHOLD_EXECUTIONS"), |n| Ok(Some(n)))?;
+        let executions =
+            told.executions.map_or_else(|| number("EVERHOLD_EXECUTIONS"), |n| Ok(Some(n)))?;
         let seconds = number("EVERHOLD_SECONDS")?.map(Duration::from_secs);
         let time = told.time.or(seconds);
         let seed = told.seed.map_or_else(|| number("EVERHOLD_SEED"), |n| Ok(Some(n)))?;
@@ -259,7 +259,11 @@ impl Options {
         };
         let options = Options {
             // A bound on time alone means: as many as fit.
-            executions: executions.unwrap_or(if time.is_some() { u64::MAX } else { DEFAULT_EXECUTIONS }),
+            executions: executions.unwrap_or(if time.is_some() {
+                u64::MAX
+            } else {
+                DEFAULT_EXECUTIONS
+            }),
             time: time.unwrap_or(if executions.is_some() { Duration::MAX } else { DEFAULT_TIME }),
             seed: seed.unwrap_or(DEFAULT_SEED),
             workers,

@@ -105,9 +105,9 @@ impl Faults {
     /// The most faults one execution can have. Torn writes come with a crash.
     pub(crate) fn total(&self) -> u32 {
         let apart = [self.stops, self.losses, self.duplicates, self.delays, self.skews];
-        apart.iter().fold(self.crashes.saturating_add(self.partitions), |sum, n| {
-            sum.saturating_add(*n)
-        })
+        apart
+            .iter()
+            .fold(self.crashes.saturating_add(self.partitions), |sum, n| sum.saturating_add(*n))
     }
 }
 

@@ -151,13 +151,21 @@ fn diverged<M: Message>(
 fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
     let mut steps = a.steps.iter().zip(&b.steps).enumerate();
     let differs = steps.find(|(_, (x, y))| {
-        x.node != y.node || x.event != y.event || x.state != y.state || x.sends.len() != y.sends.len()
+        x.node != y.node
+            || x.event != y.event
+            || x.state != y.state
+            || x.sends.len() != y.sends.len()
     });
     if let Some((at, (x, y))) = differs {
         let name = |node: everhold_node::NodeId| &a.nodes[node.index()].name;
         return Some(format!(
             "step {at} at {} was {:?} with state {} and is now {:?} at {} with state {}",
-            name(x.node), x.event, x.state, y.event, name(y.node), y.state
+            name(x.node),
+            x.event,
+            x.state,
+            y.event,
+            name(y.node),
+            y.state
         ));
     }
     (a.steps.len() != b.steps.len())

@@ -6,6 +6,7 @@
 //! In reading order:
 //!
 //! - [`system`]: what is tested; [`fault`]: what may go wrong; [`view`]: what properties see.
+//! - `properties`: properties in the language, checked while an execution runs.
 //! - `env`, `world`: one execution's surroundings and nodes; a step function.
 //! - [`moves`]: what can happen next; [`strategy`]: who decides.
 //! - `execute`: an execution from start to end; `liveness`: going round for ever.
@@ -18,14 +19,15 @@
 mod artifacts;
 mod clock;
 mod env;
-mod exhaust;
 mod execute;
+mod exhaust;
 mod interrupt;
 mod investigate;
 mod liveness;
 mod monitor;
 mod picture;
 mod portfolio;
+mod properties;
 mod regressions;
 mod shrink;
 mod stuck;

@@ -53,7 +53,11 @@ pub(crate) struct MonitorSlot {
 
 impl MonitorSlot {
     pub(crate) fn new(name: &str, monitor: impl Monitor) -> Self {
-        MonitorSlot { name: name.to_owned(), original: Box::new(monitor.clone()), now: Box::new(monitor) }
+        MonitorSlot {
+            name: name.to_owned(),
+            original: Box::new(monitor.clone()),
+            now: Box::new(monitor),
+        }
     }
 
     pub(crate) fn observe(&mut self, event: &dyn Any) {

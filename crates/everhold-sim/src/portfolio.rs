@@ -123,7 +123,8 @@ impl Portfolio {
         for (share, rate) in self.shares.iter_mut().zip(&rates) {
             *share = (*share + rate / sum) / 2.0;
         }
-        let floor = |at: usize| if self.searches[at] == Search::Random { RANDOM_FLOOR } else { FLOOR };
+        let floor =
+            |at: usize| if self.searches[at] == Search::Random { RANDOM_FLOOR } else { FLOOR };
         let floors: f64 = (0..self.shares.len()).map(floor).sum();
         let total: f64 = self.shares.iter().sum();
         let shares = self.shares.iter().enumerate();

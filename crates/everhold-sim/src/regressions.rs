@@ -22,7 +22,6 @@ const HEADER: &str = "\
 #[derive(Clone, Debug)]
 pub(crate) struct TestId {
     file: String,
-    line: u32,
     test: Option<String>,
     told: Option<String>,
 }
@@ -32,7 +31,7 @@ impl TestId {
         // The test harness names its threads after the tests.
         let thread = thread::current();
         let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
-        TestId { file: caller.file().to_owned(), line: caller.line(), test, told }
+        TestId { file: caller.file().to_owned(), test, told }
     }
 
     /// A name for people.
@@ -60,10 +59,6 @@ impl TestId {
         let stem = source.file_stem()?.to_owned();
         let folder = source.parent()?.join("everhold-regressions");
         Some(folder.join(stem).with_extension("txt"))
-    }
-
-    pub(crate) fn place(&self) -> String {
-        format!("{}:{}", self.file, self.line)
     }
 }
 

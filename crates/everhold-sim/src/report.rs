@@ -290,9 +290,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.findings.first() {
-            Some(finding) => {
-                f.write_str(&text::failure(self, finding, &Saved::default(), &None))
-            }
+            Some(finding) => f.write_str(&text::failure(self, finding, &Saved::default(), &None)),
             None => f.write_str(&text::clean(self)),
         }
     }

@@ -361,7 +361,8 @@ struct Decoder<'a> {
 }
 
 const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
-const MAKES_NO_SENSE: TokenError = TokenError::Damaged { reason: "it has a choice of no known kind" };
+const MAKES_NO_SENSE: TokenError =
+    TokenError::Damaged { reason: "it has a choice of no known kind" };
 
 impl Decoder<'_> {
     fn byte(&mut self) -> Result<u8, TokenError> {
@@ -452,8 +453,8 @@ fn unbase64(text: &str) -> Result<Vec<u8>, TokenError> {
         let mut word = 0u32;
         for byte in chunk {
             let sextet = ALPHABET.iter().position(|letter| letter == byte);
-            let sextet =
-                sextet.ok_or(TokenError::Damaged { reason: "it has a character that no token has" })?;
+            let sextet = sextet
+                .ok_or(TokenError::Damaged { reason: "it has a character that no token has" })?;
             word = (word << 6) | sextet as u32;
         }
         if chunk.len() == 1 {

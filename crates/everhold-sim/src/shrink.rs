@@ -146,7 +146,9 @@ impl Shrinker<'_> {
                 let start = end.saturating_sub(size);
                 let mut choices = self.best.choices.clone();
                 choices.drain(start..end);
-                if end > 0 && self.best.choices.contains(&Choice::Tail) && !choices.contains(&Choice::Tail)
+                if end > 0
+                    && self.best.choices.contains(&Choice::Tail)
+                    && !choices.contains(&Choice::Tail)
                 {
                     choices.push(Choice::Tail);
                 }

@@ -90,10 +90,15 @@ mod tests {
     #[test]
     fn merging_is_seeing_both() {
         let mut rng = Rng::new(5);
-        let (mut left, mut right, mut both) = (Sketch::default(), Sketch::default(), Sketch::default());
+        let (mut left, mut right, mut both) =
+            (Sketch::default(), Sketch::default(), Sketch::default());
         for i in 0..40_000 {
             let hash = everhold_node::fingerprint::mix(1, u64::from(rng.below(20_000)));
-            if i % 3 == 0 { left.add(hash) } else { right.add(hash) }
+            if i % 3 == 0 {
+                left.add(hash)
+            } else {
+                right.add(hash)
+            }
             both.add(hash);
         }
         left.merge(&right);

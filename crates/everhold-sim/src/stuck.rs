@@ -39,7 +39,8 @@ pub(crate) fn investigate<M: Message>(
     let witness = Arc::new(Mutex::new(Witness::default()));
     let search = epoch.searches[epoch.plan[(index - epoch.first) as usize] as usize].clone();
     let seed = seed_of(epoch.seed, index);
-    let (job, name) = ((Arc::clone(setup), Arc::clone(epoch), Arc::clone(&witness)), search.to_string());
+    let (job, name) =
+        ((Arc::clone(setup), Arc::clone(epoch), Arc::clone(&witness)), search.to_string());
     let rerun = move || {
         let (setup, epoch, witness) = job;
         let mut world: World<M> = World::new(&*setup);
@@ -77,7 +78,13 @@ fn wait(witness: &Mutex<Witness>, patience: Duration) {
     }
 }
 
-fn finding(witness: &Witness, index: u64, search: String, seed: u64, patience: Duration) -> Finding {
+fn finding(
+    witness: &Witness,
+    index: u64,
+    search: String,
+    seed: u64,
+    patience: Duration,
+) -> Finding {
     let event = witness.choices.last().map_or("its start".to_owned(), ToString::to_string);
     let message = format!(
         "{} did not return from its handler ({event}) within {patience:?}; look for an endless \

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::rc::Rc;
 
 use everhold_node::{AsyncCx, Blueprint, Message, Monitor, Node, NodeId};
+use everhold_property::{Library, Property};
 
 use crate::env::{Rules, node_id};
 use crate::fault::Faults;
 use crate::monitor::MonitorSlot;
+use crate::properties;
 use crate::record::NodeInfo;
 use crate::view::View;
 
@@ -46,6 +49,8 @@ pub struct System<M: Message> {
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
     pub(crate) eventually: Vec<Rule<M>>,
+    pub(crate) properties: Vec<Property>,
+    pub(crate) library: Library,
     pub(crate) rules: Rules,
 }
 
@@ -87,6 +92,8 @@ impl<M: Message> System<M> {
             always: Vec::new(),
             sometimes: Vec::new(),
             eventually: Vec::new(),
+            properties: Vec::new(),
+            library: Library::new(),
             rules: Rules {
                 network: Network::default(),
                 clocks: Clocks::default(),
@@ -158,11 +165,7 @@ impl<M: Message> System<M> {
     /// A property of every reachable state: checked after each step.
     ///
     /// Return `bool`, or `Result<(), impl Display>` to say which values are wrong.
-    pub fn always<A: Answer>(
-        &mut self,
-        name: &str,
-        holds: impl Fn(&View<'_, M>) -> A + 'static,
-    ) {
+    pub fn always<A: Answer>(&mut self, name: &str, holds: impl Fn(&View<'_, M>) -> A + 'static) {
         self.always.push(rule(name, holds));
     }
 
@@ -175,6 +178,60 @@ impl<M: Message> System<M> {
     /// A property that every execution must make true at some point, if it is fair and faults end.
     pub fn eventually(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
         self.eventually.push(rule(name, reached));
+    }
+
+    /// Properties in the language, as text; `everhold help properties` describes it.
+    ///
+    /// ```
+    /// # fn setup(system: &mut everhold_sim::System<u32>) {
+    /// system.property(r#"
+    ///     always "one leader per term":
+    ///       forall a, b in nodes where a != b:
+    ///         not (a.role == "leader" and b.role == "leader" and a.term == b.term)
+    /// "#);
+    /// # }
+    /// ```
+    ///
+    /// A bound in time (`within 5s`) is kept on [shared clocks](Clocks::Shared); on independent
+    /// ones time means nothing, and what is owed is judged at the end.
+    ///
+    /// # Panics
+    ///
+    /// If the text has errors; the message shows all of them, each with its place and a remedy.
+    #[track_caller]
+    pub fn property(&mut self, text: &str) {
+        let caller = std::panic::Location::caller().to_string();
+        match properties::read(text, &caller) {
+            Ok(properties) => self.properties.extend(properties),
+            Err(errors) => panic!("{errors}"),
+        }
+    }
+
+    /// Properties from a `.prop` file, as `everhold check` reads it. A relative path is looked for
+    /// from the package's folder upwards.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be read or has errors.
+    #[track_caller]
+    pub fn property_file(&mut self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        let here = std::env::current_dir().unwrap_or_default();
+        let found = here.ancestors().map(|folder| folder.join(path)).find(|path| path.is_file());
+        let Some(file) = found else {
+            panic!("there is no file {} in {} or above it", path.display(), here.display())
+        };
+        let text = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{} cannot be read: {error}", file.display()));
+        match properties::read(&text, &file.display().to_string()) {
+            Ok(properties) => self.properties.extend(properties),
+            Err(errors) => panic!("{errors}"),
+        }
+    }
+
+    /// The constants and functions that properties in the language may use.
+    pub fn library(&mut self, library: Library) {
+        self.library = library;
     }
 
     /// A specification that remembers; see [`Monitor`].

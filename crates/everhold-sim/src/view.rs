@@ -59,4 +59,3 @@ impl<'a, M: Message> View<'a, M> {
         flights.filter_map(|flight| Some((flight.from, flight.to, flight.msg.as_ref()?)))
     }
 }
-

@@ -123,7 +123,8 @@ impl<M: Message> Worker<M> {
         while let Some(index) = epoch.take() {
             self.pulse.execution.store(index + 1, Ordering::Relaxed);
             let ran = self.one(epoch, index, &mut batch.coverage);
-            let stops = ran.failed.as_ref().is_some_and(|f| !epoch.known.contains(&f.failure.cause));
+            let stops =
+                ran.failed.as_ref().is_some_and(|f| !epoch.known.contains(&f.failure.cause));
             if stops {
                 epoch.stop_at.fetch_min(index, Ordering::Relaxed);
             }
@@ -155,7 +156,8 @@ impl<M: Message> Worker<M> {
     fn plan_run(&self, epoch: &Epoch, index: u64, search: u8) -> Run {
         let guided = epoch.searches[search as usize] == Search::Guided && !epoch.parents.is_empty();
         let seed = seed_of(epoch.seed, index);
-        let parent = guided.then(|| Arc::clone(&epoch.parents[seed as usize % epoch.parents.len()]));
+        let parent =
+            guided.then(|| Arc::clone(&epoch.parents[seed as usize % epoch.parents.len()]));
         Run { seed, steps: epoch.steps, faults: self.faults, parent }
     }
 
@@ -183,7 +185,7 @@ impl<M: Message> Worker<M> {
             order: env.state.partial_order(),
             steps: outcome.steps,
             bounded: outcome.ended == Ended::Bounded,
-            reached: self.world.reached.clone(),
+            reached: self.world.reached_goals(),
             faults: env.state.injected,
             rechecked: false,
             log: (wanted && guided).then(|| env.log.as_slice().into()),

@@ -3,16 +3,18 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId};
+use everhold_property::Library;
 use everhold_trace::Value;
 
 use crate::coverage::Coverage;
 use crate::env::{Action, Env, NodeState, Status, node_id};
 use crate::failure::{Cause, Failure};
+use crate::properties::{Names, Properties};
 use crate::record::{NodeInfo, Recorder, Recording};
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
@@ -52,6 +54,9 @@ pub(crate) struct World<M: Message> {
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
     pub(crate) eventually: Vec<Rule<M>>,
+    /// Properties in the language.
+    pub(crate) properties: Option<Properties>,
+    library: Library,
     has_no_rules: bool,
     /// Goals reached in this execution.
     pub(crate) reached: Vec<bool>,
@@ -79,7 +84,9 @@ impl<M: Message> World<M> {
         let mut system = System::new();
         setup(&mut system);
         let names = system.names();
-        let System { nodes, monitors, always, sometimes, eventually, rules } = system;
+        let System { nodes, monitors, always, sometimes, eventually, properties, library, rules } =
+            system;
+        let properties = Properties::new(&properties, &library);
         let strategy: Box<dyn Strategy> = Box::new(Random::default());
         let mut env = Env::new(rules, strategy);
         env.state.monitors = monitors;
@@ -94,7 +101,12 @@ impl<M: Message> World<M> {
             initial: nodes.len(),
             reached: vec![false; sometimes.len()],
             open: vec![true; eventually.len()],
-            has_no_rules: always.is_empty() && sometimes.is_empty() && eventually.is_empty(),
+            has_no_rules: always.is_empty()
+                && sometimes.is_empty()
+                && eventually.is_empty()
+                && properties.is_none(),
+            properties,
+            library,
             always,
             sometimes,
             eventually,
@@ -415,6 +427,9 @@ impl<M: Message> World<M> {
     }
 
     fn check_rules(&mut self) -> bool {
+        if !self.check_properties() {
+            return false;
+        }
         let failure = {
             let env = self.env.borrow();
             let view = View { processes: &self.slots, env: &env, looked: None };
@@ -431,6 +446,44 @@ impl<M: Message> World<M> {
         let cause = Cause::Always(self.always[index].name.clone());
         self.env.borrow_mut().fail_with(Failure { cause, message });
         false
+    }
+
+    fn check_properties(&mut self) -> bool {
+        let Some(properties) = &mut self.properties else { return true };
+        let failure = {
+            let env = self.env.borrow();
+            let names = Names(&self.names);
+            match env.state.step {
+                0 => properties.start(&self.slots, &env, &names),
+                _ => properties.step(&self.slots, &env, &names, self.current),
+            }
+        };
+        let holds = failure.is_none();
+        if let Some(failure) = failure {
+            self.env.borrow_mut().fail_with(failure);
+        }
+        holds
+    }
+
+    /// The names of all goals, in the order of [`reached_goals`](World::reached_goals).
+    pub(crate) fn goals(&self) -> Vec<String> {
+        let closures = self.sometimes.iter().map(|rule| rule.name.clone());
+        let language = self.properties.iter().flat_map(|p| p.goals().map(str::to_owned));
+        closures.chain(language).collect()
+    }
+
+    /// Which goals this execution reached.
+    pub(crate) fn reached_goals(&self) -> Vec<bool> {
+        let language = self.properties.iter().flat_map(Properties::reached);
+        self.reached.iter().copied().chain(language).collect()
+    }
+
+    /// What is wrong with the properties in the language, judged by the first states.
+    pub(crate) fn property_problems(&mut self) -> Vec<String> {
+        let env = self.env.borrow();
+        let Some(properties) = &mut self.properties else { return Vec::new() };
+        properties.start(&self.slots, &env, &Names(&self.names));
+        properties.problems(&self.library)
     }
 
     /// What the property says is wrong, or else the states it looked at.
@@ -455,12 +508,16 @@ impl<M: Message> World<M> {
             return Some(self.eventually[open].name.clone());
         }
         let env = self.env.borrow();
-        env.state.monitors.iter().find(|monitor| monitor.is_hot()).map(|m| m.name.clone())
+        let monitor = env.state.monitors.iter().find(|monitor| monitor.is_hot());
+        let monitor = monitor.map(|monitor| monitor.name.clone());
+        monitor.or_else(|| self.properties.as_ref().and_then(Properties::hot))
     }
 
     /// True if an execution of this system can be judged for progress at all.
     pub(crate) fn has_liveness(&self) -> bool {
-        !self.eventually.is_empty() || !self.env.borrow().state.monitors.is_empty()
+        !self.eventually.is_empty()
+            || !self.env.borrow().state.monitors.is_empty()
+            || self.properties.as_ref().is_some_and(Properties::has_liveness)
     }
 
     /// A node that waits although nothing can happen.

@@ -1,21 +1,23 @@
 #![doc = include_str!("../tour.md")]
 
 pub use everhold_node as node;
+pub use everhold_property as property;
 pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 
 pub use everhold_node::{AsyncCx, Cx, Disk, Either, Elapsed, Monitor, Node, NodeId, Time, Timer};
 pub use everhold_sim::{
-    Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report, Schedule,
-    Search, Stop, System, Verdict, View, explore, history,
+    Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,
+    Schedule, Search, Stop, System, Verdict, View, explore, history,
 };
 pub use everhold_trace::Value;
 
 /// What a test needs, in one line.
 pub mod prelude {
     pub use crate::{
-        AsyncCx, Bounds, Clocks, Cx, Disk, Either, Elapsed, Explorer, Faults, Monitor, Network, Node,
-        NodeId, Reduction, Report, Schedule, Search, System, Time, Timer, Verdict, View, explore,
+        AsyncCx, Bounds, Clocks, Cx, Disk, Either, Elapsed, Explorer, Faults, Monitor, Network,
+        Node, NodeId, Reduction, Report, Schedule, Search, System, Time, Timer, Verdict, View,
+        explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

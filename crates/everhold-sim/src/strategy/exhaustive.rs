@@ -150,8 +150,12 @@ impl Exhaustive {
     /// A new place: starts with the first move that is not asleep, or ends if all are.
     fn branch(&mut self, moves: &Moves) -> Option<Branch> {
         let sleep = self.inherited_sleep();
-        let candidate =
-            |m: &crate::moves::Move| Candidate { id: m.id, node: m.node, wanted: false, done: false };
+        let candidate = |m: &crate::moves::Move| Candidate {
+            id: m.id,
+            node: m.node,
+            wanted: false,
+            done: false,
+        };
         let mut all: Vec<Candidate> = moves.iter().map(candidate).collect();
         let awake = |c: &Candidate| sleep.iter().all(|asleep| asleep.id != c.id);
         let Some(now) = all.iter().position(awake) else {

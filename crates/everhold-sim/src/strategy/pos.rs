@@ -69,7 +69,8 @@ impl Strategy for Pos {
             return Some(pick);
         }
         // A timer that was set again keeps its slot under a new identity, unseen by `fresh`.
-        for slot_and_move in moves.iter().map(|offered| offered.node).flat_map(|n| moves.at_node(n)) {
+        for slot_and_move in moves.iter().map(|offered| offered.node).flat_map(|n| moves.at_node(n))
+        {
             self.draw(slot_and_move.0, slot_and_move.1);
         }
         self.queue.peek().and_then(|(_, slot, id)| moves.pick_of(*slot, *id))

@@ -21,7 +21,8 @@ fn explore(search: Search, setup: impl Fn(&mut System<Msg>) + Send + Sync + 'sta
 #[track_caller]
 fn check(faults: &Faults, possible: &[&[Msg]], impossible: &[&[Msg]]) {
     for search in searches() {
-        let (faults, wanted) = (faults.clone(), possible.iter().map(|p| p.to_vec()).collect::<Vec<_>>());
+        let (faults, wanted) =
+            (faults.clone(), possible.iter().map(|p| p.to_vec()).collect::<Vec<_>>());
         let never: Vec<Vec<Msg>> = impossible.iter().map(|p| p.to_vec()).collect();
         let report = explore(search, move |system| {
             let log = system.node("log", Log::default());
@@ -186,7 +187,8 @@ fn shared_clocks_order_all_timers() {
             }
             system.network(everhold_sim::Network::Streams);
             system.sometimes("the slow one is first", |s| {
-                s.in_flight().any(|(_, _, msg)| *msg == 2) && s.all::<Alarm>().count() == 2
+                s.in_flight().any(|(_, _, msg)| *msg == 2)
+                    && s.all::<Alarm>().count() == 2
                     && s.in_flight().all(|(_, _, msg)| *msg == 2)
                     && s.all::<Log>().all(|(_, log)| log.received.is_empty())
             });

@@ -8,10 +8,12 @@
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
+//! - `language`: properties in the language.
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod exhaustive;
 mod faults;
+mod language;
 mod limits;
 mod liveness;
 mod nodes;

@@ -145,7 +145,10 @@ fn a_panic_is_a_finding_with_its_place() {
         system.node("sender", Sender { to: vec![(fragile, 1), (fragile, 2)] });
     });
     let failure = &report.finding().expect("2 arrives").failure;
-    assert!(matches!(&failure.cause, Cause::Panic(place) if place.contains("nodes.rs")), "{failure}");
+    assert!(
+        matches!(&failure.cause, Cause::Panic(place) if place.contains("nodes.rs")),
+        "{failure}"
+    );
     assert_eq!(failure.message, "fragile: cannot take 2");
 }
 
@@ -277,7 +280,8 @@ fn a_disk_keeps_what_was_synced() {
     let lost = explore(move |system| {
         writer(false)(system);
         system.always("nothing is lost", |s| {
-            s.all::<Writer>().all(|(_, w)| !w.restarted || w.found.is_some() || s.in_flight().next().is_some())
+            s.all::<Writer>()
+                .all(|(_, w)| !w.restarted || w.found.is_some() || s.in_flight().next().is_some())
         });
     });
     assert_eq!(lost.finding().expect("it may be lost").schedule.faults(), 1, "{lost}");

@@ -171,7 +171,9 @@ fn a_schedule_that_does_not_fit_says_where() {
         .replay(Schedule { seed: 1, choices: vec![everhold_sim::Choice::Restart(NodeId(0))] })
         .run(funnel(1));
     assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
-    assert!(matches!(&report.stop, Stop::Replayed { skipped: Some(what) } if what.contains("restart n0")));
+    assert!(
+        matches!(&report.stop, Stop::Replayed { skipped: Some(what) } if what.contains("restart n0"))
+    );
 }
 
 /// Counts in memory that all executions share: not a function of the schedule.

@@ -23,9 +23,7 @@ fn ordered() -> impl Fn(&mut System<Msg>) + Send + Sync + 'static {
     let build = funnel(3);
     move |system| {
         build(system);
-        system.always("not 2, 0, 1", |s| {
-            s.all::<Log>().all(|(_, log)| log.received != [2, 0, 1])
-        });
+        system.always("not 2, 0, 1", |s| s.all::<Log>().all(|(_, log)| log.received != [2, 0, 1]));
     }
 }
 

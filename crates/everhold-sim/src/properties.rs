@@ -1,0 +1,270 @@
+//! Properties in the language, checked while an execution runs.
+//!
+//! A node's state is turned into a value only when its fingerprint changed, and a checker looks
+//! again only at what depends on that node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everhold_node::{Message, NodeId};
+use everhold_property::{
+    Changed, Checker, Diagnostic, Library, Member, Modality, Property, Rule, Schema, Scope, State,
+    check_all, parse, render_all,
+};
+use everhold_trace::Value;
+
+use crate::env::{Env, Status};
+use crate::failure::{Cause, Failure};
+use crate::system::Clocks;
+use crate::world::Slot;
+
+/// Reads properties, or says everything that is wrong with them.
+pub(crate) fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
+    let errors = |found: Vec<Diagnostic>| render_all(&found, origin, text);
+    parse(text).into_result().map_err(errors)
+}
+
+/// The system's properties and what they see.
+#[derive(Clone, Debug)]
+pub(crate) struct Properties {
+    checkers: Vec<Checker>,
+    seen: Seen,
+    /// Hash of each node's state when it was last turned into a value.
+    hashes: Vec<Option<u64>>,
+    /// The sender's state when it sent, for messages under way.
+    at_send: BTreeMap<(NodeId, u32), Arc<Value>>,
+    sent: Vec<u32>,
+    asks_for_channels: bool,
+    asks_for_deliveries: bool,
+}
+
+/// A global state as the language sees it.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    members: Vec<Member>,
+    states: Vec<Option<Arc<Value>>>,
+    channels: Vec<(NodeId, NodeId)>,
+}
+
+impl State for Seen {
+    fn members(&self) -> &[Member] {
+        &self.members
+    }
+    fn state(&self, node: NodeId) -> Option<&Value> {
+        self.states.get(node.index())?.as_deref()
+    }
+    fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
+        self.channels.contains(&(from, to))
+    }
+}
+
+impl Properties {
+    pub(crate) fn new(properties: &[Property], library: &Library) -> Option<Properties> {
+        if properties.is_empty() {
+            return None;
+        }
+        let scope = |wanted: &[Scope]| properties.iter().any(|p| wanted.contains(&p.scope));
+        Some(Properties {
+            checkers: properties.iter().map(|p| Checker::new(&Rule::new(p, library))).collect(),
+            seen: Seen::default(),
+            hashes: Vec::new(),
+            at_send: BTreeMap::new(),
+            sent: Vec::new(),
+            asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet]),
+            asks_for_deliveries: scope(&[Scope::Delivery]),
+        })
+    }
+
+    /// The goals among them: their names, in order.
+    pub(crate) fn goals(&self) -> impl Iterator<Item = &str> {
+        let goals = self.checkers.iter().filter(|c| is_goal(c));
+        goals.map(|checker| checker.rule().property().name.as_str())
+    }
+
+    /// Whether each goal was reached.
+    pub(crate) fn reached(&self) -> impl Iterator<Item = bool> {
+        self.checkers.iter().filter(|c| is_goal(c)).map(Checker::reached)
+    }
+
+    /// What is wrong with the properties, judged by the states that nodes start in.
+    pub(crate) fn problems(&self, library: &Library) -> Vec<String> {
+        let mut schema = Schema::default();
+        for (member, state) in self.seen.members.iter().zip(&self.seen.states) {
+            if let Some(state) = state {
+                schema.observe(&member.kind, state);
+            }
+        }
+        let properties: Vec<Property> =
+            self.checkers.iter().map(|c| c.rule().property().clone()).collect();
+        let found = check_all(&properties, library, &schema);
+        let chains = properties.iter().filter(|p| p.scope == Scope::Chains);
+        let chains = chains.map(|p| {
+            format!("\"{}\" is about chains: check it on traces with `everhold check`", p.name)
+        });
+        found.into_iter().map(|d| d.message).chain(chains).collect()
+    }
+
+    /// A new execution: takes every node's first state.
+    pub(crate) fn start<M: Message>(
+        &mut self,
+        slots: &[Slot<M>],
+        env: &Env<M>,
+        world: &Names<'_>,
+    ) -> Option<Failure> {
+        self.checkers.iter_mut().for_each(Checker::reset);
+        self.seen.members.clear();
+        self.seen.states.clear();
+        self.hashes.clear();
+        self.at_send.clear();
+        self.sent.clear();
+        self.meet_new_nodes(slots, world);
+        for index in 0..slots.len() {
+            self.observe(slots, env, crate::env::node_id(index));
+        }
+        self.judge(env, Changed::All, 0)
+    }
+
+    /// After a step at `node`.
+    pub(crate) fn step<M: Message>(
+        &mut self,
+        slots: &[Slot<M>],
+        env: &Env<M>,
+        world: &Names<'_>,
+        node: NodeId,
+    ) -> Option<Failure> {
+        let added = slots.len() != self.seen.members.len();
+        if added {
+            self.meet_new_nodes(slots, world);
+            (0..slots.len()).for_each(|at| self.observe(slots, env, crate::env::node_id(at)));
+        } else {
+            self.observe(slots, env, node);
+        }
+        // A message changes a channel at another node than where the step was.
+        let all = added || self.asks_for_channels;
+        let changed = if all { Changed::All } else { Changed::Node(node) };
+        let now = match env.rules.clocks {
+            Clocks::Shared => env.state.clock(node),
+            Clocks::Independent => 0,
+        };
+        self.judge(env, changed, now).or_else(|| self.judge_delivery(env, node, now))
+    }
+
+    fn meet_new_nodes<M: Message>(&mut self, slots: &[Slot<M>], world: &Names<'_>) {
+        for index in self.seen.members.len()..slots.len() {
+            let (name, kind) = world.of(index);
+            self.seen.members.push(Member::new(crate::env::node_id(index), name, kind));
+            self.seen.states.push(None);
+            self.hashes.push(None);
+            self.sent.push(0);
+        }
+    }
+
+    fn observe<M: Message>(&mut self, slots: &[Slot<M>], env: &Env<M>, node: NodeId) {
+        let at = node.index();
+        let up = env.state.nodes[at].status == Status::Up;
+        self.seen.members[at].up = up;
+        let process = &slots[at].process;
+        let hash = process.fingerprint();
+        if hash.is_none() || hash != self.hashes[at] || self.seen.states[at].is_none() {
+            let value = process.observe();
+            self.seen.states[at] = (value != Value::Null).then(|| Arc::new(value));
+            self.hashes[at] = hash;
+        }
+        if self.asks_for_deliveries {
+            self.remember_sends(env, node);
+        }
+    }
+
+    /// What was sent in this step was sent in the state that the node has now.
+    fn remember_sends<M: Message>(&mut self, env: &Env<M>, node: NodeId) {
+        let (at, sent) = (node.index(), env.state.sent(node));
+        if let Some(state) = &self.seen.states[at] {
+            for sequence in self.sent[at]..sent {
+                self.at_send.insert((node, sequence), Arc::clone(state));
+            }
+        }
+        self.sent[at] = sent;
+    }
+
+    fn judge<M: Message>(
+        &mut self,
+        env: &Env<M>,
+        changed: Changed,
+        now_ns: u64,
+    ) -> Option<Failure> {
+        if self.asks_for_channels {
+            let flights = env.state.flights.iter().filter(|flight| flight.msg.is_some());
+            self.seen.channels.clear();
+            self.seen.channels.extend(flights.map(|flight| (flight.from, flight.to)));
+        }
+        for checker in &mut self.checkers {
+            checker.step(&self.seen, changed, now_ns);
+        }
+        self.violated()
+    }
+
+    fn judge_delivery<M: Message>(
+        &mut self,
+        env: &Env<M>,
+        node: NodeId,
+        now: u64,
+    ) -> Option<Failure> {
+        let (from, sequence) = env.delivered.filter(|_| self.asks_for_deliveries)?;
+        let sequence = sequence & !crate::env::DUPLICATE;
+        let sent_in = self.at_send.get(&(from, sequence)).cloned();
+        let members = &self.seen.members;
+        let (sender, receiver) = (members[from.index()].clone(), members[node.index()].clone());
+        let received_in = self.seen.states[node.index()].clone();
+        for checker in &mut self.checkers {
+            if checker.rule().property().scope == Scope::Delivery {
+                let (sent_in, received_in) = (sent_in.as_deref(), received_in.as_deref());
+                checker.deliver((&sender, sent_in), (&receiver, received_in), now);
+            }
+        }
+        self.violated()
+    }
+
+    fn violated(&self) -> Option<Failure> {
+        self.checkers.iter().find_map(|checker| {
+            let violation = checker.violation()?;
+            let witness = violation.witness.to_string();
+            let values: Vec<&str> = witness.lines().collect();
+            let property = checker.rule().property();
+            let cause = match property.modality {
+                Modality::Always | Modality::Sometimes => Cause::Always(property.name.clone()),
+                Modality::Eventually { .. } | Modality::LeadsTo { .. } => {
+                    Cause::Liveness(property.name.clone())
+                }
+            };
+            Some(Failure { cause, message: values.join(", ") })
+        })
+    }
+
+    /// The first property that still owes something.
+    pub(crate) fn hot(&self) -> Option<String> {
+        let open = self.checkers.iter().find(|checker| checker.is_open())?;
+        Some(open.rule().property().name.clone())
+    }
+
+    pub(crate) fn has_liveness(&self) -> bool {
+        self.checkers.iter().any(|checker| {
+            matches!(
+                checker.rule().property().modality,
+                Modality::Eventually { .. } | Modality::LeadsTo { .. }
+            )
+        })
+    }
+}
+
+fn is_goal(checker: &Checker) -> bool {
+    checker.rule().property().modality == Modality::Sometimes
+}
+
+/// Names and kinds of nodes by index.
+pub(crate) struct Names<'a>(pub(crate) &'a [crate::record::NodeInfo]);
+
+impl Names<'_> {
+    fn of(&self, index: usize) -> (&str, &str) {
+        self.0.get(index).map_or(("?", ""), |info| (info.name.as_str(), info.kind.as_str()))
+    }
+}
