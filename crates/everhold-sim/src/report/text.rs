@@ -85,12 +85,14 @@ fn sizes(finding: &Finding) -> String {
     }
     let time = finding.shrunk.time.as_secs_f64();
     let end = if finding.shrunk.cut_short { "; the time for shrinking ran out" } else { "" };
+    let faults = match (before.faults(), after.faults()) {
+        (0, 0) => String::new(),
+        (before, after) => format!(", {before} → {after} faults"),
+    };
     format!(
-        "shrunk {} → {} steps, {} → {} faults ({} tries, {time:.2} s{end}); replayed twice, same result",
+        "shrunk {} → {} steps{faults} ({} tries, {time:.2} s{end}); replayed twice, same result",
         before.steps(),
         after.steps(),
-        before.faults(),
-        after.faults(),
         thousands(u64::from(finding.shrunk.tries)),
     )
 }
@@ -131,16 +133,16 @@ pub(super) fn clean(report: &Report) -> String {
     if report.bounded > 0 {
         let _ = writeln!(
             out,
-            "    cut off      {} executions by the bound on steps: what comes later was not seen",
-            thousands(report.bounded)
+            "    cut off      {} by the bound on steps: what comes later was not seen",
+            count(report.bounded, "execution")
         );
     }
     goals(&mut out, report);
     if report.rechecked > 0 {
         let _ = writeln!(
             out,
-            "    determinism  {} executions run twice, identical",
-            thousands(report.rechecked)
+            "    determinism  {} run twice, identical",
+            count(report.rechecked, "execution")
         );
     }
     problems(&mut out, report);
@@ -153,10 +155,10 @@ fn sampled(out: &mut String, report: &Report) {
     let unseen = coverage.unseen_pairs();
     let _ = writeln!(
         out,
-        "    states       {}{} distinct in {} executions looked at closely",
+        "    states       {}{} distinct in {} looked at closely",
         about(coverage.states.is_estimate()),
         thousands(coverage.states.distinct()),
-        thousands(coverage.sampled)
+        count(coverage.sampled, "execution")
     );
     let all = coverage.pairs.len() + unseen.len();
     let _ = writeln!(
@@ -199,9 +201,9 @@ fn goals(out: &mut String, report: &Report) {
             ),
             reached => writeln!(
                 out,
-                "    goal         \"{}\" reached in {} executions",
+                "    goal         \"{}\" reached in {}",
                 goal.name,
-                thousands(reached)
+                count(reached, "execution")
             ),
         };
     }
@@ -234,9 +236,9 @@ fn summary(report: &Report) -> String {
         }
     };
     format!(
-        "{found} · {} · {} executions ({}) · {} steps · {seconds:.2} s ({}/s) · {stop}",
+        "{found} · {} · {} ({}) · {} steps · {seconds:.2} s ({}/s) · {stop}",
         report.name(),
-        thousands(report.executions),
+        count(report.executions, "execution"),
         report.search,
         thousands(report.steps),
         thousands(rate as u64),
@@ -245,6 +247,11 @@ fn summary(report: &Report) -> String {
 
 fn about(estimate: bool) -> &'static str {
     if estimate { "about " } else { "" }
+}
+
+/// "1 execution", "2,000 executions".
+fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// 1234567 as 1,234,567.
