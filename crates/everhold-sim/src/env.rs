@@ -482,9 +482,9 @@ impl<M: Message> Env<M> {
         let mut kept = Vec::with_capacity(ready.len());
         for (task, slot) in offered {
             if up && ready.contains(&task) {
-                kept.push((task, slot))
+                kept.push((task, slot));
             } else {
-                self.state.moves.remove(slot)
+                self.state.moves.remove(slot);
             }
         }
         for &task in ready.iter().filter(|_| up) {

@@ -95,9 +95,9 @@ mod tests {
         for i in 0..40_000 {
             let hash = everhold_node::fingerprint::mix(1, u64::from(rng.below(20_000)));
             if i % 3 == 0 {
-                left.add(hash)
+                left.add(hash);
             } else {
-                right.add(hash)
+                right.add(hash);
             }
             both.add(hash);
         }

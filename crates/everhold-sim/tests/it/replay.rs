@@ -212,9 +212,10 @@ fn a_handler_that_does_not_return_is_named() {
     impl Node for Endless {
         type Msg = Msg;
         fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
-            while msg == 3 {
-                std::thread::yield_now();
-                std::thread::park_timeout(Duration::from_millis(50));
+            if msg == 3 {
+                loop {
+                    std::thread::park_timeout(Duration::from_millis(50));
+                }
             }
         }
     }
