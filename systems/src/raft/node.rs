@@ -1,0 +1,282 @@
+//! A peer: the crate's state machine and the environment it asks for.
+
+use everhold::prelude::*;
+use raft::prelude::{Config, Entry, Message, RawNode, Ready};
+use raft::{Error, StateRole};
+use serde::Serializer;
+use serde::ser::SerializeStruct;
+use slog::{Discard, Logger, o};
+
+use super::Bug;
+use super::spec::Heard;
+use super::store::{LogEntry, Store, payload};
+use super::wire::{Call, Msg, complete, is_answer, shorten};
+
+/// The name of the boot counter on the disk.
+const INCARNATION: &str = "incarnation";
+
+/// What a peer takes itself for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Role {
+    /// It hears from a leader, or waits for one.
+    Follower,
+    /// It asks for votes.
+    Candidate,
+    /// It was elected.
+    Leader,
+}
+
+/// A peer with its environment.
+pub struct RaftNode {
+    bug: Bug,
+    number: usize,
+    peers: usize,
+    incarnation: u64,
+    raw: RawNode<Store>,
+    /// The term of every call of this incarnation, by its number.
+    calls: Vec<u64>,
+    /// The call that is being answered.
+    answering: Option<Call>,
+    /// The commands that were applied, with their indices.
+    applied: Vec<(u64, u64)>,
+    /// The last term in which it was seen to lead.
+    led: u64,
+}
+
+impl std::fmt::Debug for RaftNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RaftNode").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl RaftNode {
+    const TICK: Duration = Duration::from_millis(100);
+    /// A follower that hears nothing for so many of its ticks asks for votes.
+    const ELECTION_TICKS: usize = 2;
+
+    pub(super) fn new(number: usize, peers: usize, bug: Bug) -> RaftNode {
+        RaftNode {
+            bug,
+            number,
+            peers,
+            incarnation: 0,
+            raw: start(number, Store::empty(peers)),
+            calls: Vec::new(),
+            answering: None,
+            applied: Vec::new(),
+            led: 0,
+        }
+    }
+
+    /// What it takes itself for.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self.raw.raft.state {
+            StateRole::Follower => Role::Follower,
+            StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+            StateRole::Leader => Role::Leader,
+        }
+    }
+
+    /// The term it is in.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.raw.raft.term
+    }
+
+    /// Its log, oldest entry first.
+    pub fn log(&self) -> impl ExactSizeIterator<Item = LogEntry> + '_ {
+        self.raw.store().log()
+    }
+
+    /// The indices and commands that it applied, in that order.
+    #[must_use]
+    pub fn applied(&self) -> &[(u64, u64)] {
+        &self.applied
+    }
+
+    /// Gives a message to the crate.
+    fn step(&mut self, message: Message) {
+        match self.raw.step(message) {
+            // A proposal that comes when no leader is known.
+            Ok(()) | Err(Error::ProposalDropped) => {}
+            Err(error) => panic!("the crate refuses a message: {error}"),
+        }
+    }
+
+    /// An answer arrives, perhaps to a call of an earlier incarnation.
+    fn answered(&mut self, call: Call, mut message: Message) {
+        if call.incarnation != self.incarnation && self.bug != Bug::WrongIncarnation {
+            return;
+        }
+        let Some(term) = self.calls.get(call.number as usize) else { return };
+        complete(&mut message, *term);
+        self.step(message);
+    }
+
+    /// Does what the crate asks for until it asks for nothing more.
+    fn work(&mut self, cx: &mut Cx<Msg>) {
+        while self.raw.has_ready() {
+            let mut ready = self.raw.ready();
+            self.persist(cx, &ready);
+            self.send(cx, ready.take_messages());
+            self.send(cx, ready.take_persisted_messages());
+            self.apply_appended(cx, ready.entries());
+            self.commit(cx, &ready.take_committed_entries());
+            let mut light = self.raw.advance(ready);
+            if let Some(commit) = light.commit_index() {
+                self.raw.mut_store().set_commit(cx.disk(), commit);
+                self.sync(cx);
+            }
+            self.send(cx, light.take_messages());
+            self.commit(cx, &light.take_committed_entries());
+            self.raw.advance_apply();
+        }
+        self.answering = None;
+        self.tell_leadership(cx);
+    }
+
+    fn persist(&mut self, cx: &mut Cx<Msg>, ready: &Ready) {
+        let store = self.raw.mut_store();
+        store.append(cx.disk(), ready.entries());
+        if let Some(hard) = ready.hs() {
+            store.set_hard(cx.disk(), hard.clone());
+        }
+        self.sync(cx);
+    }
+
+    fn sync(&mut self, cx: &mut Cx<Msg>) {
+        if self.bug != Bug::AnswersBeforeSync {
+            cx.disk().sync();
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<Msg>, messages: Vec<Message>) {
+        for mut message in messages {
+            let to = NodeId(message.to as u32 - 1);
+            let msg = if is_answer(&message) {
+                shorten(&mut message);
+                let call = self.answering.expect("the crate answers what it is asked");
+                Msg::Answer(call, Box::new(message))
+            } else {
+                Msg::Request(self.call(message.term), Box::new(message))
+            };
+            cx.send(to, msg);
+        }
+    }
+
+    fn call(&mut self, term: u64) -> Call {
+        self.calls.push(term);
+        Call { incarnation: self.incarnation, number: self.calls.len() as u64 - 1 }
+    }
+
+    fn apply_appended(&mut self, cx: &mut Cx<Msg>, entries: &[Entry]) {
+        if self.bug == Bug::AppliesBeforeCommit {
+            self.apply(cx, entries);
+        }
+    }
+
+    fn commit(&mut self, cx: &mut Cx<Msg>, entries: &[Entry]) {
+        if self.role() == Role::Leader {
+            for entry in entries {
+                let (index, term) = (entry.index, entry.term);
+                cx.notify(Heard::Committed { index, term, leader: self.term() });
+            }
+        }
+        if self.bug != Bug::AppliesBeforeCommit {
+            self.apply(cx, entries);
+        }
+    }
+
+    fn apply(&mut self, cx: &mut Cx<Msg>, entries: &[Entry]) {
+        for entry in entries {
+            let LogEntry { term, command } = LogEntry::of(entry);
+            let Some(command) = command else { continue };
+            self.applied.push((entry.index, command));
+            cx.notify(Heard::Applied { node: cx.id(), index: entry.index, term, command });
+        }
+    }
+
+    fn tell_leadership(&mut self, cx: &mut Cx<Msg>) {
+        if self.role() == Role::Leader && self.led < self.term() {
+            self.led = self.term();
+            let log = self.log().map(|entry| entry.term).collect();
+            cx.notify(Heard::Leads { node: cx.id(), term: self.led, log });
+        }
+    }
+}
+
+/// The crate's state machine over what the disk has. It draws its election timeouts from the
+/// operating system's randomness; a range of one value leaves nothing to draw. Elections still
+/// race, because the strategy decides whose tick comes first.
+fn start(number: usize, store: Store) -> RawNode<Store> {
+    let config = Config {
+        id: number as u64 + 1,
+        heartbeat_tick: 1,
+        election_tick: RaftNode::ELECTION_TICKS,
+        min_election_tick: RaftNode::ELECTION_TICKS,
+        max_election_tick: RaftNode::ELECTION_TICKS + 1,
+        max_size_per_msg: u64::MAX,
+        ..Config::default()
+    };
+    let silent = Logger::root(Discard, o!());
+    RawNode::new(&config, store, &silent).expect("the configuration is valid")
+}
+
+impl Node for RaftNode {
+    type Msg = Msg;
+
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("tick", RaftNode::TICK);
+    }
+
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        match msg {
+            Msg::Propose(command) => {
+                // Without a leader the proposal is dropped, and the driver does not care.
+                let _ = self.raw.propose(Vec::new(), payload(command));
+            }
+            Msg::Request(call, message) => {
+                self.answering = Some(call);
+                self.step(*message);
+            }
+            Msg::Answer(call, message) => self.answered(call, *message),
+        }
+        self.work(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        // For the correct environment there is nothing left to sync.
+        cx.disk().sync();
+        self.raw.tick();
+        self.work(cx);
+        cx.set_timer("tick", RaftNode::TICK);
+    }
+
+    fn restart(&mut self, cx: &mut Cx<Msg>) {
+        let booted = cx.disk().load(INCARNATION).expect("boot counters are written whole");
+        self.incarnation = booted.unwrap_or(0) + 1;
+        cx.disk().save(INCARNATION, &self.incarnation);
+        cx.disk().sync();
+        self.raw = start(self.number, Store::recover(self.peers, cx.disk()));
+        self.work(cx);
+        self.start(cx);
+    }
+}
+
+/// What people see of a peer.
+impl Serialize for RaftNode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raft = &self.raw.raft;
+        let log: Vec<_> = self.log().map(|entry| (entry.term, entry.command)).collect();
+        let mut shown = serializer.serialize_struct("RaftNode", 7)?;
+        shown.serialize_field("id", &raft.id)?;
+        shown.serialize_field("role", &self.role())?;
+        shown.serialize_field("term", &raft.term)?;
+        shown.serialize_field("vote", &raft.vote)?;
+        shown.serialize_field("commit", &raft.raft_log.committed)?;
+        shown.serialize_field("applied", &self.applied)?;
+        shown.serialize_field("log", &log)?;
+        shown.end()
+    }
+}

@@ -1,0 +1,127 @@
+//! Between peers: calls, and answers that do not repeat what the caller knows.
+
+use std::fmt;
+
+use everhold::prelude::*;
+use raft::prelude::{Message, MessageType};
+use serde::Serializer;
+use serde::ser::SerializeStruct;
+
+use super::store::LogEntry;
+
+/// Which call an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// How often the caller had been started when it called.
+    pub incarnation: u64,
+    /// The calls of an incarnation are numbered from zero.
+    pub number: u64,
+}
+
+/// What the nodes say to each other.
+#[derive(Clone)]
+pub enum Msg {
+    /// Driver to peer: put this command into the log.
+    Propose(u64),
+    /// Peer to peer: a message that asks for something.
+    Request(Call, Box<Message>),
+    /// Peer to peer: a message that answers a request. If it agrees, its term is that of the
+    /// request and therefore left out.
+    Answer(Call, Box<Message>),
+}
+
+/// Whether a message of the crate answers another.
+pub(super) fn is_answer(message: &Message) -> bool {
+    match message.msg_type {
+        MessageType::MsgRequestVoteResponse
+        | MessageType::MsgAppendResponse
+        | MessageType::MsgHeartbeatResponse => true,
+        MessageType::MsgRequestVote
+        | MessageType::MsgAppend
+        | MessageType::MsgHeartbeat
+        | MessageType::MsgPropose => false,
+        other => unreachable!("nobody asked the crate for what needs {other:?}"),
+    }
+}
+
+/// Leaves out the term of an answer that agrees.
+pub(super) fn shorten(message: &mut Message) {
+    if !message.reject {
+        message.term = 0;
+    }
+}
+
+/// Puts it back: `term` is that of the call.
+pub(super) fn complete(message: &mut Message, term: u64) {
+    if !message.reject {
+        message.term = term;
+    }
+}
+
+fn name(message: &Message) -> (u32, &'static str) {
+    match message.msg_type {
+        MessageType::MsgPropose => (1, "Forward"),
+        MessageType::MsgRequestVote => (2, "Vote"),
+        MessageType::MsgRequestVoteResponse => (3, "Voted"),
+        MessageType::MsgAppend => (4, "Append"),
+        MessageType::MsgAppendResponse => (5, "Appended"),
+        MessageType::MsgHeartbeat => (6, "Heartbeat"),
+        MessageType::MsgHeartbeatResponse => (7, "Heard"),
+        _ => (8, "Other"),
+    }
+}
+
+/// A line for pictures; all fields are in the serialised form.
+impl fmt::Debug for Msg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (call, message) = match self {
+            Msg::Propose(command) => return write!(f, "Propose({command})"),
+            Msg::Request(call, message) | Msg::Answer(call, message) => (call, message),
+        };
+        write!(f, "{}(call {}.{}", name(message).1, call.incarnation, call.number)?;
+        if message.term > 0 {
+            write!(f, ", term {}", message.term)?;
+        }
+        if !message.entries.is_empty() {
+            write!(f, ", {} entries", message.entries.len())?;
+        }
+        f.write_str(if message.reject { ", refused)" } else { ")" })
+    }
+}
+
+/// Each sort of message of the crate is shown as a variant of its own.
+impl Serialize for Msg {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Msg::Propose(command) => {
+                serializer.serialize_newtype_variant("Msg", 0, "Propose", command)
+            }
+            Msg::Request(call, message) | Msg::Answer(call, message) => {
+                let (index, name) = name(message);
+                let shown = Shown { call, message };
+                serializer.serialize_newtype_variant("Msg", index, name, &shown)
+            }
+        }
+    }
+}
+
+struct Shown<'a> {
+    call: &'a Call,
+    message: &'a Message,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Shown { call, message } = self;
+        let entries: Vec<LogEntry> = message.entries.iter().map(LogEntry::of).collect();
+        let mut shown = serializer.serialize_struct("Message", 7)?;
+        shown.serialize_field("call", &(call.incarnation, call.number))?;
+        shown.serialize_field("term", &message.term)?;
+        shown.serialize_field("index", &message.index)?;
+        shown.serialize_field("log_term", &message.log_term)?;
+        shown.serialize_field("commit", &message.commit)?;
+        shown.serialize_field("entries", &entries)?;
+        shown.serialize_field("reject", &message.reject)?;
+        shown.end()
+    }
+}
