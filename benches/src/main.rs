@@ -4,19 +4,25 @@
 //! `explore` and fails if a bar is missed. Each area is one file with a function from
 //! [`Options`] to a [`Scorecard`]; to add one, add a line to [`AREAS`].
 
+mod bugs;
+mod build;
 mod explore;
 mod measure;
 mod table;
 
 use std::process::ExitCode;
 
+use explore::memory;
 use measure::{Scorecard, Size};
 
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 1] =
-    [("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run)];
+const AREAS: [Area; 3] = [
+    ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
+    ("bugs", "what it takes to find each bug of the case studies", bugs::run),
+    ("build", "a cold build of a crate that depends on everhold", build::run),
+];
 
 /// The exit code for a command line that makes no sense.
 const USAGE: u8 = 64;
@@ -59,6 +65,11 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
+    if name == memory::RESIDENT {
+        let executions = args.first().and_then(|count| count.parse().ok());
+        memory::resident(executions.ok_or("how many executions?")?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let area = AREAS.iter().find(|area| area.0 == name);
     let (_, _, body) = area.ok_or_else(|| format!("no area {name}"))?;
     let options = Options::parse(args)?;

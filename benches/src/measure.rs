@@ -51,19 +51,12 @@ pub(crate) struct Contender {
     pub(crate) name: String,
     /// Does about as many executions as it is told.
     body: Box<dyn Fn(u64) -> Work>,
-    /// Executions in one turn, if that is not to be found out.
-    fixed: Option<u64>,
 }
 
 impl Contender {
     /// A contender whose turn is made long enough to measure.
     pub(crate) fn new(name: impl Into<String>, body: impl Fn(u64) -> Work + 'static) -> Self {
-        Contender { name: name.into(), body: Box::new(body), fixed: None }
-    }
-
-    /// A contender that does the same work in each turn.
-    pub(crate) fn fixed(name: impl Into<String>, body: impl Fn() -> Work + 'static) -> Self {
-        Contender { fixed: Some(1), ..Contender::new(name, move |_| body()) }
+        Contender { name: name.into(), body: Box::new(body) }
     }
 
     fn turn(&self, executions: u64) -> (Work, f64) {
@@ -74,10 +67,7 @@ impl Contender {
 
     /// How many executions take a little more than [`TURN`].
     fn calibrate(&self, size: Size) -> u64 {
-        if let Some(fixed) = self.fixed {
-            return fixed;
-        }
-        let mut executions = 16;
+        let mut executions = 1;
         loop {
             let (_, seconds) = self.turn(executions);
             let turn = TURN.as_secs_f64();
@@ -104,8 +94,6 @@ pub(crate) struct Rates {
     pub(crate) steps: f64,
     /// The work of one turn.
     pub(crate) work: Work,
-    /// CPU seconds of one turn.
-    pub(crate) seconds: f64,
     /// How far the slowest and the fastest turn lie apart, as a share of the median.
     pub(crate) spread: f64,
 }
@@ -133,7 +121,6 @@ fn summary(name: &str, mut turns: Vec<(Work, f64)>) -> Rates {
         units: rate(work.units),
         steps: rate(work.steps),
         work,
-        seconds,
         spread: range / seconds,
     }
 }

@@ -15,6 +15,19 @@ fn explore_still_runs() {
 }
 
 #[test]
+fn bugs_still_runs() {
+    let output = benches(&["bugs", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("| storage, CountsReports, random"));
+}
+
+#[test]
+fn build_still_runs() {
+    let output = benches(&["build", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn an_unknown_area_is_a_usage_error() {
     assert_eq!(benches(&["nonsense"]).status.code(), Some(64));
     assert_eq!(benches(&["explore", "--nonsense"]).status.code(), Some(64));

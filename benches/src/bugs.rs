@@ -1,0 +1,134 @@
+//! How many executions, and how long, each strategy needs for each bug of the case studies.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use everhold::node::Message;
+use everhold::{Bounds, Explorer, Search, System};
+use everhold_systems::{extent, storage, two_phase};
+
+use crate::Options;
+use crate::measure::{Scorecard, Size, cpu_seconds};
+use crate::table::{Table, whole};
+
+/// A bug that is there to be found.
+struct Case {
+    system: &'static str,
+    bug: String,
+    /// Searches with what the explorer was told; gives the number of the execution that showed it.
+    hunt: Box<dyn Fn(Explorer) -> Option<u64>>,
+}
+
+/// A system with a bug, explored within bounds.
+fn case<M: Message>(
+    system: &'static str,
+    bug: impl Debug,
+    bounds: Bounds,
+    setup: impl Fn(&mut System<M>) + Clone + Send + Sync + 'static,
+) -> Case {
+    let hunt = move |explorer: Explorer| {
+        let report = explorer.bounds(bounds).run(setup.clone());
+        report.finding().and_then(|finding| finding.origin.execution).map(|index| index + 1)
+    };
+    Case { system, bug: format!("{bug:?}"), hunt: Box::new(hunt) }
+}
+
+/// Every bug; a new one is a line here.
+fn cases() -> Vec<Case> {
+    use extent::{Bug as Extent, Scenario};
+    use storage::Bug as Storage;
+    use two_phase::Bug as TwoPhase;
+    let storage = |bug| case("storage", bug, steps(300), storage::system(bug));
+    let extent = |bug| case("extent", bug, extent::BOUNDS, extent::system(Scenario::Fail, bug));
+    let two_phase = |bug| case("two_phase", bug, steps(1_000), two_phase::system(3, bug));
+    vec![
+        storage(Storage::CountsReports),
+        storage(Storage::KeepsCount),
+        extent(Extent::SyncFromExpired),
+        two_phase(TwoPhase::CommitsEarly),
+        two_phase(TwoPhase::ForgetsAbort),
+    ]
+}
+
+fn steps(steps_max: u32) -> Bounds {
+    Bounds { steps_max, ..Bounds::default() }
+}
+
+/// How hard each search tries.
+struct Effort {
+    seeds: u64,
+    executions: u64,
+    time: Duration,
+}
+
+impl Effort {
+    fn of(size: Size) -> Effort {
+        let seconds = size.pick(1, 20);
+        Effort {
+            seeds: size.pick(1, 20),
+            executions: size.pick(20, 100_000),
+            time: Duration::from_secs(seconds),
+        }
+    }
+}
+
+/// What one search with one seed came to.
+struct Hunt {
+    executions: u64,
+    seconds: f64,
+}
+
+pub(crate) fn run(options: &Options) -> Scorecard {
+    let effort = Effort::of(options.size);
+    let searches =
+        [Search::Random, Search::Pct { depth: 2 }, Search::Pct { depth: 3 }, Search::Portfolio];
+    let mut table = Table::new(&[
+        "system, bug, search",
+        "found",
+        "median executions",
+        "most executions",
+        "median CPU s",
+    ]);
+    for case in cases().iter().filter(|case| options.wants(case.system)) {
+        for search in &searches {
+            let name = format!("{}, {}, {search}", case.system, case.bug);
+            eprintln!("{name}");
+            let found = hunt(case, search, &effort);
+            table.row(row(name, found, effort.seeds));
+        }
+    }
+    table.print("Bugs: executions and time to find them, one worker");
+    Scorecard::default()
+}
+
+/// The searches that found the bug.
+fn hunt(case: &Case, search: &Search, effort: &Effort) -> Vec<Hunt> {
+    let one = |seed: u64| {
+        let explorer = Explorer::new().workers(1).regressions(false).search(search.clone());
+        let explorer = explorer.seed(seed).executions(effort.executions).time(effort.time);
+        let before = cpu_seconds();
+        // What is timed is finding: a finding is verified, but not made small.
+        let executions = (case.hunt)(explorer.shrink_time(Duration::ZERO))?;
+        Some(Hunt { executions, seconds: cpu_seconds() - before })
+    };
+    (1..=effort.seeds).filter_map(one).collect()
+}
+
+/// Medians are over all seeds: a search that found nothing counts as longer than any other.
+fn row(name: String, mut found: Vec<Hunt>, seeds: u64) -> Vec<String> {
+    let count = found.len();
+    let middle = (seeds as usize - 1) / 2;
+    found.sort_by_key(|hunt| hunt.executions);
+    let most = found.last().map(|hunt| hunt.executions);
+    let median = found.get(middle).map(|hunt| hunt.executions);
+    found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let seconds = found.get(middle).map(|hunt| hunt.seconds);
+    let number = |number: Option<u64>| number.map_or("-".to_owned(), whole);
+    vec![
+        name,
+        format!("{count}/{seeds}"),
+        number(median),
+        if count as u64 == seeds { number(most) } else { "-".to_owned() },
+        seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")),
+    ]
+}
