@@ -90,9 +90,7 @@ impl<M: Message> Blueprint<M> {
 
     /// Nodes made anew, for those that cannot be copied.
     pub fn made_by<N: Node<Msg = M>>(make: impl Fn() -> N + 'static) -> Self {
-        Blueprint(Recipe::Make(Rc::new(move || {
-            Box::new(Handlers { node: make(), copier: None })
-        })))
+        Blueprint(Recipe::Make(Rc::new(move || Box::new(Handlers { node: make(), copier: None }))))
     }
 
     /// An async program, run from its beginning.

@@ -156,7 +156,11 @@ impl<M: Message> AsyncCx<M> {
     /// # Errors
     ///
     /// [`Elapsed`], if the time is up.
-    pub async fn timeout<F: Future>(&self, after: Duration, future: F) -> Result<F::Output, Elapsed> {
+    pub async fn timeout<F: Future>(
+        &self,
+        after: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
         match self.race(future, self.sleep(after)).await {
             Either::Left(output) => Ok(output),
             Either::Right(()) => Err(Elapsed),
@@ -300,7 +304,8 @@ impl<M> Waiter<M> {
     }
 
     fn awaits_reply(&self, expected: u32) -> bool {
-        self.got.is_none() && matches!(self.wants, Wants::Reply { number, .. } if number == expected)
+        self.got.is_none()
+            && matches!(self.wants, Wants::Reply { number, .. } if number == expected)
     }
 
     fn called(&self, callee: NodeId) -> bool {
@@ -511,7 +516,9 @@ impl<M: Message> Program<M> {
             return Some(format!("task {index} waits for something that never happens"));
         }
         mine.find_map(|waiter| match waiter.wants {
-            Wants::Reply { from, .. } => Some(format!("task {index} waits for an answer from {from}")),
+            Wants::Reply { from, .. } => {
+                Some(format!("task {index} waits for an answer from {from}"))
+            }
             Wants::Any | Wants::Some(_) => None,
         })
     }

@@ -212,7 +212,7 @@ pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
                 let Some(panic) = muted else { return false };
                 panic.message =
                     info.payload_as_str().unwrap_or("a panic without a text").to_owned();
-                panic.place = info.location().map(ToString::to_string).unwrap_or_default();
+                panic.place = info.location().map(|at| short(&at.to_string())).unwrap_or_default();
                 true
             });
             if !muted {
@@ -224,4 +224,14 @@ pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     let result = panic::catch_unwind(AssertUnwindSafe(body));
     let panic = MUTED.take().unwrap_or_default();
     result.map_err(|_| panic)
+}
+
+/// A place in another crate, without the folder in which this machine keeps it: it goes into files
+/// that are shared.
+fn short(place: &str) -> String {
+    let parts: Vec<&str> = place.split('/').collect();
+    match parts.iter().rposition(|part| *part == "src") {
+        Some(src) if place.starts_with('/') && src > 0 => parts[src - 1..].join("/"),
+        _ => place.to_owned(),
+    }
 }

@@ -4,8 +4,8 @@
 use everhold_node::{Message, NodeId, Process};
 
 use crate::clock::Stopwatch;
-use crate::env::State;
-use crate::execute::{blame, judge_quiet, quietly};
+use crate::env::{Env, State};
+use crate::execute::{Ended, blame, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
 use crate::investigate::investigate;
 use crate::properties::Properties;
@@ -79,7 +79,6 @@ struct Copy<M> {
     hashes: Vec<u64>,
     hash: u64,
     choices: usize,
-    reached: Vec<bool>,
     open: Vec<bool>,
     properties: Option<Properties>,
     /// Nodes at which something happened since, as bits; all of them if there are many.
@@ -95,48 +94,54 @@ enum End {
 }
 
 impl<M: Message> DepthFirst<M> {
+    /// Goes through all executions; gives the one that fails, if one does.
     fn run(&mut self, options: &Options, report: &mut Report) -> Option<Failed> {
+        if let Err(panic) = quietly(|| self.search(options, report)) {
+            report.executions += 1;
+            blame(&self.world, panic);
+        }
+        report.steps = self.progress().map_or(0, |progress| progress.transitions);
+        for (goal, reached) in report.goals.iter_mut().zip(self.world.reached_goals()) {
+            goal.reached |= u64::from(reached);
+        }
+        let failed = self.world.env.borrow().failure.is_some();
+        failed.then(|| self.failed(options.seed, report.executions))
+    }
+
+    fn search(&mut self, options: &Options, report: &mut Report) {
         let watch = Stopwatch::start();
-        let run =
-            Run { seed: options.seed, steps: options.bounds.steps_max, faults: 0, parent: None };
+        let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
         self.world.env.borrow_mut().strategy.begin(&run);
-        self.guarded(|search| search.world.start(options.seed));
+        self.world.start(options.seed);
+        self.world.check();
         loop {
-            let end = self.path(options.bounds.steps_max);
+            let end = self.walk(options.bounds.steps_max);
             self.count(&end, report);
             if matches!(end, End::Failed) {
-                return Some(self.failed(options.seed, report.executions));
+                return;
             }
             if report.executions >= options.executions {
                 report.stop = Stop::Executions(options.executions);
-                return None;
+                return;
             }
             if report.executions.is_multiple_of(CLOCK_ONE_IN)
                 && let Some(stop) = out_of_budget(options, watch)
             {
                 report.stop = stop;
-                return None;
+                return;
             }
             let next = self.world.env.borrow_mut().strategy.shared_prefix();
             let Some(choices) = next else { break };
             self.go_back(choices, options.seed);
         }
-        report.stop = if report.bounded == 0 {
-            Stop::Exhausted
-        } else {
-            Stop::Steps(options.bounds.steps_max)
-        };
-        None
+        let steps = Stop::Steps(options.bounds.steps_max);
+        report.stop = if report.bounded == 0 { Stop::Exhausted } else { steps };
     }
 
     fn count(&self, end: &End, report: &mut Report) {
         report.executions += 1;
         report.bounded += u64::from(matches!(end, End::Bounded));
-        for (goal, reached) in report.goals.iter_mut().zip(self.world.reached_goals()) {
-            goal.reached += u64::from(reached);
-        }
-        report.steps = self.progress().map_or(0, |progress| progress.transitions);
-        if !matches!(end, End::Pruned) {
+        if matches!(end, End::Leaf) {
             report.coverage.orders.add(self.world.env.borrow().state.partial_order());
         }
     }
@@ -145,23 +150,7 @@ impl<M: Message> DepthFirst<M> {
         self.world.env.borrow().strategy.progress()
     }
 
-    /// Runs something of the nodes; a panic becomes the failure.
-    fn guarded(&mut self, body: impl FnOnce(&mut Self)) {
-        if let Err(panic) = quietly(|| body(self)) {
-            blame(&self.world, panic);
-        }
-    }
-
     /// From where the world is to the end of an execution.
-    fn path(&mut self, steps_max: u32) -> End {
-        let mut end = End::Failed;
-        self.guarded(|search| {
-            search.world.check();
-            end = search.walk(steps_max);
-        });
-        if self.world.env.borrow().failure.is_some() { End::Failed } else { end }
-    }
-
     fn walk(&mut self, steps_max: u32) -> End {
         if self.world.env.borrow().failure.is_some() {
             return End::Failed;
@@ -187,10 +176,8 @@ impl<M: Message> DepthFirst<M> {
                     }
                 }
                 Stepped::Failed => return End::Failed,
-                Stepped::Quiet => {
-                    judge_quiet(&self.world);
-                    return End::Leaf;
-                }
+                Stepped::Quiet if judge_quiet(&self.world) == Ended::Quiet => return End::Leaf,
+                Stepped::Quiet => return End::Failed,
                 Stepped::Ended => return End::Pruned,
             }
         }
@@ -200,7 +187,9 @@ impl<M: Message> DepthFirst<M> {
         let fingerprint = if self.hashing { self.world.fingerprint() } else { 0 };
         let mut env = self.world.env.borrow_mut();
         let (notified, depth) = (env.touched_monitors, env.state.step);
-        env.strategy.after(&Done { node, notified, fingerprint, depth })
+        let done = Done { node, notified, fingerprint, depth };
+        let Env { strategy, state, .. } = &mut *env;
+        strategy.after(&done, &state.moves)
     }
 
     fn touch(&mut self, node: NodeId) {
@@ -241,7 +230,7 @@ impl<M: Message> DepthFirst<M> {
             _ => {
                 self.copies.clear();
                 self.world.env.borrow_mut().strategy.rewind(0);
-                self.guarded(|search| search.world.start(seed));
+                self.world.start(seed);
             }
         }
     }
@@ -267,7 +256,6 @@ impl<M: Message> Copy<M> {
             hashes: Vec::new(),
             hash: 0,
             choices: 0,
-            reached: Vec::new(),
             open: Vec::new(),
             properties: None,
             touched: 0,
@@ -292,13 +280,13 @@ impl<M: Message> Copy<M> {
         self.hashes.clear();
         self.hashes.extend(world.slots.iter().map(|slot| slot.hash));
         (self.hash, self.choices, self.touched) = (world.hash, choices, 0);
-        self.reached.clone_from(&world.reached);
         self.open.clone_from(&world.open);
         self.properties.clone_from(&world.properties);
         true
     }
 
-    /// Puts the world back to this point; only what was touched since is copied.
+    /// Puts the world back to this point; only what was touched since is copied. Goals stay
+    /// reached: an exhaustive search asks whether, not how often.
     fn restore(&mut self, world: &mut World<M>) {
         let mut env = world.env.borrow_mut();
         let added = world.slots.len() != self.processes.len();
@@ -319,7 +307,6 @@ impl<M: Message> Copy<M> {
             }
         }
         world.hash = self.hash;
-        world.reached.clone_from(&self.reached);
         world.open.clone_from(&self.open);
         world.properties.clone_from(&self.properties);
         self.touched = 0;

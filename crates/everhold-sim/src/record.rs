@@ -149,6 +149,14 @@ impl Recorder {
         self.recording.steps.push(StepRecord { node, event, sends, notes, state: Value::Null });
     }
 
+    /// What a node showed last, before the step that is open.
+    pub(crate) fn last_state(&self, node: NodeId) -> Value {
+        let before = self.recording.steps.iter().rev().skip(1);
+        let last = before.filter(|step| step.event != EventRecord::Start).find(|s| s.node == node);
+        let initial = self.recording.initial.get(node.index());
+        last.map(|step| &step.state).or(initial).cloned().unwrap_or(Value::Null)
+    }
+
     pub(crate) fn close(&mut self, state: Value) {
         if let Some(step) = self.recording.steps.last_mut() {
             step.state = state;

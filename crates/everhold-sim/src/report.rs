@@ -103,7 +103,7 @@ pub enum Verdict {
 pub struct Goal {
     /// Its name.
     pub name: String,
-    /// How many executions reached it.
+    /// How many executions reached it; an exhaustive search only tells whether one did.
     pub reached: u64,
 }
 

@@ -61,9 +61,10 @@ pub trait Strategy {
         false
     }
 
-    /// For an exhaustive search: the step that was picked is done. False ends the execution.
-    fn after(&mut self, step: &Done) -> bool {
-        let _ = step;
+    /// For an exhaustive search: the step that was picked is done, and these moves are
+    /// possible now. False ends the execution.
+    fn after(&mut self, step: &Done, moves: &Moves) -> bool {
+        let _ = (step, moves);
         true
     }
 

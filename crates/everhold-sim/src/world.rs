@@ -555,7 +555,11 @@ impl<M: Message> World<M> {
 
     fn record_step(&mut self, node: NodeId) {
         let state = self.observe(node);
-        if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+        let mut env = self.env.borrow_mut();
+        let up = env.state.nodes[node.index()].status == Status::Up;
+        if let Some(recorder) = &mut env.recorder {
+            // A node that is down shows nothing new; what it lost shows when it is back.
+            let state = if up { state } else { recorder.last_state(node) };
             recorder.close(state);
         }
     }

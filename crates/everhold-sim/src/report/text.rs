@@ -199,6 +199,9 @@ fn goals(out: &mut String, report: &Report) {
                 "    ! goal       \"{}\" was never reached: is the test too short, or the goal impossible?",
                 goal.name
             ),
+            _ if report.exhaustive.is_some() => {
+                writeln!(out, "    goal         \"{}\" reached", goal.name)
+            }
             reached => writeln!(
                 out,
                 "    goal         \"{}\" reached in {}",

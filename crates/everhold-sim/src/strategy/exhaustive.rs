@@ -8,9 +8,9 @@
 //! other, the search will also go back there and try them the other way round.
 //!
 //! Where we differ: a race is looked for when a step is executed, not for every step that could
-//! be next. That is enough for executions that run to their end, since then everything possible
-//! is executed; an execution that was cut off by a bound makes the search incomplete, and the
-//! report says so.
+//! be next. That is enough for executions that run to their end, since what is possible is executed
+//! then, or made impossible by a step at the same node, which is looked for too. An execution that
+//! was cut off by a bound makes the search incomplete, and the report says so.
 
 use std::fmt;
 
@@ -200,6 +200,20 @@ impl Exhaustive {
         self.steps[k].clock = clock;
     }
 
+    /// What the last step made impossible raced with it and will never be executed in this
+    /// execution: a timer that was cancelled, a message that is refused now.
+    fn want_disabled(&mut self, moves: &Moves) {
+        let Some(last) = self.steps.last() else { return };
+        let Frame::Some(branch) = &mut self.frames[last.frame] else { return };
+        let now = branch.now;
+        for (at, candidate) in branch.moves.iter_mut().enumerate() {
+            let same_node = at != now && candidate.node == last.node;
+            if same_node && !candidate.wanted && moves.iter().all(|m| m.id != candidate.id) {
+                candidate.wanted = true;
+            }
+        }
+    }
+
     fn clock_after(&self, k: usize, before: [Option<usize>; 3]) -> Vec<u32> {
         let mut clock: Vec<u32> = Vec::new();
         for step in before.into_iter().flatten() {
@@ -310,7 +324,7 @@ impl Strategy for Exhaustive {
         Some(self.next(domain))
     }
 
-    fn after(&mut self, step: &Done) -> bool {
+    fn after(&mut self, step: &Done, moves: &Moves) -> bool {
         // A step at which some earlier choice took another value is new even if its pick is not.
         let is_new = self.fresh || self.at == self.frames.len();
         self.progress.transitions += u64::from(is_new);
@@ -318,6 +332,7 @@ impl Strategy for Exhaustive {
         match self.reduction {
             Reduction::Orders => {
                 self.close_step(step.notified);
+                self.want_disabled(moves);
                 true
             }
             Reduction::States | Reduction::Auto => {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use everhold_node::{Cx, Monitor, Node, NodeId};
+use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::rng::Rng;
 use everhold_sim::{Explorer, Reduction, Report, Search, Stop, System};
 use serde::Serialize;
 
-use crate::toys::{Log, Msg, Relay, Sender, funnel};
+use crate::toys::{Fickle, Log, Msg, Once, Relay, Sender, funnel};
 
 fn exhaust(
     reduction: Reduction,
@@ -54,7 +54,8 @@ fn independent_steps_are_run_in_one_order() {
     assert_eq!((plain.executions, reduced.executions), (120, 1));
 }
 
-/// A random system of relays and logs; small enough to run without reduction.
+/// A random system of logs, relays, nodes that cancel and nodes that refuse; small enough to run
+/// without reduction.
 fn tangle(seed: u64) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         let mut rng = Rng::new(seed);
@@ -68,57 +69,87 @@ fn tangle(seed: u64) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'stati
             let to = NodeId(rng.below(logs + number));
             system.node("relay", Relay { to, passed: 0 });
         }
-        for number in 0..1 + rng.below(3) {
-            let to = (0..1 + rng.below(2))
-                .map(|at| (NodeId(rng.below(logs + relays)), number * 100 + at * 10))
+        let fickle = rng.below(3);
+        for number in 0..fickle {
+            let to = NodeId(rng.below(logs + relays));
+            system.node("fickle", Fickle { to, number: 500 + number, heard: 0 });
+        }
+        let once = rng.below(2);
+        for _ in 0..once {
+            system.node("once", Once::default());
+        }
+        let receivers = logs + relays + fickle + once;
+        for number in 0..1 + rng.below(2) {
+            let to = (0..1 + rng.below(3))
+                .map(|at| (NodeId(rng.below(receivers)), number * 100 + at * 10))
                 .collect();
             system.node("sender", Sender { to });
         }
     }
 }
 
-/// The final contents of all logs over all executions.
-fn outcomes(reduction: Reduction, seed: u64) -> (BTreeSet<Vec<Vec<Msg>>>, u64) {
+/// What all nodes remember in the end.
+type Outcome = (Vec<Vec<Msg>>, Vec<Option<Msg>>, Vec<u32>);
+
+/// Systems with more executions than this are left to the others.
+const EXECUTIONS_MAX: u64 = 3_000;
+
+/// The outcomes of all executions, and how many there are; `None` if there are too many.
+fn outcomes(reduction: Reduction, seed: u64) -> Option<(BTreeSet<Outcome>, u64)> {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let (collect, build) = (Arc::clone(&seen), tangle(seed));
-    let report = exhaust(reduction, move |system| {
+    let ended = Arc::new(Mutex::new(Outcome::default()));
+    let explorer = Explorer::new().executions(EXECUTIONS_MAX);
+    let report = explorer.search(Search::Exhaustive { reduction }).run(move |system| {
         build(system);
-        let collect = Arc::clone(&collect);
-        system.monitor("everything is received", Never);
+        let last = Arc::clone(&ended);
         system.always("outcomes are collected", move |s| {
-            if s.in_flight().next().is_none() {
-                let logs = s.all::<Log>().map(|(_, log)| log.received.clone()).collect();
-                collect.lock().unwrap().insert(logs);
-            }
+            let logs = s.all::<Log>().map(|(_, log)| log.received.clone()).collect();
+            let taken = s.all::<Once>().map(|(_, once)| once.taken).collect();
+            let heard = s.all::<Fickle>().map(|(_, fickle)| fickle.heard).collect();
+            *last.lock().unwrap() = (logs, taken, heard);
             true
         });
+        // Asked only when nothing can happen any more.
+        system.node("witness", Witness { last: Arc::clone(&ended), all: Arc::clone(&collect) });
     });
-    assert_eq!(report.stop, Stop::Exhausted, "{report}");
     let seen = seen.lock().unwrap().clone();
-    (seen, report.executions)
+    (report.stop == Stop::Exhausted).then_some((seen, report.executions))
 }
 
+/// Is asked whether it waits when nothing can happen any more, and then collects the outcome.
 #[derive(Clone, Serialize)]
-struct Never;
+struct Witness {
+    #[serde(skip)]
+    last: Arc<Mutex<Outcome>>,
+    #[serde(skip)]
+    all: Arc<Mutex<BTreeSet<Outcome>>>,
+}
 
-impl Monitor for Never {
-    type Event = ();
-    fn observe(&mut self, (): &()) {}
+impl Node for Witness {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn is_waiting(&self) -> bool {
+        self.all.lock().unwrap().insert(self.last.lock().unwrap().clone());
+        false
+    }
 }
 
 /// The slow twin: what a reduction leaves out must not change what can be reached in the end.
 #[test]
 fn reductions_reach_every_final_state() {
-    let (mut plain_runs, mut reduced_runs) = (0, 0);
-    for seed in 0..120 {
-        let (plain, runs) = outcomes(Reduction::None, seed);
-        let (orders, fewer) = outcomes(Reduction::Orders, seed);
-        let (states, _) = outcomes(Reduction::States, seed);
+    let (mut plain_runs, mut reduced_runs, mut compared) = (0, 0, 0);
+    for seed in 0..300 {
+        let Some((plain, runs)) = outcomes(Reduction::None, seed) else { continue };
+        let (orders, fewer) = outcomes(Reduction::Orders, seed).expect("fewer than without");
+        let (states, _) = outcomes(Reduction::States, seed).expect("fewer than without");
+        compared += 1;
         assert_eq!(orders, plain, "orders differ for seed {seed}");
         assert_eq!(states, plain, "states differ for seed {seed}");
         assert!(fewer <= runs);
         (plain_runs, reduced_runs) = (plain_runs + runs, reduced_runs + fewer);
     }
+    assert!(compared > 150, "{compared} systems are small enough");
     assert!(reduced_runs * 2 < plain_runs, "{reduced_runs} of {plain_runs} executions");
 }
 

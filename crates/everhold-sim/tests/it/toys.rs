@@ -1,6 +1,8 @@
 //! Small systems to explore.
 
-use everhold_node::{Cx, Node, NodeId};
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::System;
 use serde::Serialize;
 
@@ -60,5 +62,44 @@ pub(crate) fn funnel(senders: u32) -> impl Fn(&mut System<Msg>) + Clone + Send +
         for number in 0..senders {
             system.node("sender", Sender { to: vec![(log, number)] });
         }
+    }
+}
+
+/// Sends a number when its timer fires; a message cancels the timer.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fickle {
+    pub(crate) to: NodeId,
+    pub(crate) number: Msg,
+    pub(crate) heard: u32,
+}
+
+impl Node for Fickle {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("send", Duration::from_millis(10));
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        self.heard += 1;
+        cx.cancel_timer("send");
+    }
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        cx.send(self.to, self.number);
+    }
+}
+
+/// Takes only one message, and refuses the rest for ever.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Once {
+    pub(crate) taken: Option<Msg>,
+}
+
+impl Node for Once {
+    type Msg = Msg;
+    const GUARDED: bool = true;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        self.taken = Some(msg);
+    }
+    fn accepts(&self, _: NodeId, _: &Msg) -> bool {
+        self.taken.is_none()
     }
 }
