@@ -3,9 +3,11 @@
 //! - [`raft`](mod@raft): the `raft` crate of TiKV, in a modelled environment.
 //! - [`storage`]: the replicating storage system of the P# paper.
 //! - [`extent`]: the extent manager of Azure Storage vNext, with the harness of the P# paper.
+//! - [`paxos`]: single-decree Paxos with acceptors that crash.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
 
 pub mod extent;
+pub mod paxos;
 #[cfg(feature = "raft")]
 pub mod raft;
 pub mod storage;
