@@ -1,0 +1,237 @@
+//! What goes wrong: the menu of faults that are in budget, and each of them.
+
+use everhold_node::fingerprint::mix;
+use everhold_node::{Message, NodeId, Runtime};
+
+use super::state::Status;
+use super::{Action, DUPLICATE, Env, node_id};
+use crate::fault::{Fault, FaultKind, MessageId};
+use crate::moves::{Move, NONE, What, identity};
+use crate::system::Network;
+
+impl<M: Message> Env<M> {
+    pub(super) fn offer_faults(&mut self) {
+        if self.state.left.total() == 0 {
+            self.state.may_fail = false;
+            self.state.moves.faults.set([0; FaultKind::ALL.len()]);
+            return;
+        }
+        let state = &self.state;
+        let targets = state.nodes.iter().filter(|n| n.strikes && n.status == Status::Up).count();
+        let targets = targets as u32;
+        let deliveries = if state.deliveries() { state.moves.ready() } else { 0 };
+        let within = |budget: u32, count: u32| if budget > 0 { count } else { 0 };
+        let splits = if state.partition.is_none() { splits(state.strikable().len()) } else { 0 };
+        let counts = [
+            within(state.left.crashes, targets),
+            within(state.left.stops, targets),
+            within(state.left.losses, deliveries),
+            within(state.left.duplicates, deliveries),
+            within(state.left.delays, deliveries),
+            within(state.left.partitions, splits),
+            within(state.left.skews, targets * 4),
+        ];
+        self.state.moves.faults.set(counts);
+    }
+
+    pub(super) fn inject(&mut self, index: u32) -> (Action<M>, NodeId) {
+        let (kind, number) = self.state.moves.faults.decode(index);
+        self.state.injected[kind as usize] += 1;
+        let (action, node, fault) = match kind {
+            FaultKind::Crash => self.crash(number),
+            FaultKind::Stop => self.stop(number),
+            FaultKind::Lose | FaultKind::Duplicate | FaultKind::Delay => self.disturb(kind, number),
+            FaultKind::Partition => self.split(number),
+            FaultKind::Skew => self.skew(number),
+        };
+        let history = &mut self.state.nodes[node.index()].history;
+        *history = mix(*history, 0xFA17 + kind as u64);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.fault(node, fault);
+        }
+        (action, node)
+    }
+
+    pub(super) fn target(&self, number: u32) -> NodeId {
+        let mut targets = (0..self.state.nodes.len())
+            .filter(|i| self.state.nodes[*i].strikes && self.state.nodes[*i].status == Status::Up);
+        node_id(targets.nth(number as usize).expect("the menu counted the targets"))
+    }
+
+    pub(super) fn crash(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
+        self.state.left.crashes -= 1;
+        let node = self.target(number);
+        self.go_down(node);
+        let incarnation = self.state.nodes[node.index()].incarnation;
+        let id = identity::restart(node, incarnation);
+        let offered = Move { what: What::Restart, node, born: self.state.step, id };
+        let slot = self.state.moves.add(offered);
+        self.state.nodes[node.index()].status = Status::Down(slot);
+        self.reoffer_all();
+        (Action::Crash(node), node, Fault::Crash(node))
+    }
+
+    /// What of the unsynced writes survives is a choice like any other.
+    pub(crate) fn crash_disk(&mut self, node: NodeId) {
+        let unsynced = self.state.nodes[node.index()].disk.as_ref().map_or(0, |d| d.unsynced());
+        if unsynced == 0 {
+            return;
+        }
+        let survivors = self.choose(node, "writes that survive", unsynced as u32 + 1);
+        let mut torn = false;
+        if self.state.left.torn_writes > 0 && (survivors as usize) < unsynced {
+            torn = self.choose(node, "torn write", 2) == 1;
+            self.state.left.torn_writes -= u32::from(torn);
+        }
+        self.disk(node).crash(survivors as usize, torn);
+    }
+
+    pub(super) fn stop(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
+        self.state.left.stops -= 1;
+        let node = self.target(number);
+        self.leave(node);
+        (Action::Faulted, node, Fault::Stop(node))
+    }
+
+    /// Takes a node out of the system for good.
+    pub(crate) fn leave(&mut self, node: NodeId) {
+        self.go_down(node);
+        self.state.nodes[node.index()].status = Status::Gone;
+        for index in 0..self.state.flights.len() {
+            let flight = &self.state.flights[index];
+            if flight.msg.is_some() && flight.to == node {
+                self.discard(index as u32);
+            }
+        }
+    }
+
+    pub(super) fn go_down(&mut self, node: NodeId) {
+        self.state.nodes[node.index()].timers.clear();
+        self.offer_timer(node);
+        self.offer_polls(node, &[]);
+        if self.rules.network == Network::Streams {
+            self.break_streams(node);
+        }
+    }
+
+    /// A crash breaks its node's connections: what was in them is lost.
+    pub(super) fn break_streams(&mut self, node: NodeId) {
+        for index in 0..self.state.flights.len() {
+            let flight = &self.state.flights[index];
+            if flight.msg.is_some() && (flight.to == node || flight.from == node) {
+                self.discard(index as u32);
+            }
+        }
+    }
+
+    pub(super) fn discard(&mut self, index: u32) {
+        self.offer_flight(index, false);
+        let flight = &mut self.state.flights[index as usize];
+        let (from, to, sequence) = (flight.from, flight.to, flight.sequence);
+        self.state.held -= u32::from(flight.held);
+        self.state.network_hash = self.state.network_hash.wrapping_sub(flight.hash);
+        if let Some(msg) = flight.msg.take() {
+            self.forget_flight(index);
+            self.lost(from, to, sequence, &msg);
+        }
+    }
+
+    pub(crate) fn come_back(&mut self, node: NodeId) {
+        let state = &mut self.state.nodes[node.index()];
+        if let Status::Down(slot) = state.status {
+            state.status = Status::Up;
+            state.incarnation += 1;
+            self.state.moves.remove(slot);
+        }
+        self.reoffer_all();
+    }
+
+    pub(super) fn disturb(&mut self, kind: FaultKind, number: u32) -> (Action<M>, NodeId, Fault) {
+        let index = self.state.delivery(number);
+        let flight = &self.state.flights[index as usize];
+        let (from, to, sequence) = (flight.from, flight.to, flight.sequence);
+        let id = MessageId { from, sequence };
+        let fault = match kind {
+            FaultKind::Lose => {
+                self.state.left.losses -= 1;
+                self.discard(index);
+                Fault::Lose(id)
+            }
+            FaultKind::Duplicate => {
+                self.state.left.duplicates -= 1;
+                let (tag, msg) = (flight.tag, flight.msg.clone());
+                let msg = msg.expect("a message in flight is there");
+                self.launch(from, to, sequence | DUPLICATE, tag, msg);
+                Fault::Duplicate(id)
+            }
+            _ => {
+                self.state.left.delays -= 1;
+                self.state.held += 1;
+                self.state.flights[index as usize].held = true;
+                self.offer_flight(index, false);
+                Fault::Delay(id)
+            }
+        };
+        if self.state.nodes[to.index()].tracked {
+            self.unchecked.push(to);
+        }
+        (Action::Faulted, to, fault)
+    }
+
+    /// Lets go what was held back.
+    pub(super) fn release(&mut self) {
+        if self.state.held == 0 {
+            return;
+        }
+        self.state.held = 0;
+        self.state.flights.iter_mut().for_each(|flight| flight.held = false);
+        self.reoffer_all();
+    }
+
+    pub(super) fn split(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
+        self.state.left.partitions -= 1;
+        let members = self.state.strikable();
+        let mask = split_mask(&members, number);
+        self.state.partition = Some(mask);
+        let node = NodeId(mask.trailing_zeros());
+        let (born, id) = (self.state.step, identity::HEAL);
+        self.state.heal = self.state.moves.add(Move { what: What::Heal, node, born, id });
+        self.reoffer_all();
+        (Action::Faulted, node, Fault::Partition(mask))
+    }
+
+    pub(super) fn heal(&mut self) {
+        if self.state.partition.take().is_some() {
+            let slot = std::mem::replace(&mut self.state.heal, NONE);
+            self.state.moves.remove(slot);
+            self.reoffer_all();
+        }
+    }
+
+    pub(super) fn skew(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
+        self.state.left.skews -= 1;
+        let node = self.target(number / 4);
+        let quarters: i8 = [-4, -2, 2, 4][(number % 4) as usize];
+        let quarter = i64::try_from(self.rules.faults.skew_max.as_nanos() / 4).unwrap_or(i64::MAX);
+        self.state.nodes[node.index()].skew = quarter.saturating_mul(i64::from(quarters));
+        (Action::Faulted, node, Fault::Skew(node, quarters))
+    }
+}
+
+/// Few nodes are split in every way, many by cutting one off.
+pub(super) fn splits(members: usize) -> u32 {
+    match members {
+        0 | 1 => 0,
+        2..=6 => (1 << (members - 1)) - 1,
+        many => many as u32,
+    }
+}
+
+pub(super) fn split_mask(members: &[NodeId], number: u32) -> u64 {
+    if members.len() > 6 {
+        return 1 << members[number as usize].0;
+    }
+    let chosen = number + 1;
+    let bits = members.iter().enumerate().filter(|(at, _)| (chosen >> at) & 1 == 1);
+    bits.fold(0, |mask, (_, node)| mask | (1 << node.0))
+}

@@ -1,0 +1,148 @@
+//! Messages under way.
+
+use everhold_node::{Message, NodeId, Tag};
+
+use super::state::{Flight, Status, flight_hash};
+use super::{Action, Env};
+use crate::moves::{Move, NONE, What, identity};
+use crate::system::Network;
+
+impl<M: Message> Env<M> {
+    #[inline]
+    pub(super) fn take_flight(&mut self, index: u32) -> Action<M> {
+        let flight = &mut self.state.flights[index as usize];
+        let msg = flight.msg.take().expect("a message in flight is there");
+        let (to, from, tag, slot) = (flight.to, flight.from, flight.tag, flight.slot);
+        self.delivered = Some((from, flight.sequence));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.arriving(from, flight.sequence, &msg);
+        }
+        self.state.network_hash = self.state.network_hash.wrapping_sub(flight.hash);
+        self.state.moves.remove(slot);
+        self.forget_flight(index);
+        Action::Deliver { to, from, tag, msg }
+    }
+
+    /// Gives the place back and takes the message out of its receiver's inbox.
+    #[inline]
+    pub(super) fn forget_flight(&mut self, index: u32) {
+        let flight = &mut self.state.flights[index as usize];
+        flight.slot = NONE;
+        let to = &mut self.state.nodes[flight.to.index()];
+        if to.tracked {
+            to.inbox.retain(|waiting| *waiting != index);
+        }
+        self.state.free.push(index);
+    }
+
+    /// Puts a message into the network.
+    #[inline]
+    pub(super) fn launch(&mut self, from: NodeId, to: NodeId, sequence: u32, tag: Tag, msg: M) {
+        let Some(receiver) = self.state.nodes.get(to.index()) else {
+            return self.lost(from, to, sequence, &msg);
+        };
+        if receiver.status == Status::Gone {
+            return self.lost(from, to, sequence, &msg);
+        }
+        let hash = if self.hashing { flight_hash(from, to, tag, &msg) } else { 0 };
+        self.state.network_hash = self.state.network_hash.wrapping_add(hash);
+        let (tracked, up) = (receiver.tracked, receiver.status == Status::Up);
+        let index = self.state.free.pop().unwrap_or(self.state.flights.len() as u32);
+        let born = self.state.step;
+        let mut flight = Flight {
+            msg: Some(msg),
+            from,
+            to,
+            sequence,
+            tag,
+            slot: NONE,
+            born,
+            hash,
+            refused: false,
+            held: false,
+        };
+        if tracked {
+            self.state.nodes[to.index()].inbox.push(index);
+            self.unchecked.push(to);
+        } else if up && !self.state.is_cut(from, to) {
+            let id = identity::message(from, sequence);
+            flight.slot =
+                self.state.moves.add(Move { what: What::Deliver(index), node: to, born, id });
+        }
+        match self.state.flights.get_mut(index as usize) {
+            Some(place) => *place = flight,
+            None => self.state.flights.push(flight),
+        }
+    }
+
+    pub(super) fn lost(&mut self, from: NodeId, to: NodeId, sequence: u32, msg: &M) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.lost(from, to, sequence, msg);
+        }
+    }
+
+    /// Brings the offered deliveries of a tracked node in line with guards and stream order.
+    /// `accepts` asks the node.
+    pub(crate) fn refresh(&mut self, node: NodeId, accepts: impl Fn(NodeId, Tag, &M) -> bool) {
+        let inbox = std::mem::take(&mut self.state.nodes[node.index()].inbox);
+        let up = self.state.nodes[node.index()].status == Status::Up;
+        let streams = self.rules.network == Network::Streams;
+        // Senders of which an earlier message blocks the later ones.
+        let mut blocked: Vec<NodeId> = Vec::new();
+        for &index in &inbox {
+            let flight = &self.state.flights[index as usize];
+            let (from, first) = (flight.from, !blocked.contains(&flight.from));
+            let reachable = up && !flight.held && !self.state.is_cut(from, node);
+            let msg = flight.msg.as_ref().expect("a waiting message is there");
+            let accepted = reachable && accepts(from, flight.tag, msg);
+            let ordered = streams || flight.refused;
+            let offered = accepted && (first || !ordered);
+            // What a guard refuses does not hold up what it takes, or a selective receive
+            // would wait for ever behind it.
+            if accepted && ordered || streams && !reachable {
+                blocked.push(from);
+            }
+            let flight = &mut self.state.flights[index as usize];
+            flight.refused |= reachable && !accepted;
+            self.offer_flight(index, offered);
+        }
+        self.state.nodes[node.index()].inbox = inbox;
+    }
+
+    pub(super) fn offer_flight(&mut self, index: u32, offered: bool) {
+        let flight = &mut self.state.flights[index as usize];
+        match (offered, flight.slot) {
+            (true, NONE) => {
+                let id = identity::message(flight.from, flight.sequence);
+                let what = What::Deliver(index);
+                let offer = Move { what, node: flight.to, born: flight.born, id };
+                flight.slot = self.state.moves.add(offer);
+            }
+            (false, slot) if slot != NONE => {
+                flight.slot = NONE;
+                self.state.moves.remove(slot);
+            }
+            _ => {}
+        }
+    }
+
+    /// After crash, restart, partition or heal: offers exactly the deliveries that can happen.
+    /// Tracked nodes are left to [`refresh`](Env::refresh).
+    pub(super) fn reoffer_all(&mut self) {
+        for index in 0..self.state.flights.len() {
+            let flight = &self.state.flights[index];
+            if flight.msg.is_none() {
+                continue;
+            }
+            let receiver = &self.state.nodes[flight.to.index()];
+            if receiver.tracked {
+                self.unchecked.push(flight.to);
+                continue;
+            }
+            let offered = receiver.status == Status::Up
+                && !flight.held
+                && !self.state.is_cut(flight.from, flight.to);
+            self.offer_flight(index as u32, offered);
+        }
+    }
+}

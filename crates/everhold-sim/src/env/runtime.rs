@@ -1,0 +1,125 @@
+//! What nodes meet.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use everhold_node::fingerprint::mix;
+use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer};
+
+use super::state::{Armed, NodeState};
+use super::{Env, node_id};
+use crate::failure::{Cause, Failure};
+
+impl<M: Message> Runtime<M> for Env<M> {
+    fn now(&self, node: NodeId) -> Time {
+        let node = &self.state.nodes[node.index()];
+        Time(node.clock.saturating_add_signed(node.skew))
+    }
+
+    #[inline]
+    fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
+        let sender = &mut self.state.nodes[from.index()];
+        let sequence = sender.sent;
+        sender.sent += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(from, to, sequence, &msg);
+        }
+        self.launch(from, to, sequence, tag, msg);
+    }
+
+    fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration) {
+        let born = self.state.step;
+        let state = &mut self.state.nodes[node.index()];
+        state.settings += 1;
+        let deadline = (Time(state.clock) + after).0;
+        let armed = Armed { timer, deadline, setting: state.settings, born };
+        match state.timers.iter_mut().find(|armed| armed.timer == timer) {
+            Some(set) => *set = armed,
+            None => state.timers.push(armed),
+        }
+        self.offer_timer(node);
+    }
+
+    fn cancel_timer(&mut self, node: NodeId, timer: Timer) -> bool {
+        let Some(state) = self.state.nodes.get_mut(node.index()) else { return false };
+        let Some(at) = state.timers.iter().position(|armed| armed.timer == timer) else {
+            return false;
+        };
+        state.timers.remove(at);
+        self.offer_timer(node);
+        true
+    }
+
+    fn random(&mut self, node: NodeId) -> u64 {
+        let state = &mut self.state.nodes[node.index()];
+        state.drawn += 1;
+        let stream = mix(self.seed, (u64::from(node.0) << 32) | u64::from(state.incarnation));
+        self.chose = true;
+        mix(stream, u64::from(state.drawn))
+    }
+
+    fn choose(&mut self, node: NodeId, label: &'static str, domain: u32) -> u32 {
+        if domain == 1 {
+            return 0;
+        }
+        self.chose = true;
+        let drawn = match &mut self.tail {
+            Some(rng) if !self.strategy.is_replay() => rng.below(domain),
+            Some(rng) => {
+                self.strategy.choose(node, label, domain).unwrap_or_else(|| rng.below(domain))
+            }
+            None => self.strategy.choose(node, label, domain).unwrap_or(0),
+        };
+        assert!(drawn < domain, "the strategy chose {drawn} of {domain} for \"{label}\"");
+        self.log.push(drawn);
+        let history = &mut self.state.nodes[node.index()].history;
+        *history = mix(*history, u64::from(drawn) + 0xC4005E);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.chose(node, label, domain, drawn);
+        }
+        drawn
+    }
+
+    fn disk(&mut self, node: NodeId) -> &mut Disk {
+        self.state.nodes[node.index()].disk.get_or_insert_default()
+    }
+
+    fn notify(&mut self, node: NodeId, event: &dyn Any, shown: &dyn Debug) {
+        self.touched_monitors = true;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(node, format!("notifies {shown:?}"));
+        }
+        for index in 0..self.state.monitors.len() {
+            self.in_monitor = Some(index);
+            self.state.monitors[index].observe(event);
+        }
+        self.in_monitor = None;
+    }
+
+    fn spawn(&mut self, _: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        let id = node_id(self.state.nodes.len());
+        self.state.nodes.push(NodeState::fresh(u32::MAX, false, true));
+        self.spawned.push((kind.to_owned(), blueprint));
+        id
+    }
+
+    fn halt(&mut self, node: NodeId) {
+        self.halted.push(node);
+    }
+
+    fn fail(&mut self, node: NodeId, assertion: &str, message: String) {
+        let message = format!("{node} {message}");
+        self.fail_with(Failure { cause: Cause::Assertion(assertion.to_owned()), message });
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    fn note(&mut self, node: NodeId, text: String) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(node, text);
+        }
+    }
+}

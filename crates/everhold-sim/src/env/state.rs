@@ -1,0 +1,369 @@
+//! The state of the environment: plain data, copied and hashed.
+
+use everhold_node::fingerprint::{self, mix};
+use everhold_node::{Disk, Message, NodeId, Tag, TaskId, Timer};
+
+use super::faults::{split_mask, splits};
+use super::node_id;
+use crate::fault::{Fault, FaultKind, Faults, MessageId};
+use crate::monitor::MonitorSlot;
+use crate::moves::{Move, Moves, NONE, Slot, What, identity};
+use crate::strategy::About;
+
+/// The most nodes that a partition's mask can name.
+const PARTITIONED_MAX: usize = 64;
+
+/// The part of an execution that is copied when a search goes back to an earlier point.
+pub(crate) struct State<M> {
+    pub(crate) step: u32,
+    pub(crate) moves: Moves,
+    pub(crate) flights: Vec<Flight<M>>,
+    pub(crate) free: Vec<u32>,
+    pub(crate) nodes: Vec<NodeState>,
+    pub(crate) left: Faults,
+    /// Some fault may be left.
+    pub(super) may_fail: bool,
+    pub(crate) partition: Option<u64>,
+    pub(crate) heal: Slot,
+    pub(crate) held: u32,
+    pub(crate) injected: [u32; FaultKind::ALL.len()],
+    pub(crate) monitors: Vec<MonitorSlot>,
+    /// Order-independent hash of the messages in flight.
+    pub(crate) network_hash: u64,
+    /// The name of what happened last, kept in the fair tail.
+    pub(crate) last_move: u64,
+}
+
+/// A message in the network.
+#[derive(Clone)]
+pub(crate) struct Flight<M> {
+    pub(crate) msg: Option<M>,
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) sequence: u32,
+    pub(crate) tag: Tag,
+    pub(crate) slot: Slot,
+    pub(super) born: u32,
+    pub(super) hash: u64,
+    /// The receiver's guard said no before; from then on it keeps its place among its sender's.
+    pub(super) refused: bool,
+    pub(super) held: bool,
+}
+
+/// What the environment keeps for one node.
+#[derive(Default)]
+pub(crate) struct NodeState {
+    pub(crate) status: Status,
+    pub(crate) incarnation: u32,
+    pub(super) clock: u64,
+    pub(super) skew: i64,
+    pub(super) sent: u32,
+    pub(super) drawn: u32,
+    pub(super) settings: u32,
+    pub(crate) timers: Vec<Armed>,
+    pub(super) timer_slot: Slot,
+    pub(crate) polls: Vec<(TaskId, Slot)>,
+    pub(super) polled: u32,
+    pub(super) disk: Option<Box<Disk>>,
+    /// Whether this node's messages are looked at one by one: guards, streams.
+    pub(crate) tracked: bool,
+    pub(crate) inbox: Vec<u32>,
+    /// Hash of what happened at this node so far; together these name the partial order.
+    pub(crate) history: u64,
+    /// Which kind of node this is, as an index.
+    pub(crate) kind: u32,
+    pub(crate) strikes: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Status {
+    #[default]
+    Up,
+    /// Crashed; the slot is its restart.
+    Down(Slot),
+    /// Gone for ever.
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Armed {
+    pub(crate) timer: Timer,
+    pub(crate) deadline: u64,
+    pub(super) setting: u32,
+    pub(super) born: u32,
+}
+
+impl<M: Message> State<M> {
+    /// An empty state to copy into.
+    pub(crate) fn empty() -> Self {
+        State {
+            step: 0,
+            moves: Moves::default(),
+            flights: Vec::new(),
+            free: Vec::new(),
+            nodes: Vec::new(),
+            left: Faults::none(),
+            may_fail: true,
+            partition: None,
+            heal: NONE,
+            held: 0,
+            injected: [0; FaultKind::ALL.len()],
+            monitors: Vec::new(),
+            network_hash: 0,
+            last_move: 0,
+        }
+    }
+
+    /// Becomes a copy of `other`, in the memory it has. Of the nodes only those in `nodes` are
+    /// copied, if the caller knows that the others are equal.
+    pub(crate) fn copy_from(&mut self, other: &Self, nodes: Option<u64>) {
+        self.step = other.step;
+        self.moves.copy_from(&other.moves);
+        self.flights.clone_from(&other.flights);
+        self.free.clone_from(&other.free);
+        copy_nodes(&mut self.nodes, &other.nodes, nodes);
+        if self.may_fail || other.may_fail {
+            self.left.clone_from(&other.left);
+        }
+        self.may_fail = other.may_fail;
+        (self.partition, self.heal, self.held) = (other.partition, other.heal, other.held);
+        self.injected = other.injected;
+        self.monitors.clone_from(&other.monitors);
+        (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
+    }
+
+    pub(super) fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
+        self.step = 0;
+        self.moves.clear(nodes, tracks_nodes);
+        self.moves.faults.set([0; FaultKind::ALL.len()]);
+        self.flights.clear();
+        self.free.clear();
+        self.nodes.truncate(nodes);
+        self.nodes.iter_mut().for_each(NodeState::reset);
+        self.left.clone_from(faults);
+        self.may_fail = true;
+        self.partition = None;
+        self.heal = NONE;
+        self.held = 0;
+        self.injected = [0; FaultKind::ALL.len()];
+        self.monitors.iter_mut().for_each(MonitorSlot::reset);
+        self.network_hash = 0;
+    }
+
+    /// Whether the partition lies between two nodes.
+    #[inline]
+    pub(super) fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
+        match self.partition {
+            None => false,
+            Some(mask) => side(mask, a) != side(mask, b),
+        }
+    }
+
+    pub(super) fn deliveries(&self) -> bool {
+        (0..self.moves.ready()).any(|at| matches!(self.moves.get(at).what, What::Deliver(_)))
+    }
+
+    /// The message that the fault with this number concerns: the first delivery at or after it.
+    pub(super) fn delivery(&self, number: u32) -> u32 {
+        let ready = self.moves.ready();
+        (0..ready)
+            .find_map(|offset| match self.moves.get((number + offset) % ready).what {
+                What::Deliver(flight) => Some(flight),
+                _ => None,
+            })
+            .expect("the menu counted the deliveries")
+    }
+
+    pub(super) fn strikable(&self) -> Vec<NodeId> {
+        let nodes = self.nodes.iter().enumerate().take(PARTITIONED_MAX);
+        nodes
+            .filter(|(_, n)| n.strikes && n.status != Status::Gone)
+            .map(|(i, _)| node_id(i))
+            .collect()
+    }
+
+    /// Hash of everything that is no single node's and decides what can still happen.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut sum = self.network_hash;
+        for monitor in &self.monitors {
+            sum = mix(sum, monitor.fingerprint());
+        }
+        if !self.may_fail && self.partition.is_none() {
+            return sum;
+        }
+        let left = &self.left;
+        let budget = [left.crashes, left.stops, left.losses, left.duplicates, left.delays];
+        mix(sum, fingerprint::hash(&(budget, left.partitions, left.skews, self.partition)))
+    }
+
+    /// Names the partial order of the execution so far.
+    pub(crate) fn partial_order(&self) -> u64 {
+        let hashes = self.nodes.iter().enumerate();
+        hashes.fold(0, |sum, (index, node)| sum.wrapping_add(mix(index as u64 + 1, node.history)))
+    }
+}
+
+impl<M: Message> About for State<M> {
+    fn kind(&self, offered: &Move) -> &'static str {
+        let What::Deliver(index) = offered.what else { return "" };
+        self.flights[index as usize].msg.as_ref().map_or("", |msg| fingerprint::kind(msg))
+    }
+
+    fn timer(&self, node: NodeId) -> Option<String> {
+        self.next_timer(node).map(|timer| timer.to_string())
+    }
+
+    fn fault(&self, fault: &Fault) -> Option<u32> {
+        let (kind, number) = match *fault {
+            Fault::Crash(node) => (FaultKind::Crash, self.target_number(node)?),
+            Fault::Stop(node) => (FaultKind::Stop, self.target_number(node)?),
+            Fault::Lose(message) => (FaultKind::Lose, self.delivery_number(message)?),
+            Fault::Duplicate(message) => (FaultKind::Duplicate, self.delivery_number(message)?),
+            Fault::Delay(message) => (FaultKind::Delay, self.delivery_number(message)?),
+            Fault::Partition(mask) => (FaultKind::Partition, self.split_number(mask)?),
+            Fault::Skew(node, quarters) => {
+                let jump = [-4, -2, 2, 4].iter().position(|jump| *jump == quarters)?;
+                (FaultKind::Skew, self.target_number(node)? * 4 + jump as u32)
+            }
+        };
+        let menu = self.moves.faults();
+        (number < menu.of(kind)).then(|| self.moves.len() + menu.first(kind) + number)
+    }
+}
+
+impl<M: Message> State<M> {
+    /// How many messages a node has sent.
+    pub(crate) fn sent(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].sent
+    }
+
+    /// A node's clock, in nanoseconds.
+    pub(crate) fn clock(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].clock
+    }
+
+    pub(crate) fn next_timer(&self, node: NodeId) -> Option<Timer> {
+        let timers = &self.nodes.get(node.index())?.timers;
+        Some(timers[earliest(timers)?].timer)
+    }
+
+    /// Hashes what is in flight, when hashing begins in the middle of an execution.
+    pub(crate) fn rehash_network(&mut self) {
+        self.network_hash = 0;
+        for flight in &mut self.flights {
+            if let Some(msg) = &flight.msg {
+                flight.hash = flight_hash(flight.from, flight.to, flight.tag, msg);
+                self.network_hash = self.network_hash.wrapping_add(flight.hash);
+            }
+        }
+    }
+
+    fn target_number(&self, node: NodeId) -> Option<u32> {
+        let is_target = |n: &NodeState| n.strikes && n.status == Status::Up;
+        if !self.nodes.get(node.index()).is_some_and(is_target) {
+            return None;
+        }
+        Some(self.nodes[..node.index()].iter().filter(|n| is_target(n)).count() as u32)
+    }
+
+    fn delivery_number(&self, message: MessageId) -> Option<u32> {
+        let id = identity::message(message.from, message.sequence);
+        let is_it = |m: &Move| m.id == id && matches!(m.what, What::Deliver(_));
+        (0..self.moves.ready()).find(|pick| is_it(self.moves.get(*pick)))
+    }
+
+    fn split_number(&self, mask: u64) -> Option<u32> {
+        let members = self.strikable();
+        (0..splits(members.len())).find(|number| split_mask(&members, *number) == mask)
+    }
+}
+
+fn copy_nodes(to: &mut Vec<NodeState>, from: &[NodeState], only: Option<u64>) {
+    to.resize_with(from.len(), NodeState::default);
+    match only {
+        Some(mut mask) => {
+            while mask != 0 {
+                let index = mask.trailing_zeros() as usize;
+                to[index].copy_from(&from[index]);
+                mask &= mask - 1;
+            }
+        }
+        None => to.iter_mut().zip(from).for_each(|(to, from)| to.copy_from(from)),
+    }
+}
+
+impl NodeState {
+    pub(super) fn copy_from(&mut self, other: &NodeState) {
+        (self.status, self.incarnation) = (other.status, other.incarnation);
+        (self.clock, self.skew) = (other.clock, other.skew);
+        (self.sent, self.drawn) = (other.sent, other.drawn);
+        (self.settings, self.polled) = (other.settings, other.polled);
+        self.timers.clone_from(&other.timers);
+        self.timer_slot = other.timer_slot;
+        self.polls.clone_from(&other.polls);
+        self.disk.clone_from(&other.disk);
+        self.tracked = other.tracked;
+        self.inbox.clone_from(&other.inbox);
+        self.history = other.history;
+        (self.kind, self.strikes) = (other.kind, other.strikes);
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.status = Status::Up;
+        self.incarnation = 0;
+        (self.clock, self.skew) = (0, 0);
+        (self.sent, self.drawn, self.settings, self.polled) = (0, 0, 0, 0);
+        self.timers.clear();
+        self.timer_slot = NONE;
+        self.polls.clear();
+        self.inbox.clear();
+        self.history = 0;
+        if let Some(disk) = &mut self.disk {
+            disk.clear();
+        }
+    }
+
+    pub(crate) fn fresh(kind: u32, strikes: bool, tracked: bool) -> Self {
+        NodeState { kind, strikes, tracked, timer_slot: NONE, ..NodeState::default() }
+    }
+
+    /// Timers by name and order, not by deadline: clocks only go forward, so with deadlines no
+    /// state would ever come again.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hash = match self.status {
+            Status::Up => 1,
+            Status::Down(_) => 2,
+            Status::Gone => 3,
+        };
+        hash = mix(hash, u64::from(self.drawn));
+        if !self.timers.is_empty() {
+            let mut timers: Vec<_> = self.timers.iter().collect();
+            timers.sort_by_key(|armed| (armed.deadline, armed.setting));
+            for armed in timers {
+                hash = mix(hash, fingerprint::hash(&(armed.timer.name, armed.timer.id)));
+            }
+        }
+        match &self.disk {
+            Some(disk) if !disk.is_empty() => mix(hash, fingerprint::hash(&disk.shown())),
+            _ => hash,
+        }
+    }
+}
+
+pub(super) fn flight_hash<M: Message>(from: NodeId, to: NodeId, tag: Tag, msg: &M) -> u64 {
+    let pair = (u64::from(from.0) << 32) | u64::from(to.0);
+    let tagged = match tag {
+        Tag::None => 0,
+        Tag::Request(number) => u64::from(number) * 2 + 1,
+        Tag::Reply(number) => u64::from(number) * 2 + 2,
+    };
+    mix(mix(pair, tagged), fingerprint::hash(msg))
+}
+
+pub(super) fn earliest(timers: &[Armed]) -> Option<usize> {
+    (0..timers.len()).min_by_key(|at| (timers[*at].deadline, timers[*at].setting))
+}
+
+fn side(mask: u64, node: NodeId) -> bool {
+    node.0 < u64::BITS && (mask >> node.0) & 1 == 1
+}

@@ -1,0 +1,92 @@
+//! Timers, and tasks that can go on.
+
+use everhold_node::{Message, NodeId, TaskId};
+
+use super::state::{NodeState, Status, earliest};
+use super::{Action, Env, node_id};
+use crate::moves::{Move, NONE, What, identity};
+use crate::system::Clocks;
+
+impl<M: Message> Env<M> {
+    pub(super) fn take_timer(&mut self, node: NodeId) -> Action<M> {
+        let state = &mut self.state.nodes[node.index()];
+        let at = earliest(&state.timers).expect("a timer that fires was set");
+        let armed = state.timers.remove(at);
+        state.clock = state.clock.max(armed.deadline);
+        self.offer_timer(node);
+        if self.rules.clocks == Clocks::Shared {
+            self.state.nodes.iter_mut().for_each(|n| n.clock = n.clock.max(armed.deadline));
+        }
+        Action::Timer { node, timer: armed.timer }
+    }
+
+    /// Keeps the move of a node's next timer in step with its timers.
+    pub(super) fn offer_timer(&mut self, node: NodeId) {
+        if self.rules.clocks == Clocks::Shared {
+            return self.offer_shared_timers();
+        }
+        self.offer_own_timer(node, true);
+    }
+
+    pub(super) fn offer_own_timer(&mut self, node: NodeId, due: bool) {
+        let state = &mut self.state.nodes[node.index()];
+        let next = earliest(&state.timers).filter(|_| due).map(|at| state.timers[at]);
+        match (next, state.timer_slot) {
+            (None, NONE) => {}
+            (None, slot) => {
+                state.timer_slot = NONE;
+                self.state.moves.remove(slot);
+            }
+            (Some(armed), NONE) => {
+                let id = identity::timer(node, armed.setting);
+                let offered = Move { what: What::Timer, node, born: armed.born, id };
+                state.timer_slot = self.state.moves.add(offered);
+            }
+            (Some(armed), slot) => {
+                self.state.moves.renew(slot, armed.born, identity::timer(node, armed.setting));
+            }
+        }
+    }
+
+    /// On shared clocks only the timers with the earliest deadline of all may fire.
+    pub(super) fn offer_shared_timers(&mut self) {
+        let deadline = |n: &NodeState| earliest(&n.timers).map(|at| n.timers[at].deadline);
+        let next = self.state.nodes.iter().filter_map(deadline).min();
+        for index in 0..self.state.nodes.len() {
+            let due = deadline(&self.state.nodes[index]) == next;
+            self.offer_own_timer(node_id(index), due);
+        }
+    }
+
+    pub(super) fn take_poll(&mut self, node: NodeId, task: TaskId) -> Action<M> {
+        let state = &mut self.state.nodes[node.index()];
+        state.polled += 1;
+        let at = state.polls.iter().position(|(ready, _)| *ready == task);
+        let (_, slot) = state.polls.remove(at.expect("a task that is polled was ready"));
+        self.state.moves.remove(slot);
+        Action::Poll { node, task }
+    }
+
+    /// Lists the tasks of a node that can go on.
+    pub(crate) fn offer_polls(&mut self, node: NodeId, ready: &[TaskId]) {
+        let up = self.state.nodes[node.index()].status == Status::Up;
+        let offered = std::mem::take(&mut self.state.nodes[node.index()].polls);
+        let mut kept = Vec::with_capacity(ready.len());
+        for (task, slot) in offered {
+            if up && ready.contains(&task) {
+                kept.push((task, slot));
+            } else {
+                self.state.moves.remove(slot);
+            }
+        }
+        for &task in ready.iter().filter(|_| up) {
+            if kept.iter().all(|(known, _)| *known != task) {
+                let id = identity::task(node, task, self.state.nodes[node.index()].polled);
+                let born = self.state.step;
+                let slot = self.state.moves.add(Move { what: What::Poll(task), node, born, id });
+                kept.push((task, slot));
+            }
+        }
+        self.state.nodes[node.index()].polls = kept;
+    }
+}
