@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use everhold::node::Message;
-use everhold::{Bounds, Explorer, Search, System};
-use everhold_systems::{extent, storage, two_phase};
+use everhold::{Bounds, Explorer, Faults, Search, System};
+use everhold_systems::{extent, paxos, raft, storage, two_phase};
 
 use crate::Options;
 use crate::measure::{Scorecard, Size, cpu_seconds};
@@ -36,15 +36,25 @@ fn case<M: Message>(
 /// Every bug; a new one is a line here.
 fn cases() -> Vec<Case> {
     use extent::{Bug as Extent, Scenario};
+    use paxos::Bug as Paxos;
+    use raft::Bug as Raft;
     use storage::Bug as Storage;
     use two_phase::Bug as TwoPhase;
     let storage = |bug| case("storage", bug, steps(300), storage::system(bug));
     let extent = |bug| case("extent", bug, extent::BOUNDS, extent::system(Scenario::Fail, bug));
-    let two_phase = |bug| case("two_phase", bug, steps(1_000), two_phase::system(3, bug));
+    let paxos = |bug| case("paxos", bug, Bounds::default(), paxos::system(bug));
+    let faults = Faults::none().crash(2).partition(1).lose(2).duplicate(2);
+    let raft = |bug| case("raft", bug, steps(100), raft::system(3, bug, faults.clone()));
+    let two_phase = |bug| case("two_phase", bug, Bounds::default(), two_phase::system(3, bug));
     vec![
         storage(Storage::CountsReports),
         storage(Storage::KeepsCount),
         extent(Extent::SyncFromExpired),
+        paxos(Paxos::AdoptsLowest),
+        paxos(Paxos::ForgetsPromise),
+        raft(Raft::AnswersBeforeSync),
+        raft(Raft::WrongIncarnation),
+        raft(Raft::AppliesBeforeCommit),
         two_phase(TwoPhase::CommitsEarly),
         two_phase(TwoPhase::ForgetsAbort),
     ]

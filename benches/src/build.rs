@@ -55,7 +55,8 @@ fn write_crate(folder: &Path) -> std::io::Result<()> {
     let root = root();
     let manifest = format!(
         "[package]\nname = \"cold\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\neverhold = {{ path = \"{}\" }}\n",
+         [dependencies]\neverhold = {{ path = \"{}\" }}\n\
+         serde = {{ version = \"1\", features = [\"derive\"] }}\n",
         root.join("crates/everhold").display()
     );
     fs::create_dir_all(folder.join("src"))?;

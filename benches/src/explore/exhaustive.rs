@@ -76,7 +76,7 @@ fn print(managers: usize, rates: &[Rates]) {
 
 /// What is left to do after each reduction, and whether it is enough.
 fn reductions(size: Size, scores: &mut Scorecard) {
-    let patience = size.pick(Duration::from_millis(100), Duration::from_secs(4));
+    let patience = size.pick(Duration::from_millis(100), Duration::from_secs(2));
     let header =
         ["managers, left out", "executions", "transitions", "states", "orders", "seconds", "ended"];
     let mut table = Table::new(&header);
@@ -105,7 +105,7 @@ fn row(name: String, report: &Report) -> Vec<String> {
         whole(report.executions),
         whole(progress.transitions),
         told_apart(progress.states),
-        whole(orders(report)),
+        if progress.states > 0 { "-".to_owned() } else { whole(orders(report)) },
         format!("{:.2}", report.time.as_secs_f64()),
         if report.stop == Stop::Exhausted { "yes" } else { "no" }.to_owned(),
     ]
