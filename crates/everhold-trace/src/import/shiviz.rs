@@ -29,9 +29,10 @@ use crate::{Value, value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// The parser expression, with the named groups `host`, `clock` and `event`, and optionally
-    /// `timestamp` in nanoseconds. Any other named group is a variable of the host's state. Empty:
-    /// the first line of the file is the expression, if it looks like one; otherwise GoVector's or
-    /// ShiViz's default, whichever matches.
+    /// `timestamp` in nanoseconds. Any other named group is a variable of the host's state; of a
+    /// TLA+ function over the hosts that is the host's own entry, unless the name of the group
+    /// begins with `all_`. Empty: the first line of the file is the expression, if it looks like
+    /// one; otherwise GoVector's or ShiViz's default, whichever matches.
     pub parser: String,
     /// The expression between two executions, with an optional group `trace` that names the one
     /// after it. Empty: one execution, or what the second line of the file says.
@@ -246,21 +247,25 @@ impl Parser {
         }
         let variable = |name: &String| {
             let text = found.name(name).map_or("", |group| group.as_str());
+            let host = if name.starts_with(WHOLE) { None } else { Some(host) };
             (name.clone(), variable_value(host, text))
         };
         Some(Value::Record(self.variables.iter().map(variable).collect()))
     }
 }
 
+/// How the names of groups begin that keep a TLA+ function whole: TLC prints global states.
+const WHOLE: &str = "all_";
+
 /// JSON or a TLA+ value where it is one, otherwise text. Of a TLA+ function over the hosts, a host
 /// sees its own entry.
-fn variable_value(host: &str, text: &str) -> Value {
+fn variable_value(host: Option<&str>, text: &str) -> Value {
     let json = serde_json::from_str(text).ok().and_then(|json| value::json::from_json(json).ok());
     if let Some(value) = json {
         return value;
     }
     match tla::parse(text) {
-        Some(value) => match value.get(host) {
+        Some(value) => match host.and_then(|host| value.get(host)) {
             Some(own) => own.clone(),
             None => value,
         },

@@ -88,6 +88,18 @@ fn ewd998_has_three_runs_with_states() {
 }
 
 #[test]
+fn a_group_may_keep_the_global_state() {
+    let parser = EWD998_PARSER.replace("?<counter>", "?<all_counter>");
+    let recording = strict(EWD998, &parser, EWD998_RUNS);
+    let execution = &recording.executions[1];
+    let state = execution.local_states().at(NodeId(0), 1).unwrap().clone();
+    assert_eq!(
+        state.get("all_counter").unwrap().to_string(),
+        "{n1: 0, n2: 0, n3: 0, n4: 0, n5: 0}"
+    );
+}
+
+#[test]
 fn etcd_raft_has_states_and_messages() {
     let execution = etcd();
     assert_eq!(execution.nodes().len(), 10);
