@@ -1,27 +1,51 @@
 //! What can be typed.
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Finds the executions that break a distributed system, and shows them.
 ///
-/// Systems are explored by `cargo test`, with the `everhold` library; this program shows what that
-/// looks like.
+/// Systems are explored by `cargo test`, with the `everhold` library; this program judges, converts
+/// and shows what was recorded, and demonstrates the rest.
 #[derive(Debug, Parser)]
 #[command(name = "everhold", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 holds, 1 violated, 2 unknown (a bound was reached), \
 3 diverged (an execution did not replay), 64 wrong use or unreadable input, 70 a bug in Everhold, \
 130 interrupted.";
 
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Finds, shrinks and explains a bug in a bundled system
     Demo(DemoArgs),
+    /// Checks properties on recorded or imported traces
+    Check(CheckArgs),
+    /// Converts a trace or a log into another format
+    Convert(ConvertArgs),
+    /// Shows a trace as text, space-time picture or statistics
+    Show(ShowArgs),
+    /// Explains a topic: properties, traces, exit-codes, or a command
+    Help(HelpArgs),
 }
 
 /// What `everhold demo` takes.
@@ -30,4 +54,182 @@ pub(crate) struct DemoArgs {
     /// Explore with another seed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+}
+
+/// What `everhold check` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Each property is judged on all consistent cuts of each run where that is \
+possible, not only on the order in which things were recorded. Ends with 0 if all hold, 1 if one \
+is violated, 2 if one is unknown, 64 if the input cannot be used.")]
+pub(crate) struct CheckArgs {
+    /// The properties: see `everhold help properties`
+    pub(crate) rules: PathBuf,
+
+    /// Traces or logs; `-` is the standard input
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Judge at most this many cuts or tuples for each property and run; beyond it is unknown
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) cases_max: u64,
+
+    /// Give a constant that the properties use its value: JSON, or else text
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) define: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// What `everhold convert` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    /// A trace or log; `-` is the standard input
+    pub(crate) input_file: PathBuf,
+
+    /// Where to write; `-` is the standard output, `.zst` at the end compresses
+    pub(crate) output: PathBuf,
+
+    /// The format to write; if not given, the name of the output tells it
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: Option<OutputFormat>,
+
+    /// Convert only this run: its name, or its number from 1
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// What `everhold show` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// A trace or log; `-` is the standard input
+    pub(crate) trace: PathBuf,
+
+    /// Show only this run: its name, or its number from 1
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+
+    /// How to show it
+    #[arg(long = "as", value_enum, default_value_t, value_name = "FORM")]
+    pub(crate) form: Form,
+
+    /// The first event to show, from 0
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) from: Option<usize>,
+
+    /// The last event to show
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) to: Option<usize>,
+
+    /// Show only events of this node; may be given several times
+    #[arg(long = "node", value_name = "NAME")]
+    pub(crate) nodes: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// What `everhold help` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HelpArgs {
+    /// The topic; none lists them
+    pub(crate) topic: Option<String>,
+}
+
+/// How to read what is given.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct InputArgs {
+    /// The format of the input; if not given, its content and name tell it
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<InputFormat>,
+
+    /// The parser expression of a ShiViz log, with groups host, clock, event; any other named
+    /// group is a variable of the host's state
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) parser: Option<String>,
+
+    /// The expression between two executions of a ShiViz log; its group `trace` names the next
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) executions: Option<String>,
+
+    /// For JSON lines of another tool: a file that says which field is what
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mapping: Option<PathBuf>,
+
+    /// The files (or those of a directory) are logs of one run, one a node
+    #[arg(long)]
+    pub(crate) together: bool,
+
+    /// Leave out what is broken and keep the rest, in place of refusing the file
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+/// The formats that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// Everhold's own: JSON lines, see `everhold help traces`
+    Native,
+    /// A log with vector clocks and a parser expression
+    Shiviz,
+    /// A log of GoVector
+    Govector,
+    /// JSON lines of another tool, with `--mapping`
+    Ndjson,
+    /// A table of states with a column `node`
+    Csv,
+    /// Dinv's points (`NAMEEncoded.txt`) and the GoVector logs beside them
+    Dinv,
+}
+
+impl InputFormat {
+    /// As it is typed.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// The formats that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Everhold's own: JSON lines
+    Native,
+    /// A log for ShiViz
+    Shiviz,
+    /// A Chrome trace, for Perfetto
+    Chrome,
+    /// A sequence diagram for Markdown
+    Mermaid,
+    /// A table of events and states
+    Csv,
+    /// Fixed columns for people
+    Text,
+}
+
+impl OutputFormat {
+    /// As it is typed.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// The ways to show a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// One line an event
+    #[default]
+    Text,
+    /// A space-time picture, time downwards
+    Picture,
+    /// What there is in it, counted
+    Stats,
 }

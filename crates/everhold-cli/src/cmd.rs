@@ -1,3 +1,7 @@
 //! One file a command.
 
+pub(crate) mod check;
+pub(crate) mod convert;
 pub(crate) mod demo;
+pub(crate) mod help;
+pub(crate) mod show;

@@ -43,6 +43,14 @@ impl From<Verdict> for Code {
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
+impl BadInput {
+    /// All of them as one.
+    pub(crate) fn all(errors: impl IntoIterator<Item = BadInput>) -> BadInput {
+        let texts: Vec<String> = errors.into_iter().map(|error| error.0).collect();
+        BadInput(texts.join("\nerror: "))
+    }
+}
+
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

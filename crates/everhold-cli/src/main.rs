@@ -7,6 +7,11 @@
 mod args;
 mod cmd;
 mod exit;
+mod hint;
+mod input;
+mod paint;
+mod progress;
+mod words;
 
 use std::process::ExitCode;
 
@@ -22,6 +27,10 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Demo(options) => cmd::demo::run(&options),
+        Command::Check(options) => cmd::check::run(&options, args.color),
+        Command::Convert(options) => cmd::convert::run(&options),
+        Command::Show(options) => cmd::show::run(&options),
+        Command::Help(options) => cmd::help::run(&options),
     };
     let code = result.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {

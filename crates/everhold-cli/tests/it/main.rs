@@ -1,7 +1,17 @@
 //! The program, as a user runs it, and the rules of the workspace.
 //!
-//! - `program`: commands, output, exit codes.
+//! - `program`: how it is run here; the demo, help, wrong use.
+//! - `check`: properties judged on real traces of other projects and on small ones.
+//! - `convert`, `show`: the other ways to look at a trace.
+//! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
+//!
+//! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
+//! them.
 
+mod bad_input;
+mod check;
+mod convert;
 mod program;
+mod show;
 mod workspace;

@@ -1,17 +1,29 @@
 //! The program, as a user runs it.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-fn everhold(arguments: &[&str]) -> Output {
+/// Runs the program where its test data is, so that file names on screens are short.
+pub(crate) fn everhold(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
+        .env_remove("NO_COLOR")
         .output()
         .expect("the program starts")
 }
 
+/// A file of this test run.
+pub(crate) fn temporary(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("everhold-cli");
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    folder.join(name)
+}
+
 /// Runs the program and checks its exit code and that it prints these.
 #[track_caller]
-fn check(arguments: &[&str], code: i32, prints: &[&str]) {
+pub(crate) fn check(arguments: &[&str], code: i32, prints: &[&str]) {
     let output = everhold(arguments);
     let text = format!(
         "{}{}",
@@ -22,6 +34,31 @@ fn check(arguments: &[&str], code: i32, prints: &[&str]) {
     for expected in prints {
         assert!(text.contains(expected), "{arguments:?} does not print {expected:?}:\n{text}");
     }
+}
+
+/// Runs the program and compares its whole standard output with a file in `testdata/golden`.
+#[track_caller]
+pub(crate) fn screen(arguments: &[&str], code: i32, golden: &str) {
+    let output = everhold(arguments);
+    let actual = String::from_utf8(output.stdout).expect("output is UTF-8");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}:\n{actual}{said}");
+    let path = format!("{}/testdata/golden/{golden}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("EVERHOLD_UPDATE").is_some() {
+        fs::write(&path, &actual).expect("the golden file can be written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(actual, expected, "{path} (EVERHOLD_UPDATE=1 accepts it)");
+}
+
+#[test]
+fn help_has_topics_and_commands() {
+    check(&["help"], 0, &["properties", "traces", "exit-codes", "convert"]);
+    check(&["help", "properties"], 0, &["# The property language", "when quiet"]);
+    check(&["help", "traces"], 0, &["# The trace format"]);
+    check(&["help", "exit-codes"], 0, &["| 64 |"]);
+    check(&["help", "check"], 0, &["--mapping", "--cases-max"]);
+    check(&["help", "propreties"], 64, &["did you mean `properties`?"]);
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! The properties, and everything that is wrong with them.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use everhold_property::{
+    Diagnostic, Library, Parsed, Rule, Schema, Value, check_all, parse, render_all,
+};
+use everhold_trace::value::json::from_json;
+use serde_json::json;
+
+use crate::exit::BadInput;
+use crate::input::{self, Given};
+
+/// The properties of a file, ready to be judged; at least one.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) rules: Vec<Rule>,
+}
+
+/// What is wrong with a file of properties, or with what goes with it.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    Unusable(BadInput),
+    Errors { file: String, source: String, diagnostics: Vec<Diagnostic> },
+}
+
+impl Rules {
+    /// Reads the properties and checks them against the states that the traces show.
+    pub(super) fn read(path: &Path, define: &[String], given: &[Given]) -> Result<Rules, Wrong> {
+        let source = input::read_text(path).map_err(Wrong::Unusable)?;
+        let library = library(define).map_err(Wrong::Unusable)?;
+        let file = path.display().to_string();
+        let Parsed { properties, mut diagnostics } = parse(&source);
+        diagnostics.extend(check_all(&properties, &library, &schema(given)));
+        diagnostics.sort();
+        diagnostics.dedup();
+        if !diagnostics.is_empty() {
+            return Err(Wrong::Errors { file, source, diagnostics });
+        }
+        if properties.is_empty() {
+            let text = "no property in it; write one, as `everhold help properties` shows";
+            return Err(Wrong::Unusable(BadInput(format!("{file}: {text}"))));
+        }
+        Ok(Rules { rules: properties.iter().map(|p| Rule::new(p, &library)).collect() })
+    }
+}
+
+impl Wrong {
+    /// The errors with their places in the source.
+    pub(super) fn errors(self) -> Vec<BadInput> {
+        match self {
+            Wrong::Unusable(error) => vec![error],
+            Wrong::Errors { file, source, diagnostics } => {
+                let text = render_all(&diagnostics, &file, &source);
+                let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+                vec![BadInput(text.to_owned())]
+            }
+        }
+    }
+
+    pub(super) fn json(&self, out: &mut impl Write) -> io::Result<()> {
+        let Wrong::Errors { file, source, diagnostics } = self else { return Ok(()) };
+        for Diagnostic { span, message, help } in diagnostics {
+            let before = source.get(..span.start).unwrap_or(source);
+            let line = 1 + before.matches('\n').count();
+            let column = 1 + before.rsplit('\n').next().map_or(0, |rest| rest.chars().count());
+            let object = json!({
+                "is": "error", "file": file, "line": line, "column": column,
+                "message": message, "help": help,
+            });
+            writeln!(out, "{object}")?;
+        }
+        Ok(())
+    }
+}
+
+fn library(define: &[String]) -> Result<Library, BadInput> {
+    let mut library = Library::new();
+    for text in define {
+        let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(BadInput(format!(
+                "--define {text}: expected NAME=VALUE, for instance --define MAX=3"
+            )));
+        };
+        let json = serde_json::from_str(value).ok().and_then(|json| from_json(json).ok());
+        library = library.with_constant(name, json.unwrap_or_else(|| Value::from(value)));
+    }
+    Ok(library)
+}
+
+/// The types of all states that the traces show.
+fn schema(given: &[Given]) -> Schema {
+    let mut schema = Schema::default();
+    for execution in given.iter().flat_map(|given| &given.executions) {
+        observe(&mut schema, execution);
+    }
+    schema
+}
+
+/// Adds the states of an execution to what is known.
+pub(crate) fn observe(schema: &mut Schema, execution: &everhold_trace::Execution) {
+    let states = execution.local_states();
+    for node in execution.node_ids() {
+        let kind = &execution.node(node).kind;
+        let mut last = None;
+        for count in 0..=execution.events_of(node).len() {
+            let version = states.version(node, count);
+            if let Some(state) = states.at(node, count).filter(|_| version != last) {
+                schema.observe(kind, state);
+            }
+            last = version;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `everhold help`: the pages that come with the program.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::CommandFactory;
+use everhold_property::{REFERENCE, nearest};
+
+use crate::args::{Args, HelpArgs};
+use crate::exit::{BadInput, Code};
+
+/// The topics: name, what it is about, the page.
+const TOPICS: [(&str, &str, &str); 3] = [
+    ("properties", "the property language, on one page", REFERENCE),
+    (
+        "traces",
+        "the trace format, and the logs that can be read",
+        include_str!("../../../../docs/trace-format.md"),
+    ),
+    ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
+];
+
+pub(crate) fn run(args: &HelpArgs) -> Result<Code> {
+    let mut out = io::stdout().lock();
+    let Some(topic) = args.topic.as_deref() else {
+        writeln!(out, "everhold help TOPIC\n\nTopics:")?;
+        for (name, about, _) in TOPICS {
+            writeln!(out, "  {name:12}  {about}")?;
+        }
+        writeln!(out, "\nCommands, each with its options:")?;
+        for command in Args::command().get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            writeln!(out, "  {:12}  {about}", command.get_name())?;
+        }
+        return Ok(Code::Holds);
+    };
+    if let Some((.., page)) = TOPICS.iter().find(|(name, ..)| *name == topic) {
+        write!(out, "{page}")?;
+        return Ok(Code::Holds);
+    }
+    let mut program = Args::command();
+    program.build();
+    if let Some(command) = program.find_subcommand_mut(topic) {
+        write!(out, "{}", command.render_long_help())?;
+        return Ok(Code::Holds);
+    }
+    let commands: Vec<_> = program.get_subcommands().map(clap::Command::get_name).collect();
+    let near = nearest(topic, TOPICS.iter().map(|(name, ..)| *name).chain(commands));
+    let help = near
+        .map_or("`everhold help` lists them".to_owned(), |near| format!("did you mean `{near}`?"));
+    Err(BadInput(format!("no topic `{topic}`; {help}")).into())
+}

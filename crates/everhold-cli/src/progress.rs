@@ -1,0 +1,104 @@
+//! One line that says what a long command is at, on a terminal only.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What takes less is over before it can be read.
+const QUIET_FOR: Duration = Duration::from_millis(700);
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Rewrites one line on standard error until it is dropped; does nothing if that is no terminal.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shared: Arc<Shared>,
+    ticker: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    what: Mutex<String>,
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn new(what: &str) -> Progress {
+        let shared = Arc::new(Shared { what: Mutex::new(what.to_owned()), ..Shared::default() });
+        let ticker = io::stderr().is_terminal().then(|| {
+            let (stop, stopped) = channel();
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::spawn(move || {
+                let begin = Instant::now();
+                let mut wait = QUIET_FOR;
+                let mut shown = false;
+                while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    let _ = write!(io::stderr(), "\r\x1b[K{}", shared.line(begin.elapsed()));
+                    (wait, shown) = (EVERY, true);
+                }
+                if shown {
+                    let _ = write!(io::stderr(), "\r\x1b[K");
+                }
+            });
+            (stop, thread)
+        });
+        Progress { shared, ticker }
+    }
+
+    /// Says what is done now.
+    pub(crate) fn set(&self, what: String) {
+        *self.shared.what.lock().expect("no thread panics while it holds a line") = what;
+    }
+
+    /// There is more to do.
+    pub(crate) fn add_total(&self, total: u64) {
+        self.shared.total.fetch_add(total, Ordering::Relaxed);
+    }
+
+    /// Counts what is read as done.
+    pub(crate) fn counting<R: Read>(&self, input: R) -> Counting<R> {
+        Counting { input, shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.ticker.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn line(&self, elapsed: Duration) -> String {
+        let what = self.what.lock().expect("no thread panics while it holds a line").clone();
+        let (done, total) = (&self.done, &self.total);
+        let (done, total) = (done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
+        let percent = match total {
+            0 => String::new(),
+            total => format!(" · {} %", done.min(total) * 100 / total),
+        };
+        // A line that wraps cannot be rewritten.
+        let what: String = what.chars().take(60).collect();
+        format!("{what}{percent} · {} s", elapsed.as_secs())
+    }
+}
+
+/// Counts the bytes that pass.
+#[derive(Debug)]
+pub(crate) struct Counting<R> {
+    input: R,
+    shared: Arc<Shared>,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.shared.done.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}

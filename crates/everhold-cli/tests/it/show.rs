@@ -1,0 +1,55 @@
+//! A trace as text, picture and statistics.
+
+use crate::check::{ETCD, ETCD_MAPPING, EWD998, EWD998_PARSER, EWD998_RUNS};
+use crate::program::{check, screen};
+
+const CHORD: &str = "../../everhold-trace/testdata/chord.log";
+
+#[test]
+fn a_trace_is_shown_as_text_picture_and_statistics() {
+    screen(&["show", "ping.trace"], 0, "show-text.txt");
+    screen(&["show", "ping.trace", "--as", "picture"], 0, "show-picture.txt");
+    screen(&["show", "ping.trace", "--as", "stats"], 0, "show-stats.txt");
+}
+
+/// The numbers of the research on this log.
+#[test]
+fn the_chord_log_has_its_known_numbers() {
+    check(
+        &["show", CHORD, "--as", "stats"],
+        0,
+        &[
+            "nodes           8\n",
+            "events          1,235:",
+            "messages        541:",
+            "components      681, the largest of 4 events",
+            "quiet cuts      52,745\n",
+        ],
+    );
+    screen(&["show", CHORD, "--as", "picture", "--from", "60", "--to", "80"], 0, "show-chord.txt");
+}
+
+#[test]
+fn the_etcd_trace_has_a_schema_and_message_kinds() {
+    check(
+        &["show", ETCD, "--mapping", ETCD_MAPPING, "--as", "stats"],
+        0,
+        &["667 MsgAppResp, 568 MsgApp", "126 in flight at the end", "commit: int", "role: text"],
+    );
+}
+
+#[test]
+fn a_part_is_shown() {
+    let log = [EWD998, "--parser", EWD998_PARSER, "--executions", EWD998_RUNS];
+    let with = |more: &[&'static str]| {
+        let show: &[&'static str] = &["show"];
+        [show, &log, more].concat()
+    };
+    check(&with(&["--run", "2", "--from", "3", "--to", "4"]), 0, &["SendMsg"]);
+    check(&with(&["--run", "249 actions", "--node", "n1", "--to", "9"]), 0, &["n1"]);
+    check(&with(&["--run", "4"]), 64, &["no run `4`", "it has 3 runs"]);
+    check(&with(&["--run", "2", "--node", "n9"]), 64, &["no node `n9`; did you mean"]);
+    check(&with(&["--run", "2", "--from", "9", "--to", "3"]), 64, &["--from 9 is after --to 3"]);
+    check(&with(&["--run", "2", "--from", "9000"]), 64, &["the run has 248 events"]);
+    check(&with(&["--as", "stats", "--from", "1"]), 64, &["statistics are of whole runs"]);
+}
