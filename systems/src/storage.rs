@@ -240,8 +240,7 @@ pub const LIVENESS: &str = "every request is acknowledged";
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         let server = NodeId(REPLICAS as u32);
-        let storage =
-            system.nodes("storage", REPLICAS, |_| Storage { server, log: Vec::new() });
+        let storage = system.nodes("storage", REPLICAS, |_| Storage { server, log: Vec::new() });
         assert_eq!(system.node("server", Server::new(&storage, bug)), server);
         let client = system.node("client", Client { server, acked: 0 });
         system.monitor(SAFETY, ThreeReplicas::default());

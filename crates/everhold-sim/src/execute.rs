@@ -27,6 +27,10 @@ impl Default for Bounds {
     }
 }
 
+/// A round is believed after this share of the patience that is needed without one: a system that
+/// makes progress only with probability one may go round fairly for a while.
+const ROUND_PATIENCE: u32 = 4;
+
 /// How an execution ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -139,8 +143,9 @@ impl Execution {
         let Some(hot) = world.hot() else { return Some(Ended::Bounded) };
         self.tail_steps += 1;
         let round = self.lasso.as_mut().and_then(|lasso| lasso.look(world));
-        if let Some((from, to)) = round {
-            self.lasso_at = Some((from, to));
+        self.lasso_at = round.or(self.lasso_at);
+        let patient = self.tail_steps > self.bounds.temperature_max / ROUND_PATIENCE;
+        if let Some((from, to)) = self.lasso_at.filter(|_| patient) {
             let message = format!(
                 "still owed after the system went round from step {from} to step {to} and \
                  everything that could happen did"

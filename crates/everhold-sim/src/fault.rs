@@ -68,7 +68,8 @@ impl Faults {
         Faults { duplicates: n, ..self }
     }
 
-    /// Up to `n` messages are held back until nothing else can happen.
+    /// Up to `n` messages are held back until nothing else can happen. Where timers never stop,
+    /// that is not before the fair tail.
     #[must_use]
     pub fn delay(self, n: u32) -> Self {
         Faults { delays: n, ..self }

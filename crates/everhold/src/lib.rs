@@ -5,7 +5,9 @@ pub use everhold_property as property;
 pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 
-pub use everhold_node::{AsyncCx, Cx, Disk, Either, Elapsed, Monitor, Node, NodeId, Time, Timer};
+pub use everhold_node::{
+    AsyncCx, Cx, Disk, Either, Elapsed, Monitor, Node, NodeId, Ticket, Time, Timer,
+};
 pub use everhold_sim::{
     Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,
     Schedule, Search, Stop, System, Verdict, View, explore, history,
@@ -16,8 +18,8 @@ pub use everhold_trace::Value;
 pub mod prelude {
     pub use crate::{
         AsyncCx, Bounds, Clocks, Cx, Disk, Either, Elapsed, Explorer, Faults, Monitor, Network,
-        Node, NodeId, Reduction, Report, Schedule, Search, System, Time, Timer, Verdict, View,
-        explore,
+        Node, NodeId, Reduction, Report, Schedule, Search, System, Ticket, Time, Timer, Verdict,
+        View, explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Every case study finds its bug and is silent when the bug is fixed.
 
 mod extent;
+mod paxos;
 #[cfg(feature = "raft")]
 mod raft;
 mod storage;

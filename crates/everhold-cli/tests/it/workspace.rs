@@ -45,10 +45,7 @@ fn dependencies_point_upwards() {
         ("everhold-sim", &["everhold-node", "everhold-property", "everhold-trace"]),
         ("everhold", &["everhold-node", "everhold-property", "everhold-sim", "everhold-trace"]),
         ("everhold-systems", &["everhold"]),
-        (
-            "everhold-cli",
-            &["everhold", "everhold-property", "everhold-systems", "everhold-trace"],
-        ),
+        ("everhold-cli", &["everhold", "everhold-property", "everhold-systems", "everhold-trace"]),
     ]);
     for (name, found) in dependencies() {
         let allowed = allowed.get(name.as_str()).unwrap_or_else(|| {

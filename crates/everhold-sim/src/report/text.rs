@@ -114,7 +114,7 @@ pub(super) fn clean(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", summary(report));
     let coverage = &report.coverage;
-    if report.executions > 0 && coverage.orders.added() > 0 {
+    if report.exhaustive.is_none() && coverage.orders.added() > 0 {
         let _ = writeln!(
             out,
             "    orders       {}{} distinct; chance that the next execution is a new one: {:.0} %",
