@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics
     Show(ShowArgs),
-    /// Explains a topic: properties, traces, exit-codes, or a command
+    /// Explains a topic: properties, traces, logs, exit-codes, or a command
     Help(HelpArgs),
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "REGEX")]
     pub(crate) executions: Option<String>,
 
-    /// For JSON lines of another tool: a file that says which field is what
+    /// For JSON lines of another tool: a file that says which field is what (`everhold help logs`)
     #[arg(long, value_name = "FILE")]
     pub(crate) mapping: Option<PathBuf>,
 

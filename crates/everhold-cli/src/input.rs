@@ -230,7 +230,7 @@ impl How {
 }
 
 const NEEDS_MAPPING: &str = "JSON lines of another tool need --mapping FILE, which says which \
-    field is the node, the message, the state; see `everhold help traces`";
+    field is the node, the message, the state; see `everhold help logs`";
 
 fn needs(what: &str) -> ReadError {
     let kind = DiagnosticKind::Import { expected: what.to_owned() };

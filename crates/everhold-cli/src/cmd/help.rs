@@ -10,12 +10,17 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 3] = [
+const TOPICS: [(&str, &str, &str); 4] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
-        "the trace format, and the logs that can be read",
+        "the trace format, to be written from any language",
         include_str!("../../../../docs/trace-format.md"),
+    ),
+    (
+        "logs",
+        "what `check` judges, and how logs of other tools are read",
+        include_str!("../../../../docs/check.md"),
     ),
     ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
 ];

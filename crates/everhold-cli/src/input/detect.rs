@@ -21,7 +21,7 @@ pub(super) fn format(head: &[u8], path: &Path) -> Result<InputFormat, String> {
     }
     by_name(path).ok_or_else(|| {
         "not a trace, and no log that is recognised; say what it is with --format, or with \
-         --parser how its events look (`everhold help traces` has the formats)"
+         --parser how its events look (`everhold help logs` has the formats)"
             .into()
     })
 }

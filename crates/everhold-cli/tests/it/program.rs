@@ -56,6 +56,7 @@ fn help_has_topics_and_commands() {
     check(&["help"], 0, &["properties", "traces", "exit-codes", "convert"]);
     check(&["help", "properties"], 0, &["# The property language", "when quiet"]);
     check(&["help", "traces"], 0, &["# The trace format"]);
+    check(&["help", "logs"], 0, &["### The mapping"]);
     check(&["help", "exit-codes"], 0, &["| 64 |"]);
     check(&["help", "check"], 0, &["--mapping", "--cases-max"]);
     check(&["help", "propreties"], 64, &["did you mean `properties`?"]);

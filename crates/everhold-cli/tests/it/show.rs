@@ -1,7 +1,7 @@
 //! A trace as text, picture and statistics.
 
 use crate::check::{ETCD, ETCD_MAPPING, EWD998, EWD998_PARSER, EWD998_RUNS};
-use crate::program::{check, screen};
+use crate::program::{check, everhold, screen};
 
 const CHORD: &str = "../../everhold-trace/testdata/chord.log";
 
@@ -52,4 +52,38 @@ fn a_part_is_shown() {
     check(&with(&["--run", "2", "--from", "9", "--to", "3"]), 64, &["--from 9 is after --to 3"]);
     check(&with(&["--run", "2", "--from", "9000"]), 64, &["the run has 248 events"]);
     check(&with(&["--as", "stats", "--from", "1"]), 64, &["statistics are of whole runs"]);
+}
+
+/// Logs of one run, one a node: together, with the points of Dinv, or each on its own.
+#[test]
+fn logs_of_one_run_are_read_together() {
+    check(&["show", "dinv", "--format", "dinv"], 0, &["local L1", "{x: 5}", "x: 5 -> 7", "{x: 6}"]);
+    check(
+        &["show", "dinv", "--format", "dinv", "--as", "stats"],
+        0,
+        &["messages        2:", "x: int"],
+    );
+    let logs = ["check", "etcd-raft-false.prop", "dinv/a.log", "dinv/b.log", "--together"];
+    check(&logs, 2, &["1 run · 3 events"]);
+    check(&["show", "dinv/b.log", "--format", "govector"], 64, &["line 1"]);
+}
+
+#[test]
+fn only_the_end_of_a_cut_recording_says_so() {
+    let shown = |more: &[&str]| {
+        let output = everhold(&[&["show", "truncated.trace", "--lenient"], more].concat());
+        String::from_utf8(output.stdout).unwrap().contains("the recording stops here")
+    };
+    assert!(shown(&[]) && shown(&["--from", "2"]) && !shown(&["--to", "2"]));
+}
+
+#[test]
+fn a_trace_may_come_from_a_pipe() {
+    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/ping.trace"));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["show", "-", "--as", "stats"])
+        .stdin(file.unwrap())
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("messages        3:"));
 }

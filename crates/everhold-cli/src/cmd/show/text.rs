@@ -47,7 +47,7 @@ pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
     for mark in marks.filter(|mark| mark.after as usize <= part.range.end) {
         writeln!(out, "        * {}", words::mark(execution, &mark.kind))?;
     }
-    if !execution.is_complete() {
+    if !execution.is_complete() && part.range.end == execution.events().len() {
         writeln!(out, "        * the recording stops here, without its end")?;
     }
     Ok(())
