@@ -143,7 +143,8 @@ impl Execution {
         let Some(hot) = world.hot() else { return Some(Ended::Bounded) };
         self.tail_steps += 1;
         let round = self.lasso.as_mut().and_then(|lasso| lasso.look(world));
-        self.lasso_at = round.or(self.lasso_at);
+        // The shortest round is the easiest to follow.
+        self.lasso_at = self.lasso_at.into_iter().chain(round).min_by_key(|(from, to)| to - from);
         let patient = self.tail_steps > self.bounds.temperature_max / ROUND_PATIENCE;
         if let Some((from, to)) = self.lasso_at.filter(|_| patient) {
             let message = format!(

@@ -65,6 +65,10 @@ impl<M: Message> Replayer<M> {
     fn recording(&mut self, outcome: &Outcome) -> Recording {
         let mut recording = self.world.take_recording();
         recording.lasso = outcome.lasso;
+        if let Some((_, to)) = outcome.lasso {
+            // What follows the round is more of the same.
+            recording.steps.truncate(to + 1);
+        }
         recording
     }
 }
