@@ -20,6 +20,8 @@ pub(crate) enum Code {
     Usage = 64,
     /// Everhold itself is wrong.
     Internal = 70,
+    /// Ctrl-C.
+    Interrupted = 130,
 }
 
 impl From<Code> for ExitCode {

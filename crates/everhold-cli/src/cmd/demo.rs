@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
-use everhold::{Explorer, Report};
+use everhold::{Explorer, Report, Stop};
 use everhold_systems::storage::{Bug, Msg, system};
 
 use crate::args::DemoArgs;
@@ -32,6 +32,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Code> {
         let report = explore(bug, args);
         let found = report.finding().is_some();
         writeln!(out, "{report}\n")?;
+        if report.stop == Stop::Interrupted {
+            return Ok(Code::Interrupted);
+        }
         if found != (bug != Bug::None) {
             bail!("the demo did not show what it should: {bug:?}");
         }
