@@ -1,7 +1,7 @@
 //! Properties in the language, checked while an execution runs.
 //!
 //! A node's state is turned into a value only when its fingerprint changed, and a checker looks
-//! again only at what depends on that node.
+//! again only at what depends on that node, and only if it reads a field that changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +36,14 @@ pub(crate) struct Properties {
     sent: Vec<u32>,
     asks_for_channels: bool,
     asks_for_deliveries: bool,
+}
+
+/// How a node differs from what was seen of it before.
+enum Difference {
+    /// In these fields of its state, perhaps in none.
+    Fields(Vec<String>),
+    /// In any way.
+    Any,
 }
 
 /// A global state as the language sees it.
@@ -121,7 +129,7 @@ impl Properties {
         for index in 0..slots.len() {
             self.observe(slots, env, crate::env::node_id(index));
         }
-        self.judge(env, Changed::All, 0)
+        self.judge(env, Changed::All, &Difference::Any, 0)
     }
 
     /// After a step at `node`.
@@ -135,18 +143,20 @@ impl Properties {
         let added = slots.len() != self.seen.members.len();
         if added {
             self.meet_new_nodes(slots, world);
-            (0..slots.len()).for_each(|at| self.observe(slots, env, crate::env::node_id(at)));
-        } else {
-            self.observe(slots, env, node);
+            for at in 0..slots.len() {
+                self.observe(slots, env, crate::env::node_id(at));
+            }
         }
         // A message changes a channel at another node than where the step was.
         let all = added || self.asks_for_channels;
         let changed = if all { Changed::All } else { Changed::Node(node) };
+        let seen = self.observe(slots, env, node);
+        let difference = if all { Difference::Any } else { seen };
         let now = match env.rules.clocks {
             Clocks::Shared => env.state.clock(node),
             Clocks::Independent => 0,
         };
-        self.judge(env, changed, now).or_else(|| self.judge_delivery(env, node, now))
+        self.judge(env, changed, &difference, now).or_else(|| self.judge_delivery(env, node, now))
     }
 
     fn meet_new_nodes<M: Message>(&mut self, slots: &[Slot<M>], world: &Names<'_>) {
@@ -159,20 +169,24 @@ impl Properties {
         }
     }
 
-    fn observe<M: Message>(&mut self, slots: &[Slot<M>], env: &Env<M>, node: NodeId) {
+    /// Looks at a node; says how it differs from what was seen before.
+    fn observe<M: Message>(&mut self, slots: &[Slot<M>], env: &Env<M>, node: NodeId) -> Difference {
         let at = node.index();
         let up = env.state.nodes[at].status == Status::Up;
-        self.seen.members[at].up = up;
+        let turned = std::mem::replace(&mut self.seen.members[at].up, up) != up;
+        let mut difference = Difference::Fields(Vec::new());
         let process = &slots[at].process;
         let hash = process.fingerprint();
         if hash.is_none() || hash != self.hashes[at] || self.seen.states[at].is_none() {
             let value = process.observe();
+            difference = compare(self.seen.states[at].as_deref(), &value);
             self.seen.states[at] = (value != Value::Null).then(|| Arc::new(value));
             self.hashes[at] = hash;
         }
         if self.asks_for_deliveries {
             self.remember_sends(env, node);
         }
+        if turned { Difference::Any } else { difference }
     }
 
     /// What was sent in this step was sent in the state that the node has now.
@@ -186,10 +200,12 @@ impl Properties {
         self.sent[at] = sent;
     }
 
+    /// Judges the state, by those whom the difference concerns.
     fn judge<M: Message>(
         &mut self,
         env: &Env<M>,
         changed: Changed,
+        difference: &Difference,
         now_ns: u64,
     ) -> Option<Failure> {
         if self.asks_for_channels {
@@ -198,7 +214,9 @@ impl Properties {
             self.seen.channels.extend(flights.map(|flight| (flight.from, flight.to)));
         }
         for checker in &mut self.checkers {
-            checker.step(&self.seen, changed, now_ns);
+            if concerns(difference, checker) {
+                checker.step(&self.seen, changed, now_ns);
+            }
         }
         self.violated()
     }
@@ -247,17 +265,45 @@ impl Properties {
     }
 
     pub(crate) fn has_liveness(&self) -> bool {
-        self.checkers.iter().any(|checker| {
-            matches!(
-                checker.rule().property().modality,
-                Modality::Eventually { .. } | Modality::LeadsTo { .. }
-            )
-        })
+        self.checkers.iter().any(owes)
     }
 }
 
 fn is_goal(checker: &Checker) -> bool {
     checker.rule().property().modality == Modality::Sometimes
+}
+
+fn compare(old: Option<&Value>, new: &Value) -> Difference {
+    match (old, new) {
+        (Some(Value::Record(old)), Value::Record(new)) if old.len() == new.len() => {
+            let both = || old.iter().zip(new);
+            if both().any(|(old, new)| old.0 != new.0) {
+                return Difference::Any;
+            }
+            let changed = both().filter(|(old, new)| old.1 != new.1);
+            Difference::Fields(changed.map(|(_, (name, _))| name.clone()).collect())
+        }
+        _ => Difference::Any,
+    }
+}
+
+/// Whether a property must be judged again. One that looks back or owes something always is: it
+/// matters how often and for how long a state is seen. A goal that is reached never is.
+fn concerns(difference: &Difference, checker: &Checker) -> bool {
+    let program = checker.rule().program();
+    match difference {
+        _ if is_goal(checker) && checker.reached() => false,
+        _ if owes(checker) || program.depth() > 0 => true,
+        Difference::Any => true,
+        Difference::Fields(fields) => fields.iter().any(|field| program.reads(field)),
+    }
+}
+
+fn owes(checker: &Checker) -> bool {
+    matches!(
+        checker.rule().property().modality,
+        Modality::Eventually { .. } | Modality::LeadsTo { .. }
+    )
 }
 
 /// Names and kinds of nodes by index.

@@ -74,6 +74,19 @@ impl Program {
         self.0.layout.row(state)
     }
 
+    /// Whether the property depends on this field of a node's state.
+    ///
+    /// ```
+    /// use everhold_property::{Library, Program, parse};
+    /// let property = &parse(r#"always "p": forall n in nodes: n.term > 0"#).properties[0];
+    /// let program = Program::new(property, &Library::new());
+    /// assert!(program.reads("term") && !program.reads("log"));
+    /// ```
+    #[must_use]
+    pub fn reads(&self, field: &str) -> bool {
+        self.0.layout.reads(field)
+    }
+
     /// How many earlier states the property looks back on.
     #[must_use]
     pub fn depth(&self) -> usize {

@@ -105,10 +105,16 @@ impl Evaluator {
 
     /// Starts over with these nodes, of which none has reported.
     pub fn reset(&mut self, members: &[Member]) {
+        let world = match self.worlds.pop() {
+            Some(mut world) if *world.members == *members => {
+                world.rows.fill(None);
+                world
+            }
+            _ => self.world_of(members),
+        };
         self.worlds.clear();
-        self.leading_on = 0;
-        let world = self.world_of(members);
         self.worlds.push(world);
+        self.leading_on = 0;
         self.everything_changed();
     }
 
@@ -181,7 +187,10 @@ impl Evaluator {
     /// What `node` shows from now on.
     pub fn set(&mut self, node: NodeId, state: &Value) {
         let row = self.program.row(state);
-        self.set_row(node, Some(Arc::new(row)));
+        // Much of a state is none of this property's business.
+        if self.world().row(node) != Some(&row) {
+            self.set_row(node, Some(Arc::new(row)));
+        }
     }
 
     /// Like [`Evaluator::set`] with a row made before; `None` if the node no longer reports.

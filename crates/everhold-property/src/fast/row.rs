@@ -8,7 +8,7 @@ use super::ir::Slot;
 use crate::ops;
 
 /// The parts of one node's state that a program reads, looked up once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub(super) slots: Vec<Cell>,
     pub(super) tables: Vec<Option<Vec<Box<[Cell]>>>>,
@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 /// One looked-up value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Value(Value),
     /// The path met a node: go on there.
@@ -94,6 +94,12 @@ impl Layout {
             columns.push(column);
             columns.len() - 1
         })
+    }
+
+    /// Whether some row would differ if only this field of a state did.
+    pub(super) fn reads(&self, field: &str) -> bool {
+        self.paths.iter().any(|path| path.first().is_none_or(|first| first == field))
+            || self.tables.iter().any(|table| table.field == field)
     }
 
     pub(super) fn row(&self, state: &Value) -> Row {

@@ -27,7 +27,7 @@ pub(super) struct World {
 
 impl World {
     #[inline]
-    fn row(&self, node: NodeId) -> Option<&Row> {
+    pub(super) fn row(&self, node: NodeId) -> Option<&Row> {
         self.rows.get(node.index())?.as_deref()
     }
 
@@ -227,6 +227,7 @@ impl<'a> Run<'a> {
                 },
                 _ => None,
             },
+            Term::Index(base, index) => ops::index(self.peek(base)?, self.peek(index)?).ok(),
             _ => None,
         }
     }
