@@ -10,8 +10,10 @@
 //! The mistakes are the environment's, one for each thing it is asked to do.
 //!
 //! - `node`: the environment of one peer; `store`: its disk; `wire`: calls and answers.
-//! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3).
+//! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3);
+//!   `language`: the same in the property language, in `raft.prop`.
 
+mod language;
 mod node;
 mod spec;
 mod store;
@@ -19,6 +21,7 @@ mod wire;
 
 use everhold::prelude::*;
 
+pub use language::system_in_language;
 pub use node::{RaftNode, Role};
 pub use spec::{ELECTION_SAFETY, Heard, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY};
 pub use store::LogEntry;
@@ -82,11 +85,16 @@ pub fn system(
     faults: Faults,
 ) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
-        for number in 0..peers {
-            system.node_with("raft", move || RaftNode::new(number, peers, bug));
-        }
-        system.node("driver", Driver { peers, proposed: 0 });
-        system.faults(faults.clone().only(["raft"]));
+        environment(system, peers, bug, &faults);
         spec::add(system, peers);
     }
+}
+
+/// The system without properties.
+fn environment(system: &mut System<Msg>, peers: usize, bug: Bug, faults: &Faults) {
+    for number in 0..peers {
+        system.node_with("raft", move || RaftNode::new(number, peers, bug));
+    }
+    system.node("driver", Driver { peers, proposed: 0 });
+    system.faults(faults.clone().only(["raft"]));
 }

@@ -4,5 +4,7 @@ mod extent;
 mod paxos;
 #[cfg(feature = "raft")]
 mod raft;
+#[cfg(feature = "raft")]
+mod raft_language;
 mod storage;
 mod two_phase;

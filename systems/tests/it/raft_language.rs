@@ -1,0 +1,69 @@
+//! The `raft` crate with its properties as text: the same mistakes are found, nothing else is.
+
+use everhold::prelude::*;
+use everhold::{Cause, Finding};
+use everhold_systems::raft::{
+    Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, STATE_MACHINE_SAFETY, system, system_in_language,
+};
+
+const STEPS: u32 = 100;
+
+fn faults() -> Faults {
+    Faults::none().crash(2).partition(1).lose(2).duplicate(2)
+}
+
+/// With three peers the explorer finds within 10,000 executions that `bug` breaks one of `broken`,
+/// in at most `steps_max` steps, and the report shows the values.
+#[track_caller]
+fn check(bug: Bug, broken: &[&str], steps_max: usize) {
+    let explorer = Explorer::new().executions(10_000).steps(STEPS);
+    let report = explorer.run(system_in_language(3, bug, faults()));
+    let finding = report.finding().unwrap_or_else(|| panic!("{bug:?} is not found\n{report}"));
+    assert!(broken.contains(&finding.failure.cause.name()), "{bug:?} breaks\n{report}");
+    assert!(matches!(finding.failure.cause, Cause::Always(_)), "{}", finding.failure);
+    assert!(finding.failure.message.contains("raft-"), "{}", finding.failure);
+    let steps = finding.schedule.choices.iter().filter(|choice| choice.is_step()).count();
+    assert!(steps <= steps_max, "the smallest schedule has {steps} steps");
+    check_typed(bug, finding);
+}
+
+/// The closures and monitors see something wrong in the same execution.
+#[track_caller]
+fn check_typed(bug: Bug, finding: &Finding) {
+    let explorer = Explorer::new().steps(STEPS).replay(finding.schedule.clone());
+    let report = explorer.run(system(3, bug, faults()));
+    assert!(!report.findings.is_empty(), "only the language sees it: {}", finding.failure);
+}
+
+#[test]
+fn answering_before_sync_is_found() {
+    check(Bug::AnswersBeforeSync, &[ELECTION_SAFETY, LEADER_COMPLETENESS], 16);
+}
+
+#[test]
+fn the_wrong_incarnation_is_found() {
+    check(Bug::WrongIncarnation, &[ELECTION_SAFETY], 18);
+}
+
+#[test]
+fn applying_before_commit_is_found() {
+    check(Bug::AppliesBeforeCommit, &[STATE_MACHINE_SAFETY], 30);
+}
+
+#[track_caller]
+fn check_clean(peers: usize, executions: u64, steps: u32) {
+    let explorer = Explorer::new().executions(executions).steps(steps);
+    let report = explorer.run(system_in_language(peers, Bug::None, faults()));
+    assert_eq!(report.missed_goals().count(), 0, "{report}");
+    report.assert_holds();
+}
+
+#[test]
+fn three_peers_are_clean() {
+    check_clean(3, 6_000, STEPS);
+}
+
+#[test]
+fn five_peers_are_clean() {
+    check_clean(5, 2_000, 150);
+}
