@@ -83,7 +83,7 @@ pub fn explore<M: Message>(setup: impl Fn(&mut System<M>) + Send + Sync + 'stati
     Explorer::new().run(setup)
 }
 
-/// How to explore; see [`explore`] for the defaults.
+/// How to explore; see [`explore()`] for the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Explorer {
     executions: Option<u64>,

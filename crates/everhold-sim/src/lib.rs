@@ -1,7 +1,7 @@
 //! Nodes under control: a strategy decides what happens next, and what breaks is replayed,
 //! shrunk and explained.
 //!
-//! Start with [`explore`]; use an [`Explorer`] for budgets, strategies and seeds.
+//! Start with [`explore()`]; use an [`Explorer`] for budgets, strategies and seeds.
 //!
 //! In reading order:
 //!
@@ -11,7 +11,7 @@
 //! - [`moves`]: what can happen next; [`strategy`]: who decides.
 //! - `execute`: an execution from start to end; `liveness`: going round for ever.
 //! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
-//! - [`explore`](mod@explore), `worker`, `portfolio`: many executions on all cores.
+//! - [`explore()`](mod@explore), `worker`, `portfolio`: many executions on all cores.
 //! - `investigate`, `shrink`: from a failing execution to a finding.
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
