@@ -1,5 +1,6 @@
 //! Ping-pong as Everhold nodes.
 
+use everhold::node::Message;
 use everhold::prelude::*;
 
 use crate::explore::ping_pong::Shape;
@@ -49,18 +50,31 @@ impl Node for Ponger {
 
 /// Nodes with handlers.
 pub(super) fn handlers(shape: Shape, search: Search, executions: u64) -> Work {
-    explore(shape, search, executions, move |system: &mut System<Msg>| {
-        for _ in 0..shape.pairs() {
-            let peer = system.node("ponger", Ponger);
-            system.node("pinger", Pinger { peer, rounds: shape.rounds });
-        }
-    })
+    let report = explore(search, executions, move |system| add_pairs(system, shape));
+    deliveries(shape, &report)
+}
+
+/// The same while a fault may still happen. The second delivery of a duplicated message starts
+/// a second exchange, so what counts here are steps.
+pub(super) fn faulty(shape: Shape, search: Search, executions: u64) -> Work {
+    let report = explore(search, executions, move |system| {
+        add_pairs(system, shape);
+        system.faults(Faults::none().duplicate(1));
+    });
+    Work { executions, units: report.steps, steps: report.steps }
+}
+
+fn add_pairs(system: &mut System<Msg>, shape: Shape) {
+    for _ in 0..shape.pairs() {
+        let peer = system.node("ponger", Ponger);
+        system.node("pinger", Pinger { peer, rounds: shape.rounds });
+    }
 }
 
 /// Async nodes.
 pub(super) fn programs(shape: Shape, search: Search, executions: u64) -> Work {
-    explore(shape, search, executions, move |system: &mut System<u32>| {
-        let rounds = shape.rounds;
+    let rounds = shape.rounds;
+    let report = explore(search, executions, move |system: &mut System<u32>| {
         for _ in 0..shape.pairs() {
             let peer = system.spawn("ponger", move |cx| async move {
                 for _ in 0..rounds {
@@ -75,20 +89,25 @@ pub(super) fn programs(shape: Shape, search: Search, executions: u64) -> Work {
                 }
             });
         }
-    })
+    });
+    deliveries(shape, &report)
 }
 
-fn explore<M: everhold::node::Message>(
-    shape: Shape,
+fn explore<M: Message>(
     search: Search,
     executions: u64,
     setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
-) -> Work {
+) -> Report {
     let explorer = Explorer::new().workers(1).regressions(false).search(search);
     let report = explorer.executions(executions).steps(u32::MAX).run(setup);
     assert!(report.findings.is_empty(), "ping-pong has no bug: {report}");
     assert_eq!(report.executions, executions, "the whole budget is used");
+    report
+}
+
+fn deliveries(shape: Shape, report: &Report) -> Work {
+    let Report { executions, steps, .. } = *report;
     let units = executions * shape.messages();
-    assert!(report.steps >= units, "every message is delivered in a step of its own");
-    Work { executions, units, steps: report.steps }
+    assert!(steps >= units, "every message is delivered in a step of its own");
+    Work { executions, units, steps }
 }
