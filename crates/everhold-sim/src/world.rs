@@ -306,6 +306,7 @@ impl<M: Message> World<M> {
             let inbox = std::mem::take(&mut env.state.nodes[id.index()].inbox);
             env.state.nodes[id.index()] = state;
             env.state.nodes[id.index()].inbox = inbox;
+            env.state.forget_targets();
             // Messages may wait for it already; let the one path that knows the rules offer them.
             env.state.nodes[id.index()].tracked = true;
         }

@@ -16,12 +16,11 @@ impl<M: Message> Env<M> {
             self.state.moves.faults.set([0; FaultKind::ALL.len()]);
             return;
         }
+        let (targets, members) = self.state.count_targets();
         let state = &self.state;
-        let targets = state.nodes.iter().filter(|n| n.strikes && n.status == Status::Up).count();
-        let targets = targets as u32;
         let deliveries = if state.deliveries() { state.moves.ready() } else { 0 };
         let within = |budget: u32, count: u32| if budget > 0 { count } else { 0 };
-        let splits = if state.partition.is_none() { splits(state.strikable().len()) } else { 0 };
+        let splits = if state.partition.is_none() { splits(members as usize) } else { 0 };
         let counts = [
             within(state.left.crashes, targets),
             within(state.left.stops, targets),
@@ -106,6 +105,7 @@ impl<M: Message> Env<M> {
     }
 
     pub(super) fn go_down(&mut self, node: NodeId) {
+        self.state.targets = None;
         self.state.nodes[node.index()].timers.clear();
         self.offer_timer(node);
         self.offer_polls(node, &[]);
@@ -141,6 +141,7 @@ impl<M: Message> Env<M> {
         if let Status::Down(slot) = state.status {
             state.status = Status::Up;
             state.incarnation += 1;
+            self.state.targets = None;
             self.state.moves.remove(slot);
         }
         self.reoffer_all();

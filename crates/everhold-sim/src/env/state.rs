@@ -23,6 +23,9 @@ pub(crate) struct State<M> {
     pub(crate) left: Faults,
     /// Some fault may be left.
     pub(super) may_fail: bool,
+    /// Nodes that faults can strike: those that are up, and those that are not gone. Counted again
+    /// when one came, went or crashed, not at every step.
+    pub(super) targets: Option<(u32, u32)>,
     pub(crate) partition: Option<u64>,
     pub(crate) heal: Slot,
     pub(crate) held: u32,
@@ -104,6 +107,7 @@ impl<M: Message> State<M> {
             nodes: Vec::new(),
             left: Faults::none(),
             may_fail: true,
+            targets: None,
             partition: None,
             heal: NONE,
             held: 0,
@@ -125,7 +129,7 @@ impl<M: Message> State<M> {
         if self.may_fail || other.may_fail {
             self.left.clone_from(&other.left);
         }
-        self.may_fail = other.may_fail;
+        (self.may_fail, self.targets) = (other.may_fail, other.targets);
         (self.partition, self.heal, self.held) = (other.partition, other.heal, other.held);
         self.injected = other.injected;
         self.monitors.clone_from(&other.monitors);
@@ -142,6 +146,7 @@ impl<M: Message> State<M> {
         self.nodes.iter_mut().for_each(NodeState::reset);
         self.left.clone_from(faults);
         self.may_fail = true;
+        self.targets = None;
         self.partition = None;
         self.heal = NONE;
         self.held = 0;
@@ -172,6 +177,21 @@ impl<M: Message> State<M> {
                 _ => None,
             })
             .expect("the menu counted the deliveries")
+    }
+
+    /// A node came or changed.
+    pub(crate) fn forget_targets(&mut self) {
+        self.targets = None;
+    }
+
+    /// How many nodes can be struck now, and how many can be parted from each other.
+    pub(super) fn count_targets(&mut self) -> (u32, u32) {
+        if self.targets.is_none() {
+            let strikes = self.nodes.iter().filter(|node| node.strikes);
+            let up = strikes.filter(|node| node.status == Status::Up).count();
+            self.targets = Some((up as u32, self.strikable().len() as u32));
+        }
+        self.targets.expect("it was just counted")
     }
 
     pub(super) fn strikable(&self) -> Vec<NodeId> {
