@@ -268,7 +268,6 @@ impl Node for RaftNode {
 impl Serialize for RaftNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raft = &self.raw.raft;
-        let log: Vec<_> = self.log().map(|entry| (entry.term, entry.command)).collect();
         let mut shown = serializer.serialize_struct("RaftNode", 7)?;
         shown.serialize_field("id", &raft.id)?;
         shown.serialize_field("role", &self.role())?;
@@ -276,7 +275,16 @@ impl Serialize for RaftNode {
         shown.serialize_field("vote", &raft.vote)?;
         shown.serialize_field("commit", &raft.raft_log.committed)?;
         shown.serialize_field("applied", &self.applied)?;
-        shown.serialize_field("log", &log)?;
+        shown.serialize_field("log", &ShownLog(self))?;
         shown.end()
+    }
+}
+
+/// The log as pairs of term and command.
+struct ShownLog<'a>(&'a RaftNode);
+
+impl Serialize for ShownLog<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.log().map(|entry| (entry.term, entry.command)))
     }
 }

@@ -186,10 +186,19 @@ impl Evaluator {
 
     /// What `node` shows from now on.
     pub fn set(&mut self, node: NodeId, state: &Value) {
-        let row = self.program.row(state);
+        let layout = &self.program.0.layout;
+        let world = self.worlds.last_mut().expect("there is always a present state");
+        let held = world.rows.get_mut(node.index()).and_then(Option::as_mut);
+        // A row that an earlier state shares is left to it.
+        let Some(row) = held.and_then(Arc::get_mut) else {
+            let row = layout.row(state);
+            return self.set_row(node, Some(Arc::new(row)));
+        };
+        let led_on = usize::from(row.leads_on);
         // Much of a state is none of this property's business.
-        if self.world().row(node) != Some(&row) {
-            self.set_row(node, Some(Arc::new(row)));
+        if layout.update(row, state) {
+            self.leading_on = self.leading_on + usize::from(row.leads_on) - led_on;
+            self.touch(node);
         }
     }
 

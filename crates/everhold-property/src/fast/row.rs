@@ -47,6 +47,26 @@ pub(super) enum Column {
     Item(Vec<String>),
 }
 
+impl Cell {
+    /// Whether this is surely what `path` leads to.
+    fn is(&self, state: &Value, path: &[String]) -> bool {
+        let Cell::Value(held) = self else { return false };
+        let mut value = state;
+        for name in path {
+            match (value, ops::field(value, name)) {
+                (Value::Node(_), _) | (_, Err(_)) => return false,
+                (_, Ok(field)) => value = field,
+            }
+        }
+        value == held
+    }
+}
+
+fn leads_on(slots: &[Cell], tables: &[Option<Vec<Box<[Cell]>>>]) -> bool {
+    let at = |cell: &Cell| matches!(cell, Cell::At(..));
+    slots.iter().any(at) || tables.iter().flatten().flatten().any(|cells| cells.iter().any(at))
+}
+
 impl Row {
     /// Whether the property follows a reference from this state to another node.
     #[must_use]
@@ -118,10 +138,32 @@ impl Layout {
             .iter()
             .map(|table| if bare { None } else { self.elements(table, state) })
             .collect();
-        let at = |cell: &Cell| matches!(cell, Cell::At(..));
-        let leads_on = slots.iter().any(at)
-            || tables.iter().flatten().flatten().any(|cells| cells.iter().any(at));
+        let leads_on = leads_on(&slots, &tables);
         Row { slots, tables, leads_on }
+    }
+
+    /// Makes `row` that of `state`, as far as it differs; says whether it does.
+    pub(super) fn update(&self, row: &mut Row, state: &Value) -> bool {
+        if !matches!(state, Value::Record(_)) {
+            let new = self.row(state);
+            return std::mem::replace(row, new) != *row;
+        }
+        let mut changed = false;
+        for (cell, path) in row.slots.iter_mut().zip(&self.paths) {
+            if !cell.is(state, path) {
+                *cell = self.cell(state, path);
+                changed = true;
+            }
+        }
+        for (elements, table) in row.tables.iter_mut().zip(&self.tables) {
+            let new = self.elements(table, state);
+            if *elements != new {
+                *elements = new;
+                changed = true;
+            }
+        }
+        row.leads_on = leads_on(&row.slots, &row.tables);
+        changed
     }
 
     fn cell(&self, value: &Value, path: &[String]) -> Cell {

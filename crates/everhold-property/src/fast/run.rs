@@ -266,7 +266,11 @@ impl<'a> Run<'a> {
                 self.fact(*fact, argument.get())
             }
             Term::Builtin(builtin, arguments) => {
-                // The common ones on one argument need no list of arguments.
+                if let [only] = &arguments[..]
+                    && let Some(argument) = self.peek(only)
+                {
+                    return builtin.call(std::slice::from_ref(argument)).ok().map(Val::Own);
+                }
                 let arguments = self.values(arguments)?;
                 builtin.call(&arguments).ok().map(Val::Own)
             }
