@@ -1,4 +1,4 @@
-//! The user's first impression: a cold build of a crate that depends on `everhold`.
+//! The user's first impression: a cold build of a crate with one test, ours and Shuttle's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +9,16 @@ use crate::Options;
 use crate::measure::{Scorecard, Size};
 use crate::table::Table;
 
-/// A test as small as they come.
-const TEST: &str = r#"
+/// A crate with a test as small as they come.
+struct Cold {
+    name: &'static str,
+    dependencies: String,
+    /// A lock file with the versions to use.
+    lock: PathBuf,
+    source: &'static str,
+}
+
+const OURS: &str = r#"
 use everhold::prelude::*;
 
 #[derive(Clone, Serialize)]
@@ -28,64 +36,101 @@ fn it_counts() {
 }
 "#;
 
+const SHUTTLE: &str = r#"
+#[test]
+fn it_counts() {
+    shuttle::check_random(
+        || {
+            let (send, receive) = shuttle::sync::mpsc::channel();
+            shuttle::thread::spawn(move || send.send(1).unwrap());
+            assert_eq!(receive.recv(), Ok(1));
+        },
+        100,
+    );
+}
+"#;
+
+fn crates() -> [Cold; 2] {
+    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let everhold = benches.join("../crates/everhold");
+    let path = everhold.display();
+    [
+        Cold {
+            name: "everhold",
+            dependencies: format!(
+                "everhold = {{ path = \"{path}\" }}\n\
+                 serde = {{ version = \"1\", features = [\"derive\"] }}\n"
+            ),
+            lock: benches.join("../Cargo.lock"),
+            source: OURS,
+        },
+        Cold {
+            name: "shuttle",
+            dependencies: "shuttle = \"=0.9.9\"\n".to_owned(),
+            lock: benches.join("Cargo.lock"),
+            source: SHUTTLE,
+        },
+    ]
+}
+
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let folder = env::temp_dir().join(format!("everhold-cold-build-{}", process::id()));
-    write_crate(&folder).expect("a crate can be written to the temporary folder");
     let mut table =
         Table::new(&["cold build of a crate with one test", "crates", "wall s", "CPU s"]);
-    for (name, args) in builds(options.size) {
-        table.row(row(&folder, name, args));
+    for args in builds(options.size) {
+        for cold in crates() {
+            table.row(cold.build(args));
+        }
     }
     table.print("Build");
-    fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
     Scorecard::default()
 }
 
-fn builds(size: Size) -> Vec<(&'static str, &'static [&'static str])> {
+fn builds(size: Size) -> &'static [&'static [&'static str]] {
     match size {
-        Size::Smoke => vec![("cargo metadata (smoke)", &["metadata", "--format-version", "1"])],
-        Size::Full => vec![
-            ("cargo test --no-run", &["test", "--no-run"]),
-            ("cargo test --no-run --release", &["test", "--no-run", "--release"]),
-        ],
+        Size::Smoke => &[&["metadata", "--format-version", "1"]],
+        Size::Full => &[&["test", "--no-run"], &["test", "--no-run", "--release"]],
     }
 }
 
-fn write_crate(folder: &Path) -> std::io::Result<()> {
-    let root = root();
-    let manifest = format!(
-        "[package]\nname = \"cold\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\neverhold = {{ path = \"{}\" }}\n\
-         serde = {{ version = \"1\", features = [\"derive\"] }}\n",
-        root.join("crates/everhold").display()
-    );
-    fs::create_dir_all(folder.join("src"))?;
-    fs::write(folder.join("Cargo.toml"), manifest)?;
-    fs::write(folder.join("src/lib.rs"), TEST)?;
-    // The versions that the product itself is tested with.
-    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    Ok(())
+impl Cold {
+    fn build(&self, args: &[&str]) -> Vec<String> {
+        let folder = env::temp_dir().join(format!("cold-{}-{}", self.name, process::id()));
+        self.write(&folder).expect("a crate can be written to the temporary folder");
+        let (wall, cpu) = (Instant::now(), children_cpu_seconds());
+        let said = cargo(&folder, args);
+        let (wall, cpu) = (wall.elapsed().as_secs_f64(), children_cpu_seconds() - cpu);
+        fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
+        let crates = said.lines().filter(|line| line.trim_start().starts_with("Compiling")).count();
+        vec![
+            format!("{}, cargo {}", self.name, args.join(" ")),
+            crates.to_string(),
+            format!("{wall:.1}"),
+            format!("{cpu:.1}"),
+        ]
+    }
+
+    fn write(&self, folder: &Path) -> std::io::Result<()> {
+        let manifest = format!(
+            "[package]\nname = \"cold\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+             [workspace]\n\n[dependencies]\n{}",
+            self.dependencies
+        );
+        fs::create_dir_all(folder.join("src"))?;
+        fs::write(folder.join("Cargo.toml"), manifest)?;
+        fs::write(folder.join("src/lib.rs"), self.source)?;
+        fs::copy(&self.lock, folder.join("Cargo.lock"))?;
+        Ok(())
+    }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn row(folder: &Path, name: &str, args: &[&str]) -> Vec<String> {
-    let target = folder.join("target");
-    let (wall, cpu) = (Instant::now(), children_cpu_seconds());
+/// Runs cargo in a folder; gives what it said.
+fn cargo(folder: &Path, args: &[&str]) -> String {
     let mut cargo = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.args(args).current_dir(folder).env("CARGO_TARGET_DIR", &target);
+    cargo.args(args).current_dir(folder).env("CARGO_TARGET_DIR", folder.join("target"));
     let output = cargo.output().expect("cargo starts");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    let crates = said.lines().filter(|line| line.trim_start().starts_with("Compiling")).count();
-    vec![
-        name.to_owned(),
-        crates.to_string(),
-        format!("{:.1}", wall.elapsed().as_secs_f64()),
-        format!("{:.1}", children_cpu_seconds() - cpu),
-    ]
+    said
 }
 
 /// CPU time of the processes that this one started and that have ended.
