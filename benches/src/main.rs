@@ -6,6 +6,7 @@
 
 mod bugs;
 mod build;
+mod cuts;
 mod explore;
 mod measure;
 mod table;
@@ -18,9 +19,10 @@ use measure::{Scorecard, Size};
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 3] = [
+const AREAS: [Area; 4] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
+    ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
 

@@ -22,6 +22,16 @@ fn bugs_still_runs() {
 }
 
 #[test]
+fn cuts_still_runs() {
+    let output = benches(&["cuts", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for title in ["Files", "Slices", "Enumeration", "Evaluation", "Raft", "Bars:"] {
+        assert!(printed.contains(&format!("### {title}")), "{title} is missing in\n{printed}");
+    }
+}
+
+#[test]
 fn build_still_runs() {
     let output = benches(&["build", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
