@@ -1,9 +1,11 @@
 //! The `raft` crate with its properties as text: the same mistakes are found, nothing else is.
 
 use everhold::prelude::*;
-use everhold::{Cause, Finding};
+use everhold::property::{Library, Snapshot, State, Verdict as Judged, evaluate, parse};
+use everhold::{Cause, Finding, Value};
 use everhold_systems::raft::{
-    Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, STATE_MACHINE_SAFETY, system, system_in_language,
+    Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY, system,
+    system_in_language,
 };
 
 const STEPS: u32 = 100;
@@ -66,4 +68,33 @@ fn three_peers_are_clean() {
 #[test]
 fn five_peers_are_clean() {
     check_clean(5, 2_000, 150);
+}
+
+/// How "log matching", which none of the mistakes breaks, judges two logs of terms and commands.
+fn logs_match(a: &[(i64, i64)], b: &[(i64, i64)]) -> bool {
+    let properties = parse(include_str!("../../src/raft/raft.prop")).properties;
+    let property = properties.iter().find(|property| property.name == LOG_MATCHING);
+    let mut state = Snapshot::default();
+    for (id, log) in [(1, a), (2, b)] {
+        let node = state.add(&format!("raft-{id}"), "raft");
+        state.set(node, Value::record([("id", Value::Int(id)), ("log", Value::of(&log))]));
+    }
+    let history: [&dyn State; 1] = [&state];
+    let property = property.expect("the property is in the file");
+    evaluate(property, &Library::new(), &history, &[]) == Some(Judged::Holds)
+}
+
+#[test]
+fn log_matching_tells_logs_apart() {
+    for (one, other, expected) in [
+        (&[(1, 1), (2, 2)][..], &[(1, 1), (2, 2)][..], true),
+        (&[(1, 1), (2, 2)], &[(1, 1)], true),
+        (&[(1, 1), (2, 2)], &[(1, 1), (3, 5), (3, 6)], true),
+        (&[(1, 1), (2, 2)], &[(1, 1), (2, 3)], false),
+        (&[(1, 1), (3, 2)], &[(2, 1), (3, 2)], false),
+        (&[(1, 1), (1, 2), (3, 4)], &[(1, 9), (2, 2), (3, 4), (3, 5)], false),
+    ] {
+        assert_eq!(logs_match(one, other), expected, "{one:?} and {other:?}");
+        assert_eq!(logs_match(other, one), expected, "{other:?} and {one:?}");
+    }
 }
