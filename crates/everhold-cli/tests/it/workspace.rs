@@ -43,9 +43,43 @@ fn dependencies_point_upwards() {
         ("everhold-property", &["everhold-trace"]),
         ("everhold-node", &["everhold-trace"]),
         ("everhold-sim", &["everhold-node", "everhold-property", "everhold-trace"]),
-        ("everhold", &["everhold-node", "everhold-property", "everhold-sim", "everhold-trace"]),
-        ("everhold-systems", &["everhold"]),
-        ("everhold-cli", &["everhold", "everhold-property", "everhold-systems", "everhold-trace"]),
+        ("everhold-infer", &["everhold-property", "everhold-trace"]),
+        ("everhold-live", &["everhold-node", "everhold-property", "everhold-trace"]),
+        ("everhold-watch", &["everhold-property", "everhold-trace"]),
+        (
+            "everhold",
+            &[
+                "everhold-infer",
+                "everhold-live",
+                "everhold-node",
+                "everhold-property",
+                "everhold-sim",
+                "everhold-trace",
+            ],
+        ),
+        (
+            "everhold-systems",
+            &[
+                "everhold",
+                "everhold-infer",
+                "everhold-live",
+                "everhold-property",
+                "everhold-trace",
+                "everhold-watch",
+            ],
+        ),
+        (
+            "everhold-cli",
+            &[
+                "everhold",
+                "everhold-infer",
+                "everhold-live",
+                "everhold-property",
+                "everhold-systems",
+                "everhold-trace",
+                "everhold-watch",
+            ],
+        ),
     ]);
     for (name, found) in dependencies() {
         let allowed = allowed.get(name.as_str()).unwrap_or_else(|| {

@@ -1,0 +1,1 @@
+//! Traces to properties: what always held, and what almost always did.

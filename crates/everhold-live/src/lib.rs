@@ -1,0 +1,1 @@
+//! Inside a deployed process: nodes on real sockets, probes, recordings, assertions.

@@ -1,0 +1,1 @@
+//! Outside a deployed system: snapshots at timestamps, and checks over them.
