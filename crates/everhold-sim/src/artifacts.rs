@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use everhold_trace::Execution;
 use everhold_trace::format::native::Writer;
 
 use crate::report::{Finding, Report, Saved};
@@ -25,20 +26,28 @@ pub(crate) fn save(report: &Report, finding: &Finding) -> Saved {
         Ok(()) => saved.schedule = Some(schedule),
         Err(problem) => saved.problem = Some(problem),
     }
-    match write_whole(&trace, &trace_bytes(report, finding)) {
+    match write_whole(&trace, &bytes(&[finding.trace().with_name(report.name())])) {
         Ok(()) => saved.trace = Some(trace),
         Err(problem) => saved.problem = Some(problem),
     }
     saved
 }
 
-fn trace_bytes(report: &Report, finding: &Finding) -> Vec<u8> {
+/// Executions in the native format.
+pub(crate) fn bytes(executions: &[Execution]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
-    let trace = finding.trace().with_name(report.name());
-    writer.execution(&trace).expect("writing to memory does not fail");
+    for execution in executions {
+        writer.execution(execution).expect("writing to memory does not fail");
+    }
     writer.finish().expect("writing to memory does not fail");
     bytes
+}
+
+/// A test's name as the name of a folder.
+pub(crate) fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.chars().map(plain).collect()
 }
 
 /// Writes a file so that it is never seen half written.

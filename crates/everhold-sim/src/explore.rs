@@ -41,8 +41,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// whichever is first, with the portfolio of strategies, on all cores.
 ///
 /// The environment can change the budget (`EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`,
-/// `EVERHOLD_SEED`, `EVERHOLD_WORKERS`) or ask for one execution (`EVERHOLD_REPLAY`); what an
-/// [`Explorer`] is told explicitly wins.
+/// `EVERHOLD_SEED`, `EVERHOLD_WORKERS`), ask for the traces of the first executions
+/// (`EVERHOLD_TRACES`) or for one execution (`EVERHOLD_REPLAY`); what an [`Explorer`] is told
+/// explicitly wins.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};
@@ -94,10 +95,13 @@ pub struct Explorer {
     bounds: Bounds,
     replay: Option<Schedule>,
     findings_max: Option<usize>,
-    shrink_time: Option<Duration>,
+    pub(crate) shrink_time: Option<Duration>,
     patience: Option<Duration>,
     name: Option<String>,
     regressions: Option<bool>,
+    traces: Option<u64>,
+    /// The number of the first execution, when a search goes on.
+    first: u64,
 }
 
 impl Explorer {
@@ -186,6 +190,26 @@ impl Explorer {
         Explorer { regressions: Some(on), ..self }
     }
 
+    /// Keeps the traces of the first executions, this many, in [`Report::traces`]: what inference
+    /// learns from. A search that should not end at a finding also needs [`findings`](Self::findings).
+    #[must_use]
+    pub fn traces(self, traces: u64) -> Self {
+        Explorer { traces: Some(traces), ..self }
+    }
+
+    /// The same search, going on with the execution in which a part of it stopped.
+    #[track_caller]
+    pub(crate) fn going_on_after(self, part: &Report) -> Self {
+        let options = Options::resolve(self.clone()).unwrap_or_else(|problem| panic!("{problem}"));
+        let whole = part.executions.saturating_sub(1);
+        Explorer {
+            executions: Some(options.executions - whole.min(options.executions - 1)),
+            time: Some(options.time.saturating_sub(part.time).max(Duration::from_millis(1))),
+            first: part.next_index.saturating_sub(1),
+            ..self
+        }
+    }
+
     /// Explores.
     ///
     /// # Panics
@@ -229,6 +253,8 @@ pub(crate) struct Options {
     pub(crate) shrink_time: Duration,
     pub(crate) patience: Duration,
     pub(crate) regressions: bool,
+    pub(crate) traces: u64,
+    pub(crate) first: u64,
 }
 
 /// Options that cannot be followed.
@@ -274,6 +300,11 @@ impl Options {
             shrink_time: told.shrink_time.unwrap_or(Duration::from_secs(10)),
             patience: told.patience.unwrap_or(Duration::from_secs(10)),
             regressions: told.regressions.unwrap_or(true),
+            traces: match told.traces {
+                Some(traces) => traces,
+                None => number("EVERHOLD_TRACES")?.unwrap_or(0),
+            },
+            first: told.first,
         };
         options.check()
     }
@@ -296,6 +327,13 @@ impl Options {
         }
         if self.findings_max == 0 {
             return nothing("findings", "a search stops at the first finding by default");
+        }
+        if self.traces > 0 && matches!(self.search, Search::Exhaustive { .. }) {
+            return Err(BadOption(
+                "an exhaustive search keeps no traces: it goes back and forth within executions; \
+                 use another search for them, such as `Search::Random`"
+                    .to_owned(),
+            ));
         }
         if let Search::Pct { depth: 0 } = self.search {
             return Err(BadOption("PCT needs a depth of at least 1; 2 and 3 are usual".to_owned()));
@@ -435,6 +473,7 @@ impl<M: Message> Exploration<M> {
             parents: portfolio.parents.clone(),
             steps,
             bounds: self.options.bounds,
+            traces: self.options.traces,
             known: report.findings.iter().map(|f| f.failure.cause.clone()).collect(),
             next: AtomicU64::new(first),
             stop_at: AtomicU64::new(u64::MAX),

@@ -13,6 +13,7 @@
 //! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
 //! - [`explore()`](mod@explore), `worker`, `portfolio`: many executions on all cores.
 //! - `investigate`, `shrink`: from a failing execution to a finding.
+//! - [`attack`]: candidates for properties, and the executions that break them.
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
 
@@ -35,6 +36,7 @@ mod to_trace;
 mod worker;
 mod world;
 
+pub mod attack;
 pub mod coverage;
 pub mod explore;
 pub mod failure;
@@ -50,6 +52,7 @@ pub mod strategy;
 pub mod system;
 pub mod view;
 
+pub use attack::{Attack, Fallen};
 pub use execute::Bounds;
 pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};

@@ -3,7 +3,7 @@
 mod text;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use everhold_trace::Execution;
@@ -58,9 +58,12 @@ pub struct Report {
     pub regressions: u64,
     /// What went wrong beside the exploration itself, such as an unreadable regressions file.
     pub problems: Vec<String>,
+    /// The first executions, as many as the explorer was told to keep.
+    pub traces: Vec<Execution>,
     /// What an exhaustive search covered.
     pub exhaustive: Option<Progress>,
     pub(crate) next_index: u64,
+    pub(crate) traces_file: Option<PathBuf>,
 }
 
 /// Why an exploration ended.
@@ -184,8 +187,10 @@ impl Report {
             rechecked: 0,
             regressions: 0,
             problems: Vec::new(),
+            traces: Vec::new(),
             exhaustive: None,
-            next_index: 0,
+            next_index: options.first,
+            traces_file: None,
         }
     }
 
@@ -219,6 +224,17 @@ impl Report {
         self.test.name()
     }
 
+    /// Writes the [traces](Self::traces) that were kept into one file, for `everhold infer`,
+    /// `check` and `show`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; nothing is left half written.
+    pub fn save_traces(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        let path = path.as_ref();
+        artifacts::write_whole(path, &artifacts::bytes(&self.traces)).map_err(std::io::Error::other)
+    }
+
     /// Ends the test: prints the report, and panics if something is wrong.
     ///
     /// A failing schedule is saved in a regressions file beside the test and runs first from then
@@ -229,7 +245,8 @@ impl Report {
     ///
     /// If there is a finding, if a replayed schedule no longer fits, or if the exploration was
     /// interrupted. Not if a bound was reached: then the printed report says what was covered.
-    pub fn assert_holds(self) {
+    pub fn assert_holds(mut self) {
+        self.leave_traces();
         let Some(finding) = self.findings.first() else {
             println!("{self}");
             match &self.stop {
@@ -248,6 +265,18 @@ impl Report {
         panic!("{}", text::last_words(&self, finding, &saved));
     }
 
+    /// Writes the traces that were asked for where the next command finds them.
+    fn leave_traces(&mut self) {
+        if self.traces.is_empty() {
+            return;
+        }
+        let file = artifacts::folder().join(artifacts::file_name(self.name())).join("traces.jsonl");
+        match self.save_traces(&file) {
+            Ok(()) => self.traces_file = Some(file),
+            Err(problem) => self.problems.push(problem.to_string()),
+        }
+    }
+
     /// Takes in the executions of an epoch, in their order; gives them back with the first one
     /// that fails for a new cause.
     pub(crate) fn absorb(&mut self, mut batches: Vec<Batch>) -> (Vec<Ran>, Option<Failed>) {
@@ -257,9 +286,10 @@ impl Report {
         let known: Vec<Cause> = self.findings.iter().map(|f| f.failure.cause.clone()).collect();
         let is_known =
             |ran: &Ran| ran.failed.as_ref().is_some_and(|f| known.contains(&f.failure.cause));
-        let ran = in_order(&mut batches, is_known);
-        for execution in &ran {
+        let mut ran = in_order(&mut batches, is_known);
+        for execution in &mut ran {
             self.count(execution);
+            self.traces.extend(execution.trace.take().map(|trace| *trace));
         }
         let last = ran.last().filter(|last| !is_known(last));
         let failed = last.and_then(|last| last.failed.as_deref().cloned());

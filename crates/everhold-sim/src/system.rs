@@ -229,6 +229,11 @@ impl<M: Message> System<M> {
         }
     }
 
+    /// Properties that were read already, such as inferred ones.
+    pub fn properties(&mut self, properties: &[Property]) {
+        self.properties.extend_from_slice(properties);
+    }
+
     /// The constants and functions that properties in the language may use.
     pub fn library(&mut self, library: Library) {
         self.library = library;

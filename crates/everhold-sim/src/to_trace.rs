@@ -4,20 +4,33 @@ use everhold_node::NodeId;
 use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
 
 use crate::env::DUPLICATE;
+use crate::failure::Failure;
 use crate::fault::{Fault, MessageId};
 use crate::record::{EventRecord, Recording, SendRecord, StepRecord};
 use crate::report::Finding;
+use crate::schedule::Schedule;
 
 /// The finding's execution, with what it violates and how to replay it.
 pub(crate) fn execution(finding: &Finding) -> Execution {
-    let recording = &finding.recording;
+    build(&finding.recording, &finding.schedule, Some(&finding.failure))
+}
+
+/// Any recorded execution, with how to replay it.
+pub(crate) fn recorded(recording: &Recording, seed: u64) -> Execution {
+    let schedule = Schedule { seed, choices: recording.choices.clone() };
+    build(recording, &schedule, recording.failure.as_ref())
+}
+
+fn build(recording: &Recording, schedule: &Schedule, failure: Option<&Failure>) -> Execution {
     let mut trace = TraceBuilder::new();
     for node in &recording.nodes {
         trace.add_node(&node.name, &node.kind);
     }
-    trace.note(notes::PROPERTY, finding.failure.cause.to_string());
-    trace.note(notes::SCHEDULE, finding.schedule.token());
-    trace.note(notes::SEED, finding.schedule.seed);
+    if let Some(failure) = failure {
+        trace.note(notes::PROPERTY, failure.cause.to_string());
+    }
+    trace.note(notes::SCHEDULE, schedule.token());
+    trace.note(notes::SEED, schedule.seed);
     for (number, step) in recording.steps.iter().enumerate() {
         match &step.event {
             EventRecord::Start => starts(&mut trace, recording, step),
@@ -26,7 +39,10 @@ pub(crate) fn execution(finding: &Finding) -> Execution {
     }
     let execution = trace.finish();
     let last = execution.events().len().saturating_sub(1);
-    execution.with_note(notes::STEP, last as u64)
+    match failure {
+        Some(_) => execution.with_note(notes::STEP, last as u64),
+        None => execution,
+    }
 }
 
 /// All nodes start in one step of the explorer, but each at an event of its own.

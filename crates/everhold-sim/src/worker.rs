@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everhold_node::Message;
+use everhold_trace::Execution;
 
 use crate::coverage::Coverage;
 use crate::execute::{Bounds, Ended, execute};
@@ -12,6 +13,7 @@ use crate::fault::FaultKind;
 use crate::rng::seed_of;
 use crate::strategy::{Run, Search, Strategy};
 use crate::system::System;
+use crate::to_trace;
 use crate::world::World;
 
 /// Describes the system; shared by all workers.
@@ -38,6 +40,8 @@ pub(crate) struct Epoch {
     pub(crate) parents: Vec<Arc<[u32]>>,
     pub(crate) steps: u32,
     pub(crate) bounds: Bounds,
+    /// Executions with a smaller number than this are recorded.
+    pub(crate) traces: u64,
     pub(crate) known: Vec<Cause>,
     pub(crate) next: AtomicU64,
     /// Executions after this one need not run: an earlier one failed.
@@ -73,6 +77,7 @@ pub(crate) struct Ran {
     pub(crate) rechecked: bool,
     pub(crate) log: Option<Arc<[u32]>>,
     pub(crate) failed: Option<Box<Failed>>,
+    pub(crate) trace: Option<Box<Execution>>,
 }
 
 /// A failing execution, as the search saw it.
@@ -143,7 +148,14 @@ impl<M: Message> Worker<M> {
             coverage.sampled += 1;
             self.world.coverage = Some(std::mem::take(coverage));
         }
+        let recorded = index < epoch.traces;
+        self.world.set_recording(recorded);
         let mut ran = self.execute(epoch, index, search, &run);
+        if recorded {
+            let recording = self.world.take_recording();
+            let trace = to_trace::recorded(&recording, run.seed);
+            ran.trace = Some(Box::new(trace.with_name(&format!("execution {index}"))));
+        }
         if let Some(seen) = self.world.coverage.take() {
             *coverage = seen;
         }
@@ -190,6 +202,7 @@ impl<M: Message> Worker<M> {
             rechecked: false,
             log: (wanted && guided).then(|| env.log.as_slice().into()),
             failed,
+            trace: None,
         }
     }
 

@@ -35,6 +35,7 @@ pub(super) fn failure(
     if let Some(trace) = &saved.trace {
         let _ = writeln!(out, "  Trace      {}", trace.display());
     }
+    traces(&mut out, report);
     if let Some(problem) = &saved.problem {
         let _ = writeln!(out, "  Not saved  {problem}");
     }
@@ -146,6 +147,7 @@ pub(super) fn clean(report: &Report) -> String {
         );
     }
     problems(&mut out, report);
+    traces(&mut out, report);
     out.truncate(out.trim_end().len());
     out
 }
@@ -209,6 +211,13 @@ fn goals(out: &mut String, report: &Report) {
                 count(reached, "execution")
             ),
         };
+    }
+}
+
+fn traces(out: &mut String, report: &Report) {
+    if let Some(file) = &report.traces_file {
+        let kept = count(report.traces.len() as u64, "execution");
+        let _ = writeln!(out, "    traces       {kept}: everhold infer {}", file.display());
     }
 }
 

@@ -9,8 +9,10 @@
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
 //! - `language`: properties in the language.
+//! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `limits`: what the explorer cannot see, pinned.
 
+mod attack;
 mod exhaustive;
 mod faults;
 mod language;

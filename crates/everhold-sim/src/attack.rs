@@ -1,0 +1,174 @@
+//! Candidates for properties, attacked: the explorer searches for executions that break them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everhold_node::Message;
+use everhold_property::{Property, Scope, print};
+
+use crate::clock::Stopwatch;
+use crate::explore::Explorer;
+use crate::failure::Cause;
+use crate::report::{Finding, Report};
+use crate::system::System;
+
+/// A candidate is only to be shown false; there may be many.
+const SHRINK_TIME: Duration = Duration::from_secs(2);
+
+/// What became of the candidates.
+#[must_use = "candidates that fell are not properties, or the system has a bug"]
+#[derive(Clone, Debug)]
+pub struct Attack {
+    /// Those that no execution broke.
+    pub stood: Vec<Property>,
+    /// Those that an execution broke, in the order of their fall.
+    pub fell: Vec<Fallen>,
+    /// Those that an explorer cannot judge: they are about chains of recorded events.
+    pub unjudged: Vec<Property>,
+    /// The exploration in which the survivors stood: what their standing is worth.
+    pub report: Report,
+}
+
+/// A candidate that does not always hold, and the execution that shows it.
+#[derive(Clone, Debug)]
+pub struct Fallen {
+    /// The candidate.
+    pub property: Property,
+    /// The execution, shrunk, that breaks it: either the candidate says too much, or this is a
+    /// bug that no one specified.
+    pub finding: Finding,
+}
+
+impl Explorer {
+    /// Searches for executions that break candidates, such as inferred ones: those that fall are
+    /// taken out, each with the execution that breaks it, until the budget is used up.
+    ///
+    /// The system's own properties are checked as always; a violation of one of them ends the
+    /// attack and is in its [report](Attack::report).
+    ///
+    /// ```
+    /// # use everhold_node::{Cx, Node, NodeId};
+    /// # use everhold_sim::{Explorer, System};
+    /// # #[derive(Clone, serde::Serialize)]
+    /// # struct Counter { total: u32 }
+    /// # impl Node for Counter {
+    /// #     type Msg = u32;
+    /// #     fn start(&mut self, cx: &mut Cx<u32>) { cx.send(cx.id(), 2); cx.send(cx.id(), 1); }
+    /// #     fn message(&mut self, _: &mut Cx<u32>, _: NodeId, add: u32) { self.total += add; }
+    /// # }
+    /// let candidates = everhold_property::parse(r#"
+    ///     always "small": forall n in nodes: n.total <= 3
+    ///     always "never one": forall n in nodes: n.total != 1
+    /// "#).into_result().unwrap();
+    /// let attack = Explorer::new().executions(100).attack(&candidates, |system| {
+    ///     system.node("counter", Counter { total: 0 });
+    /// });
+    /// assert_eq!(attack.stood[0].name, "small");
+    /// assert_eq!(attack.fell[0].property.name, "never one");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If two candidates have the same name, or as [`run`](Explorer::run) does.
+    #[track_caller]
+    pub fn attack<M: Message>(
+        self,
+        candidates: &[Property],
+        setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
+    ) -> Attack {
+        assert_distinct(candidates);
+        let (unjudged, mut stood): (Vec<_>, Vec<_>) =
+            candidates.iter().cloned().partition(|property| property.scope == Scope::Chains);
+        let setup = Arc::new(setup);
+        let shrink_time = self.shrink_time.unwrap_or(SHRINK_TIME);
+        let mut explorer = self.shrink_time(shrink_time).regressions(false);
+        let mut fell = Vec::new();
+        let watch = Stopwatch::start();
+        let mut before = None;
+        loop {
+            let round = explorer.clone().run(with(&setup, &stood));
+            let fallen = round.finding().and_then(|finding| take(&mut stood, finding));
+            let Some(fallen) = fallen else {
+                let report = Report { time: watch.elapsed(), ..merge(before, round) };
+                return Attack { stood, fell, unjudged, report };
+            };
+            fell.push(fallen);
+            explorer = explorer.going_on_after(&round);
+            before = Some(merge(before, round));
+        }
+    }
+}
+
+/// The system, with the candidates that still stand.
+fn with<M: Message>(
+    setup: &Arc<impl Fn(&mut System<M>) + Send + Sync + 'static>,
+    stood: &[Property],
+) -> impl Fn(&mut System<M>) + Send + Sync + 'static {
+    let (setup, stood) = (Arc::clone(setup), stood.to_vec());
+    move |system| {
+        setup(system);
+        system.properties(&stood);
+    }
+}
+
+/// Takes the candidate out that the finding breaks, if it is one.
+fn take(stood: &mut Vec<Property>, finding: &Finding) -> Option<Fallen> {
+    let (Cause::Always(name) | Cause::Liveness(name)) = &finding.failure.cause else { return None };
+    let at = stood.iter().position(|property| property.name == *name)?;
+    Some(Fallen { property: stood.remove(at), finding: finding.clone() })
+}
+
+/// The rounds are one search: their counts add up, and what the last one found is what is found.
+fn merge(before: Option<Report>, mut last: Report) -> Report {
+    if let Some(before) = before {
+        // The execution in which a candidate fell was run again without it.
+        last.executions += before.executions - 1;
+        last.steps += before.steps;
+        last.rechecked += before.rechecked;
+        last.bounded += before.bounded;
+        last.coverage.merge(&before.coverage);
+    }
+    last
+}
+
+fn assert_distinct(candidates: &[Property]) {
+    let mut names: Vec<&str> = candidates.iter().map(|property| property.name.as_str()).collect();
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    assert!(
+        twice.is_none(),
+        "two candidates are named \"{}\"; give them different names",
+        twice.map_or("", |pair| pair[0])
+    );
+}
+
+impl fmt::Display for Attack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.stood.len() + self.fell.len();
+        let executions = self.report.executions;
+        writeln!(
+            f,
+            "{all} candidates attacked in {executions} executions: {} fell, {} stand",
+            self.fell.len(),
+            self.stood.len()
+        )?;
+        for Fallen { property, finding } in &self.fell {
+            writeln!(
+                f,
+                "\n✗ fell in {} steps: {}",
+                finding.schedule.steps(),
+                finding.failure.message
+            )?;
+            writeln!(f, "{}", print(property).trim_end())?;
+            writeln!(f, "  replay with the candidate in the test: {}", finding.schedule.token())?;
+        }
+        for property in &self.stood {
+            writeln!(f, "\n✓ stands\n{}", print(property).trim_end())?;
+        }
+        for property in &self.unjudged {
+            writeln!(f, "\n? about chains: use `everhold check`\n{}", print(property).trim_end())?;
+        }
+        Ok(())
+    }
+}
