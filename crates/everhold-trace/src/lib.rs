@@ -9,6 +9,7 @@
 //! - [`format`](mod@format): trace files, and what can be wrong with them.
 //! - `import`: logs of other tools (feature `import`).
 //! - [`export`]: traces for other tools and for people.
+//! - [`wire`]: what a probe tells a checker while the system runs.
 
 pub mod cut;
 pub mod event;
@@ -20,6 +21,7 @@ pub mod import;
 pub mod order;
 pub mod trace;
 pub mod value;
+pub mod wire;
 
 pub use cut::{Cuts, Slice};
 pub use event::{Event, EventId, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
