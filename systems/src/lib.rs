@@ -4,11 +4,15 @@
 //! - [`storage`]: the replicating storage system of the P# paper.
 //! - [`extent`]: the extent manager of Azure Storage vNext, with the harness of the P# paper.
 //! - [`paxos`]: single-decree Paxos with acceptors that crash.
+//! - [`chord`]: the ring of Mace.
+//! - [`randtree`]: the overlay tree of Mace.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
 
+pub mod chord;
 pub mod extent;
 pub mod paxos;
 #[cfg(feature = "raft")]
 pub mod raft;
+pub mod randtree;
 pub mod storage;
 pub mod two_phase;
