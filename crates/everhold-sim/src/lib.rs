@@ -43,6 +43,7 @@ pub mod failure;
 pub mod fault;
 pub mod history;
 pub mod moves;
+pub mod perf;
 pub mod record;
 pub mod report;
 pub mod rng;

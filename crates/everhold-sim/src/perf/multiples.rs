@@ -1,0 +1,114 @@
+//! Times that follow the multiples of a timer's period: the mark of a bug that a timer repairs.
+
+use serde::Serialize;
+
+/// A timer of the system: what it is called and how long it runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimerPeriod {
+    /// As the node names it.
+    pub name: String,
+    /// In seconds.
+    pub period: f64,
+}
+
+/// Executions that end just after a multiple of a timer's period.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Multiples {
+    /// Which timer.
+    pub timer: TimerPeriod,
+    /// Slow executions that end within a tenth of a period after one of its multiples.
+    pub hits: usize,
+    /// Slow executions.
+    pub slow: usize,
+    /// The chance of so many if ends were spread evenly, times the number of timers tried.
+    pub p_value: f64,
+}
+
+/// An execution that a timer repaired ends within this share of a period after it fired.
+pub(super) const WINDOW: f64 = 0.1;
+/// The share of the slow executions that a timer must explain.
+const EXPLAINS: f64 = 0.8;
+const SIGNIFICANT: f64 = 0.01;
+
+/// The timer whose multiples the slow executions follow.
+///
+/// `done` is the time at which an execution ended, not the average of its clocks. If several
+/// timers fit, all multiples of one fit its divisors as well: the longest period that explains as
+/// many as any other is the one that is waited for; a shorter one would also end executions in
+/// between.
+#[must_use]
+pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
+    let fits = timers.iter().filter(|timer| timer.period > 0.0).map(|timer| {
+        let hits = done.iter().filter(|time| after_multiple(**time, timer.period).is_some());
+        let hits = hits.count();
+        let p_value = (at_least(hits, done.len(), WINDOW) * timers.len() as f64).min(1.0);
+        Multiples { timer: timer.clone(), hits, slow: done.len(), p_value }
+    });
+    let fits = fits
+        .filter(|fit| fit.p_value < SIGNIFICANT && fit.hits as f64 >= EXPLAINS * fit.slow as f64);
+    let better = |a: &Multiples, b: &Multiples| {
+        let by_hits = a.hits.cmp(&b.hits);
+        by_hits.then(a.timer.period.total_cmp(&b.timer.period))
+    };
+    // Of equals the first declared.
+    fits.reduce(|best, fit| if better(&fit, &best).is_gt() { fit } else { best })
+}
+
+/// Which multiple of the period the time lies just after.
+#[must_use]
+pub(super) fn after_multiple(time: f64, period: f64) -> Option<u32> {
+    let count = (time / period + 1e-9).floor();
+    (count >= 1.0 && time - count * period <= WINDOW * period).then_some(count as u32)
+}
+
+/// The chance of `hits` or more among `n`, each with probability `p`.
+fn at_least(hits: usize, n: usize, p: f64) -> f64 {
+    let mut log_choose = 0.0;
+    let mut sum = 0.0;
+    for k in 0..=n {
+        if k > 0 {
+            log_choose += ((n - k + 1) as f64).ln() - (k as f64).ln();
+        }
+        if k >= hits {
+            let rest = (n - k) as f64 * (1.0 - p).ln();
+            sum += (log_choose + k as f64 * p.ln() + rest).exp();
+        }
+    }
+    sum.min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(name: &str, period: f64) -> TimerPeriod {
+        TimerPeriod { name: name.to_owned(), period }
+    }
+
+    fn check(done: &[f64], timers: &[TimerPeriod], named: Option<&str>) {
+        let found = multiples(done, timers).map(|fit| fit.timer.name);
+        assert_eq!(found.as_deref(), named, "{done:?}");
+    }
+
+    #[test]
+    fn the_timer_is_named() {
+        let timers = [timer("join", 5.0), timer("recovery", 10.0), timer("table", 60.0)];
+        check(&[10.004, 20.003, 10.002, 30.01], &timers, Some("recovery"));
+        check(&[5.004, 20.003, 15.002, 30.01], &timers, Some("join"));
+        check(&[60.004, 60.003, 120.002, 60.01], &timers, Some("table"));
+        check(&[3.0, 7.5, 12.3, 18.1], &timers, None);
+        check(&[], &timers, None);
+        check(&[10.0], &[], None);
+        check(&[10.0, 10.0, 10.0], &[timer("never", 0.0)], None);
+    }
+
+    #[test]
+    fn binomial_tail_adds_up() {
+        // All outcomes of four coins, one by one.
+        let heads = |bits: u32| bits.count_ones() as usize;
+        for hits in 0..=4 {
+            let counted = (0..16).filter(|bits| heads(*bits) >= hits).count() as f64 / 16.0;
+            assert!((at_least(hits, 4, 0.5) - counted).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Two versions on the same seeds: which is faster, and by how much.
+
+use serde::Serialize;
+
+use super::normal::two_sided;
+use super::rank::ranks;
+use super::sample::Sample;
+
+/// What the comparison of two versions says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Seeds on which both reached the stopping condition.
+    pub pairs: usize,
+    /// Seeds on which the second version is slower.
+    pub slower: usize,
+    /// Seeds on which it is faster.
+    pub faster: usize,
+    /// The median of the second version's time as a multiple of the first's.
+    pub ratio: f64,
+    /// The chance of so one-sided a difference if there is none (Wilcoxon's signed ranks).
+    pub p_value: f64,
+}
+
+/// Times closer than this factor count as equal: a nanosecond is not a change.
+const EQUAL: f64 = 1e-9;
+
+/// Compares the times of two versions, seed by seed.
+///
+/// ```
+/// use everhold_sim::perf::compare;
+/// let before = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+/// let after = before.map(|time| time * 2.0);
+/// let found = compare(&before, &after);
+/// assert_eq!(found.slower, 8);
+/// assert!((found.ratio - 2.0).abs() < 1e-9 && found.p_value < 0.02);
+/// ```
+#[must_use]
+pub fn compare(first: &[f64], second: &[f64]) -> Comparison {
+    let log = |time: &f64| time.max(1e-9).ln();
+    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| log(b) - log(a)).collect();
+    let moved: Vec<f64> = differences.iter().copied().filter(|d| d.abs() > EQUAL).collect();
+    Comparison {
+        pairs: differences.len(),
+        slower: moved.iter().filter(|d| **d > 0.0).count(),
+        faster: moved.iter().filter(|d| **d < 0.0).count(),
+        ratio: Sample::new(differences.iter().copied()).quantile(0.5).exp(),
+        p_value: signed_ranks(&moved),
+    }
+}
+
+/// Wilcoxon's test by its normal approximation, with the correction for ties.
+fn signed_ranks(differences: &[f64]) -> f64 {
+    let n = differences.len() as f64;
+    if differences.is_empty() {
+        return 1.0;
+    }
+    let sizes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
+    let ranks = ranks(&sizes);
+    let positive: f64 =
+        differences.iter().zip(&ranks).filter(|(d, _)| **d > 0.0).map(|(_, rank)| rank).sum();
+    let variance: f64 = ranks.iter().map(|rank| rank * rank).sum::<f64>() / 4.0;
+    let mean = n * (n + 1.0) / 4.0;
+    let off = (positive - mean).abs() - 0.5;
+    two_sided(off.max(0.0) / variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All signs of the ranks, one by one.
+    fn twin(differences: &[f64]) -> f64 {
+        let sizes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
+        let ranks = ranks(&sizes);
+        let mean = ranks.iter().sum::<f64>() / 2.0;
+        let sum = |signs: u32| -> f64 {
+            let set = |at: &usize| (signs >> at) & 1 == 1;
+            (0..ranks.len()).filter(set).map(|at| ranks[at]).sum()
+        };
+        let seen: f64 =
+            differences.iter().zip(&ranks).filter(|(d, _)| **d > 0.0).map(|(_, r)| r).sum();
+        let all = 1u32 << ranks.len();
+        let far = (0..all).filter(|s| (sum(*s) - mean).abs() >= (seen - mean).abs() - 1e-9);
+        far.count() as f64 / f64::from(all)
+    }
+
+    #[test]
+    fn close_to_the_exact_test() {
+        for differences in [
+            &[0.1, -0.2, 0.3, 0.4, -0.5, 0.6, 0.7, 0.8, 0.9, 1.0][..],
+            &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0],
+            &[0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.4, -0.4],
+        ] {
+            let (fast, slow) = (signed_ranks(differences), twin(differences));
+            assert!((fast - slow).abs() < 0.03, "{differences:?}: {fast} but {slow}");
+        }
+        assert_eq!(compare(&[1.0, 2.0], &[1.0, 2.0]).p_value, 1.0);
+    }
+}
