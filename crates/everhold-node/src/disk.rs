@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A node's durable storage: named records and append-only logs.
 ///
@@ -26,6 +26,8 @@ pub struct Disk {
     visible: Files,
     durable: Files,
     unsynced: Vec<Write>,
+    /// What was synced and not yet taken, if somebody keeps it elsewhere.
+    journal: Option<Vec<Write>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -34,15 +36,55 @@ struct Files {
     logs: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
-#[derive(Clone, Debug)]
-enum Write {
+/// One change of a disk, as a host keeps it in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Write {
+    /// Replaces a record.
     Put(String, Vec<u8>),
+    /// Removes a record.
     Remove(String),
+    /// Adds an entry at the end of a log.
     Append(String, Vec<u8>),
+    /// Keeps the first entries of a log.
     Truncate(String, usize),
 }
 
 impl Disk {
+    /// A disk that comes up with these writes and hands out later ones as they are synced: a host
+    /// keeps them in files.
+    ///
+    /// ```
+    /// use everhold_node::{Disk, disk::Write};
+    /// let mut disk = Disk::journaled([Write::Put("vote".into(), b"n2".to_vec())]);
+    /// disk.append("log", b"x=1");
+    /// assert_eq!(disk.take_synced(), []);
+    /// disk.sync();
+    /// assert_eq!(disk.take_synced(), [Write::Append("log".into(), b"x=1".to_vec())]);
+    /// ```
+    pub fn journaled(writes: impl IntoIterator<Item = Write>) -> Disk {
+        let mut disk = Disk::default();
+        writes.into_iter().for_each(|write| disk.durable.apply(write));
+        disk.visible = disk.durable.clone();
+        disk.journal = Some(Vec::new());
+        disk
+    }
+
+    /// What was synced since this was last asked; nothing for a disk that is not
+    /// [journaled](Disk::journaled).
+    pub fn take_synced(&mut self) -> Vec<Write> {
+        self.journal.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The writes that make an empty disk durably equal to this one.
+    pub fn as_writes(&self) -> impl Iterator<Item = Write> + '_ {
+        let puts = self.durable.records.iter();
+        let puts = puts.map(|(name, bytes)| Write::Put(name.clone(), bytes.clone()));
+        let logs = self.durable.logs.iter();
+        puts.chain(logs.flat_map(|(log, entries)| {
+            entries.iter().map(|entry| Write::Append(log.clone(), entry.clone()))
+        }))
+    }
+
     /// Replaces a record.
     pub fn put(&mut self, name: &str, bytes: &[u8]) {
         self.write(Write::Put(name.to_owned(), bytes.to_owned()));
@@ -100,6 +142,9 @@ impl Disk {
     /// Makes every write so far survive a crash.
     pub fn sync(&mut self) {
         for write in self.unsynced.drain(..) {
+            if let Some(journal) = &mut self.journal {
+                journal.push(write.clone());
+            }
             self.durable.apply(write);
         }
     }

@@ -46,7 +46,7 @@ mod encode;
 #[cfg(feature = "secret")]
 pub mod secret;
 
-pub use clock::{Clock, Stamp};
+pub use clock::{Clock, ClockJump, Stamp};
 pub use decode::{Decoder, WireError};
 pub use encode::{Encoder, TooLarge};
 
@@ -222,6 +222,8 @@ pub enum What {
         /// What kind of message it is.
         label: Name,
     },
+    /// A line for people about the present step.
+    Note(String),
     /// A step begins: the records up to the next step belong to it. The arrival of a message is
     /// [`EventKind::Deliver`].
     Event(EventKind),

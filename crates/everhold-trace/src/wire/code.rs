@@ -25,6 +25,7 @@ pub(super) mod what {
     pub(in super::super) const CRASH: u8 = 10;
     pub(in super::super) const RESTART: u8 = 11;
     pub(in super::super) const LOCAL: u8 = 12;
+    pub(in super::super) const NOTE: u8 = 13;
     pub(in super::super) const CURSORS: u8 = 0x80;
 }
 

@@ -203,6 +203,7 @@ impl<'a> Input<'a> {
             what::CRASH => What::Event(EventKind::Crash),
             what::RESTART => What::Event(EventKind::Restart),
             what::LOCAL => What::Event(EventKind::Local { name: self.name_text()? }),
+            what::NOTE => What::Note(self.text()?.to_owned()),
             _ => return Err(malformed("no record is of this kind")),
         })
     }

@@ -130,6 +130,10 @@ impl Encoder {
                 self.name(out, label);
                 what::SEND
             }
+            What::Note(text) => {
+                put_text(out, text);
+                what::NOTE
+            }
             What::Event(kind) => self.event(out, kind),
         }
     }

@@ -36,7 +36,7 @@ fn kind(random: &mut Random) -> EventKind {
 
 fn what(random: &mut Random) -> What {
     let count = random.below(4);
-    match random.below(6) {
+    match random.below(7) {
         0 => What::Observe((0..count).map(|_| (name(random), random.value(2))).collect()),
         1 => What::State((0..count).map(|_| (name(random), random.value(2))).collect()),
         2 => What::Add(tuple(random)),
@@ -46,6 +46,7 @@ fn what(random: &mut Random) -> What {
             seq: random.next(),
             label: name(random),
         },
+        5 => What::Note(name(random).to_string()),
         _ => What::Event(kind(random)),
     }
 }

@@ -146,6 +146,11 @@ impl<W: Write> Writer<W> {
         self.sink.flush()
     }
 
+    /// Hands everything written so far to the output's owner: the file, the socket.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
     /// Flushes and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         if !self.started {

@@ -1,0 +1,28 @@
+//! Waiting longer after each failure.
+
+use std::time::Duration;
+
+/// Doubles from a first wait to a last one.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(20);
+    const LAST: Duration = Duration::from_secs(2);
+
+    pub(crate) fn new() -> Backoff {
+        Backoff { next: Self::FIRST }
+    }
+
+    pub(crate) fn wait(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = (wait * 2).min(Self::LAST);
+        wait
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.next = Self::FIRST;
+    }
+}

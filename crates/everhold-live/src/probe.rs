@@ -1,0 +1,314 @@
+//! What a service shows of itself while it runs.
+//!
+//! A [`Probe`] belongs to one node: a process, or one of several in it. While nobody watches, an
+//! observation is one load and a branch. When a checker is connected or a recording runs, it is a
+//! stamp and a copy into a ring of the observing thread: no lock, no allocation, no system call.
+//! A thread of the probe's own empties the rings every few milliseconds. A full ring drops, the
+//! next batch says how many, and the application never waits.
+//!
+//! ```
+//! use everhold_live::Probe;
+//! use everhold_trace::NodeId;
+//!
+//! let probe = Probe::to_checkers(["127.0.0.1:7117".parse()?])
+//!     .system("bank")
+//!     .node(NodeId(1), "teller-1", "teller")
+//!     .start();
+//! let (balance, holds) = (probe.var("balance"), probe.var("holds"));
+//!
+//! probe.observe(balance, 250);
+//! probe.add(holds, "lock 7", "exclusive");
+//! probe.remove(holds, "lock 7", "exclusive");
+//!
+//! // Around the service's own messages:
+//! let envelope = probe.send(Some(NodeId(2)), probe.var("Transfer"));
+//! let bytes = envelope.to_bytes(); // travels with the message ...
+//! # let other = Probe::off();
+//! other.receive_bytes(&bytes)?; // ... and is read at the other end
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A probe that is watched from the middle of a run knows only what is observed from then on;
+//! give it a [`refresh`](Builder::refresh) that observes everything once.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use everhold_trace::wire::{Clock, Name, What};
+use everhold_trace::{EventKind, MessageId, NodeId, Value};
+use serde::Serialize;
+
+mod builder;
+mod drain;
+mod envelope;
+mod link;
+mod ring;
+mod scalar;
+
+pub use builder::Builder;
+pub use envelope::{Envelope, EnvelopeError, HEADER, read_framed, write_framed};
+pub use scalar::Scalar;
+
+use ring::RingReader;
+
+/// A name known to a probe; made once with [`Probe::var`], then a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Var(pub(crate) u32);
+
+/// A node's window to its checkers. Cheap to clone; when the last clone is dropped, what is left
+/// in the rings is sent and the node says goodbye.
+#[derive(Clone)]
+pub struct Probe {
+    shared: Arc<Shared>,
+    _drain: Option<Arc<DrainGuard>>,
+}
+
+/// What observing threads and the draining thread share.
+pub(crate) struct Shared {
+    /// Tells probes of one process apart in thread-local storage.
+    serial: u64,
+    node: NodeId,
+    pub(crate) watched: AtomicBool,
+    /// Counts checkers that connected, so that whoever has a state shows all of it again.
+    pub(crate) audience: AtomicU64,
+    pub(crate) clock: Clock,
+    sent: AtomicU64,
+    ring_words: usize,
+    names: Mutex<Vec<Name>>,
+    newcomers: Mutex<Vec<RingReader>>,
+    pub(crate) dropped: AtomicU64,
+}
+
+/// Ends the draining thread with the last probe.
+struct DrainGuard {
+    stop: Mutex<Option<mpsc::Sender<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for DrainGuard {
+    fn drop(&mut self) {
+        drop(lock(&self.stop).take());
+        if let Some(thread) = lock(&self.thread).take() {
+            // It ends within the time limits of its connections, panicked or not.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A poisoned lock guards plain data here, which is whole after every statement.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn new(node: NodeId, first_message: u64, ring_words: usize) -> Shared {
+        static SERIALS: AtomicU64 = AtomicU64::new(0);
+        let clock = Clock::default();
+        clock.advance(crate::time::micros());
+        Shared {
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            node,
+            watched: AtomicBool::new(false),
+            audience: AtomicU64::new(0),
+            clock,
+            sent: AtomicU64::new(first_message),
+            ring_words,
+            names: Mutex::default(),
+            newcomers: Mutex::default(),
+            dropped: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Probe {
+    /// A probe that sends to these checkers; see [`Builder`] for the rest.
+    pub fn to_checkers(addresses: impl IntoIterator<Item = SocketAddr>) -> Builder {
+        Builder::new(addresses.into_iter().collect())
+    }
+
+    /// A probe that nobody watches. Messages are still stamped, so that others' order is right.
+    #[must_use]
+    pub fn off() -> Probe {
+        Probe { shared: Arc::new(Shared::new(NodeId(0), 0, 0)), _drain: None }
+    }
+
+    /// Whether anybody looks. Worth asking before computing what is only observed.
+    #[inline]
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.shared.watched.load(Ordering::Relaxed)
+    }
+
+    /// How many checkers connected so far. When it grows, somebody knows nothing yet.
+    #[must_use]
+    pub fn audience(&self) -> u64 {
+        self.shared.audience.load(Ordering::Acquire)
+    }
+
+    /// How many records were dropped so far, for want of room or of a checker that keeps up.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The number of a name. Takes a lock: ask once and keep it.
+    #[must_use]
+    pub fn var(&self, name: &str) -> Var {
+        let mut names = lock(&self.shared.names);
+        let at = names.iter().position(|known| &**known == name).unwrap_or_else(|| {
+            names.push(Name::from(name));
+            names.len() - 1
+        });
+        Var(u32::try_from(at).expect("a program has fewer than 2^32 names"))
+    }
+
+    /// The variable has this value from now on.
+    #[inline]
+    pub fn observe<'a>(&self, var: Var, value: impl Into<Scalar<'a>>) {
+        if self.is_watched() {
+            ring::observe(&self.shared, var, value.into());
+        }
+    }
+
+    /// The variable has this structured value from now on. Allocates when watched.
+    pub fn observe_value(&self, var: Var, value: &(impl Serialize + ?Sized)) {
+        if self.is_watched() {
+            let values = vec![(self.name(var), Value::of(value))];
+            self.record(What::Observe(values));
+        }
+    }
+
+    /// A tuple begins to hold: `relation(key, value)`.
+    #[inline]
+    pub fn add<'k, 'v>(
+        &self,
+        relation: Var,
+        key: impl Into<Scalar<'k>>,
+        value: impl Into<Scalar<'v>>,
+    ) {
+        if self.is_watched() {
+            ring::tuple(&self.shared, true, relation, key.into(), value.into());
+        }
+    }
+
+    /// A tuple ceases to hold.
+    #[inline]
+    pub fn remove<'k, 'v>(
+        &self,
+        relation: Var,
+        key: impl Into<Scalar<'k>>,
+        value: impl Into<Scalar<'v>>,
+    ) {
+        if self.is_watched() {
+            ring::tuple(&self.shared, false, relation, key.into(), value.into());
+        }
+    }
+
+    /// A step of the service begins; observations up to the next step belong to it.
+    #[inline]
+    pub fn step(&self, label: Var) {
+        if self.is_watched() {
+            ring::step(&self.shared, label);
+        }
+    }
+
+    /// A step while the returned value lives: one event at its beginning, one at its end.
+    ///
+    /// ```
+    /// # use everhold_live::Probe;
+    /// # let probe = Probe::off();
+    /// fn acquire(probe: &Probe) {
+    ///     let _scope = probe.scope(probe.var("acquire"));
+    ///     // ... whatever is observed here belongs to `acquire`
+    /// }
+    /// # acquire(&probe);
+    /// ```
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope(&self, label: Var) -> Scope<'_> {
+        self.step(label);
+        Scope { probe: self, label }
+    }
+
+    /// A message leaves; what is returned travels with it.
+    #[must_use = "the envelope has to travel with the message"]
+    pub fn send(&self, to: Option<NodeId>, label: Var) -> Envelope {
+        let shared = &*self.shared;
+        shared.clock.advance(crate::time::micros());
+        let seq = shared.sent.fetch_add(1, Ordering::Relaxed);
+        if self.is_watched() {
+            ring::send(shared, to, seq, label);
+        }
+        Envelope { at: shared.clock.tick(), sender: shared.node, seq }
+    }
+
+    /// A message arrives: a step begins, and everything after it here is after its sending.
+    ///
+    /// # Errors
+    ///
+    /// If the sender's clock is more than ten minutes ahead. The step is recorded all the same;
+    /// only its place relative to the sender is not to be trusted.
+    pub fn receive(&self, envelope: Envelope) -> Result<(), EnvelopeError> {
+        let shared = &*self.shared;
+        shared.clock.advance(crate::time::micros());
+        let merged = shared.clock.merge(envelope.at);
+        if self.is_watched() {
+            ring::receive(shared, MessageId { sender: envelope.sender, seq: envelope.seq });
+        }
+        merged.map_err(EnvelopeError::ClockJump)
+    }
+
+    /// Reads an envelope from the front of a message and receives it; returns the rest.
+    ///
+    /// # Errors
+    ///
+    /// If there is no envelope, or as [`receive`](Probe::receive).
+    pub fn receive_bytes<'a>(&self, message: &'a [u8]) -> Result<&'a [u8], EnvelopeError> {
+        let (envelope, rest) = Envelope::from_bytes(message)?;
+        self.receive(envelope)?;
+        Ok(rest)
+    }
+
+    /// Anything else that can be said about a node. Allocates.
+    pub fn record(&self, what: What) {
+        if self.is_watched() {
+            ring::boxed(&self.shared, what);
+        }
+    }
+
+    /// A step of any kind begins.
+    pub fn event(&self, kind: EventKind) {
+        self.record(What::Event(kind));
+    }
+
+    fn name(&self, var: Var) -> Name {
+        Name::clone(&lock(&self.shared.names)[var.0 as usize])
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("node", &self.shared.node)
+            .field("watched", &self.is_watched())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A step that lasts; see [`Probe::scope`].
+#[derive(Debug)]
+pub struct Scope<'a> {
+    probe: &'a Probe,
+    label: Var,
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        if self.probe.is_watched() {
+            ring::leave(&self.probe.shared, self.label);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How a probe is set up.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use everhold_trace::NodeId;
+use everhold_trace::wire::{Hello, Ordering, VERSION};
+
+use super::drain::{Drain, Refresh};
+use super::link::Link;
+use super::{DrainGuard, Probe, Shared};
+use crate::recording::Recording;
+use crate::report::Report;
+
+/// The settings of a probe; [`start`](Builder::start) makes it.
+#[derive(Debug)]
+#[must_use = "`start` makes the probe"]
+pub struct Builder {
+    checkers: Vec<SocketAddr>,
+    hello: Hello,
+    secret: Option<Vec<u8>>,
+    recording: Option<Recording>,
+    heartbeat: Duration,
+    ring_words: usize,
+    first_message: u64,
+    report: Report,
+    refresh: Option<Refresh>,
+}
+
+impl Builder {
+    pub(super) fn new(checkers: Vec<SocketAddr>) -> Builder {
+        let hello = Hello {
+            version: VERSION,
+            system: "system".to_owned(),
+            node: NodeId(0),
+            name: NodeId(0).to_string(),
+            kind: "node".to_owned(),
+            incarnation: crate::time::micros(),
+            order: Ordering::Clocks,
+            proof: None,
+        };
+        Builder {
+            checkers,
+            hello,
+            secret: None,
+            recording: None,
+            heartbeat: Duration::from_millis(50),
+            ring_words: 1 << 16,
+            first_message: 0,
+            report: Report::default(),
+            refresh: None,
+        }
+    }
+
+    /// The system that the node belongs to.
+    pub fn system(mut self, name: &str) -> Builder {
+        name.clone_into(&mut self.hello.system);
+        self
+    }
+
+    /// The node's number, which no other node of the system has, its name and its kind.
+    pub fn node(mut self, id: NodeId, name: &str, kind: &str) -> Builder {
+        self.hello.node = id;
+        name.clone_into(&mut self.hello.name);
+        kind.clone_into(&mut self.hello.kind);
+        self
+    }
+
+    /// Which start of the node this is; larger each time. By default the time of day, which is
+    /// larger each time unless the clock is set back.
+    pub fn incarnation(mut self, incarnation: u64) -> Builder {
+        self.hello.incarnation = incarnation;
+        self
+    }
+
+    /// What checkers over a network ask for.
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Builder {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// Also writes everything to files.
+    pub fn recording(mut self, recording: Recording) -> Builder {
+        self.recording = Some(recording);
+        self
+    }
+
+    /// How often to say that the node is alive; 50 ms by default. Nothing waits longer than this.
+    pub fn heartbeat(mut self, period: Duration) -> Builder {
+        self.heartbeat = period;
+        self
+    }
+
+    /// The room in the ring of each thread, in words of eight bytes; an observation of a number
+    /// takes three. By default 65,536, half a mebibyte.
+    pub fn ring_words(mut self, words: usize) -> Builder {
+        self.ring_words = words;
+        self
+    }
+
+    /// Where the count of messages begins, for nodes whose earlier incarnations sent some.
+    pub fn first_message(mut self, seq: u64) -> Builder {
+        self.first_message = seq;
+        self
+    }
+
+    /// Where problems are told.
+    pub fn report(mut self, report: Report) -> Builder {
+        self.report = report;
+        self
+    }
+
+    /// Runs whenever a checker connects, on the probe's own thread, to observe everything once:
+    /// until then the checker knows nothing.
+    pub fn refresh(mut self, refresh: impl Fn(&Probe) + Send + 'static) -> Builder {
+        self.refresh = Some(Refresh(Box::new(refresh)));
+        self
+    }
+
+    /// Starts the probe.
+    #[must_use]
+    pub fn start(self) -> Probe {
+        let (node, words) = (self.hello.node, self.ring_words);
+        let shared = Arc::new(Shared::new(node, self.first_message, words));
+        let link = |address| {
+            let (hello, secret) = (self.hello.clone(), self.secret.clone());
+            Link::start(address, hello, secret, self.report.clone())
+        };
+        let links = self.checkers.iter().copied().map(link).collect();
+        let mut recording = self.recording;
+        if let Some(recording) = &mut recording {
+            recording.begin(&self.hello, self.report.clone());
+        }
+        let (stop, stopped) = mpsc::channel();
+        let drain = Drain::new(Arc::clone(&shared), links, recording, self.heartbeat, self.refresh);
+        let thread = thread::Builder::new()
+            .name("everhold-probe".to_owned())
+            .spawn(move || drain.run(&stopped))
+            .expect("the system has a thread to spare");
+        let guard = DrainGuard { stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) };
+        Probe { shared, _drain: Some(Arc::new(guard)) }
+    }
+}

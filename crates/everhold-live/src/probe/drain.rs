@@ -1,0 +1,159 @@
+//! The probe's own thread: empties the rings, puts records in order, sends them on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use everhold_trace::wire::{Name, Record, Stamp};
+
+use super::link::Link;
+use super::ring::RingReader;
+use super::{Probe, Shared, lock};
+use crate::recording::Recording;
+
+/// How often the rings are emptied and the clock is set.
+const PERIOD: Duration = Duration::from_millis(5);
+
+/// How many records make a batch before its time.
+const BATCH: usize = 50;
+
+/// How many records go into one batch at most.
+const BATCH_MAX: usize = 4_096;
+
+/// Observes everything once.
+pub(super) struct Refresh(pub(super) Box<dyn Fn(&Probe) + Send>);
+
+impl fmt::Debug for Refresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refresh")
+    }
+}
+
+pub(super) struct Drain {
+    shared: Arc<Shared>,
+    links: Vec<Link>,
+    recording: Option<Recording>,
+    refresh: Option<Refresh>,
+    heartbeat: Duration,
+    rings: Vec<RingReader>,
+    names: Vec<Name>,
+    /// Read, but above what the node has surely passed.
+    early: Vec<Record>,
+    /// In order, to be sent.
+    ready: Vec<Record>,
+    dropped: u64,
+    beaten: Instant,
+    audience: u64,
+}
+
+impl Drain {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        links: Vec<Link>,
+        recording: Option<Recording>,
+        heartbeat: Duration,
+        refresh: Option<Refresh>,
+    ) -> Drain {
+        shared.watched.store(recording.is_some(), Ordering::Release);
+        Drain {
+            shared,
+            links,
+            recording,
+            refresh,
+            heartbeat,
+            rings: Vec::new(),
+            names: Vec::new(),
+            early: Vec::new(),
+            ready: Vec::new(),
+            dropped: 0,
+            beaten: Instant::now(),
+            audience: 0,
+        }
+    }
+
+    pub(super) fn run(mut self, stopped: &Receiver<()>) {
+        while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            self.look_for_watchers();
+            let passed = self.collect();
+            if self.beaten.elapsed() >= self.heartbeat {
+                self.emit();
+                self.links.iter().for_each(|link| link.heartbeat(passed));
+                self.beaten = Instant::now();
+            } else if self.ready.len() >= BATCH {
+                self.emit();
+            }
+        }
+        let passed = self.collect();
+        self.ready.append(&mut self.early);
+        self.emit();
+        self.links.into_iter().for_each(|link| link.close(passed));
+        if let Some(recording) = &mut self.recording {
+            recording.end();
+        }
+    }
+
+    fn look_for_watchers(&mut self) {
+        let connected = self.links.iter().any(Link::is_connected);
+        self.shared.watched.store(connected || self.recording.is_some(), Ordering::Release);
+        let audience = self.links.iter().map(Link::connections).sum();
+        if audience != self.audience {
+            self.audience = audience;
+            self.shared.audience.store(audience, Ordering::Release);
+            if let Some(Refresh(refresh)) = &self.refresh {
+                refresh(&Probe { shared: Arc::clone(&self.shared), _drain: None });
+            }
+        }
+    }
+
+    /// Reads all rings; returns what the node has passed. The order of the first four lines is
+    /// what makes that true; see `ring`.
+    fn collect(&mut self) -> Stamp {
+        self.shared.clock.advance(crate::time::micros());
+        let mut passed = self.shared.clock.tick();
+        self.rings.append(&mut lock(&self.shared.newcomers));
+        let writing = self.rings.iter().filter_map(RingReader::writing).min();
+        passed = writing.map_or(passed, |writing| writing.min(passed));
+
+        let known = lock(&self.shared.names);
+        self.names.extend_from_slice(&known[self.names.len()..]);
+        drop(known);
+        let mut dropped = 0;
+        for ring in &mut self.rings {
+            dropped += ring.read(&self.names, &mut self.early);
+        }
+        self.rings.retain(|ring| !ring.is_done());
+        self.dropped += dropped;
+        self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.early.sort_by_key(|record| record.at);
+        let surely = self.early.partition_point(|record| record.at < passed);
+        self.ready.extend(self.early.drain(..surely));
+        passed
+    }
+
+    fn emit(&mut self) {
+        if self.ready.is_empty() && self.dropped == 0 {
+            return;
+        }
+        let mut dropped = std::mem::take(&mut self.dropped);
+        let records = std::mem::take(&mut self.ready);
+        if let Some(recording) = &mut self.recording {
+            recording.records(&records, dropped);
+        }
+        for batch in records.chunks(BATCH_MAX) {
+            self.offer(batch, std::mem::take(&mut dropped));
+        }
+        if dropped > 0 {
+            self.offer(&[], dropped);
+        }
+    }
+
+    fn offer(&self, records: &[Record], dropped: u64) {
+        let records: Arc<[Record]> = records.into();
+        for link in &self.links {
+            let lost = link.offer(&records, dropped);
+            self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The ring of one thread of one probe.
+//!
+//! A record is a few words: a header (kind, sorts of its two values, name), the stamp, and what
+//! its values need. It is committed at once, so the reader meets whole records only. Records that
+//! need the heap go through a second ring of boxes.
+//!
+//! How far a node has come must be known exactly, or a checker would believe a snapshot that a
+//! slow thread is about to contradict. So a thread shows, while it writes, a stamp that is not
+//! above the one it is about to take. The clock is one atomic word that both sides modify, which
+//! orders them: if the reader's tick comes after the thread's, the reader sees either that mark
+//! or the finished record.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everhold_trace::wire::{Clock, Name, Record, Stamp, Tuple, What};
+use everhold_trace::{EventKind, MessageId, NodeId, Value};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::{Scalar, Shared, Var, lock};
+
+/// Longer texts go through the heap.
+const TEXT_MAX: usize = 1_000;
+/// Header, stamp, and two texts with their lengths.
+const WORDS_MAX: usize = 2 + 2 * (1 + TEXT_MAX / 8 + 1);
+/// How many boxed records may wait.
+const BOXES: usize = 1 << 13;
+
+const OBSERVE: u64 = 1;
+const ADD: u64 = 2;
+const REMOVE: u64 = 3;
+const STEP: u64 = 4;
+const LEAVE: u64 = 5;
+const SEND: u64 = 6;
+const RECEIVE: u64 = 7;
+
+const NULL: u64 = 0;
+const FALSE: u64 = 1;
+const TRUE: u64 = 2;
+const INT: u64 = 3;
+const FLOAT: u64 = 4;
+const NODE: u64 = 5;
+const TEXT: u64 = 6;
+
+thread_local! {
+    /// The rings of this thread, one for each probe that it uses; mostly one.
+    static RINGS: RefCell<Vec<Ring>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The writing end.
+struct Ring {
+    serial: u64,
+    words: Producer<u64>,
+    boxes: Producer<(Stamp, Box<What>)>,
+    marks: Arc<Marks>,
+}
+
+/// What both ends see.
+#[derive(Debug, Default)]
+struct Marks {
+    /// While a record is being written: a stamp not above its own. Else 0.
+    writing: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub(super) struct RingReader {
+    words: Consumer<u64>,
+    boxes: Consumer<(Stamp, Box<What>)>,
+    marks: Arc<Marks>,
+}
+
+#[inline]
+pub(super) fn observe(shared: &Shared, var: Var, value: Scalar<'_>) {
+    match value {
+        Scalar::Text(text) if text.len() > TEXT_MAX => {
+            let name = Name::clone(&lock(&shared.names)[var.0 as usize]);
+            boxed(shared, What::Observe(vec![(name, text.into())]));
+        }
+        Scalar::Text(_) => {
+            let mut words = Words::new(OBSERVE, var);
+            words.scalar(value, 40);
+            write(shared, &mut words.words[..words.length]);
+        }
+        plain => {
+            let (sort, word) = flat(plain);
+            write(shared, &mut [header(OBSERVE, var) | sort << 40, 0, word]);
+        }
+    }
+}
+
+pub(super) fn tuple(
+    shared: &Shared,
+    holds: bool,
+    relation: Var,
+    key: Scalar<'_>,
+    value: Scalar<'_>,
+) {
+    let is_long = |part| matches!(part, Scalar::Text(text) if text.len() > TEXT_MAX);
+    if is_long(key) || is_long(value) {
+        let relation = Name::clone(&lock(&shared.names)[relation.0 as usize]);
+        let tuple = Tuple { relation, key: key.into(), value: value.into() };
+        return boxed(shared, if holds { What::Add(tuple) } else { What::Remove(tuple) });
+    }
+    let mut words = Words::new(if holds { ADD } else { REMOVE }, relation);
+    words.scalar(key, 48);
+    words.scalar(value, 40);
+    write(shared, &mut words.words[..words.length]);
+}
+
+pub(super) fn step(shared: &Shared, label: Var) {
+    write(shared, &mut [header(STEP, label), 0]);
+}
+
+pub(super) fn leave(shared: &Shared, label: Var) {
+    write(shared, &mut [header(LEAVE, label), 0]);
+}
+
+pub(super) fn send(shared: &Shared, to: Option<NodeId>, seq: u64, label: Var) {
+    let to = to.map_or(0, |NodeId(to)| u64::from(to) + 1);
+    write(shared, &mut [header(SEND, label), 0, to, seq]);
+}
+
+pub(super) fn receive(shared: &Shared, message: MessageId) {
+    let sender = message.sender.0.into();
+    write(shared, &mut [header(RECEIVE, Var(0)), 0, sender, message.seq]);
+}
+
+/// A record that needs the heap.
+pub(super) fn boxed(shared: &Shared, what: What) {
+    with_ring(shared, |ring| {
+        let what = Box::new(what);
+        ring.stamped(&shared.clock, |ring, stamp| ring.boxes.push((stamp, what)).is_ok());
+    });
+}
+
+#[inline]
+fn write(shared: &Shared, words: &mut [u64]) {
+    with_ring(shared, |ring| {
+        ring.stamped(&shared.clock, |ring, stamp| {
+            words[1] = stamp.0;
+            ring.words.push_entire_slice(words).is_ok()
+        });
+    });
+}
+
+#[inline]
+fn with_ring(shared: &Shared, then: impl FnOnce(&mut Ring)) {
+    // A thread that is being torn down has no rings any more; what it shows then is not seen.
+    let _ = RINGS.try_with(|rings| {
+        let mut rings = rings.borrow_mut();
+        match rings.iter_mut().find(|ring| ring.serial == shared.serial) {
+            Some(ring) => then(ring),
+            None => then(register(&mut rings, shared)),
+        }
+    });
+}
+
+#[cold]
+fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared) -> &'r mut Ring {
+    rings.retain(|ring| !ring.words.is_abandoned());
+    let (words, words_out) = RingBuffer::new(shared.ring_words);
+    let (boxes, boxes_out) = RingBuffer::new(BOXES);
+    let marks = Arc::new(Marks::default());
+    let reader = RingReader { words: words_out, boxes: boxes_out, marks: Arc::clone(&marks) };
+    lock(&shared.newcomers).push(reader);
+    rings.push(Ring { serial: shared.serial, words, boxes, marks });
+    rings.last_mut().expect("it was just added")
+}
+
+impl Ring {
+    /// Takes a stamp and writes with it, visibly in progress meanwhile.
+    #[inline]
+    fn stamped(&mut self, clock: &Clock, write: impl FnOnce(&mut Ring, Stamp) -> bool) {
+        self.marks.writing.store(clock.last().0, Ordering::Relaxed);
+        let stamp = clock.tick();
+        if !write(self, stamp) {
+            self.marks.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        self.marks.writing.store(0, Ordering::Release);
+    }
+}
+
+#[inline]
+fn header(kind: u64, name: Var) -> u64 {
+    kind << 56 | u64::from(name.0)
+}
+
+/// A record with texts, on the stack.
+struct Words {
+    words: [u64; WORDS_MAX],
+    length: usize,
+}
+
+impl Words {
+    fn new(kind: u64, name: Var) -> Words {
+        let mut words = [0; WORDS_MAX];
+        words[0] = header(kind, name);
+        Words { words, length: 2 }
+    }
+
+    fn push(&mut self, word: u64) {
+        self.words[self.length] = word;
+        self.length += 1;
+    }
+
+    /// Adds a value; its sort goes into the header at this place.
+    fn scalar(&mut self, value: Scalar<'_>, place: u32) {
+        let (sort, word) = flat(value);
+        self.words[0] |= sort << place;
+        self.push(word);
+        if let Scalar::Text(text) = value {
+            for chunk in text.as_bytes().chunks(8) {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                self.push(u64::from_le_bytes(word));
+            }
+        }
+    }
+}
+
+/// The sort of a value and its word; for a text that is its length.
+#[inline]
+fn flat(value: Scalar<'_>) -> (u64, u64) {
+    match value {
+        Scalar::Null => (NULL, 0),
+        Scalar::Bool(false) => (FALSE, 0),
+        Scalar::Bool(true) => (TRUE, 0),
+        Scalar::Int(number) => (INT, number.cast_unsigned()),
+        Scalar::Float(number) => (FLOAT, number.to_bits()),
+        Scalar::Node(node) => (NODE, node.0.into()),
+        Scalar::Text(text) => (TEXT, text.len() as u64),
+    }
+}
+
+impl RingReader {
+    /// A stamp that the record which is being written will not be below, if one is.
+    pub(super) fn writing(&self) -> Option<Stamp> {
+        match self.marks.writing.load(Ordering::Acquire) {
+            0 => None,
+            stamp => Some(Stamp(stamp)),
+        }
+    }
+
+    /// True when its thread is gone and everything was read.
+    pub(super) fn is_done(&self) -> bool {
+        self.words.is_abandoned() && self.words.is_empty() && self.boxes.is_empty()
+    }
+
+    /// Empties the ring; returns how many records found no room in it.
+    pub(super) fn read(&mut self, names: &[Name], out: &mut Vec<Record>) -> u64 {
+        let ready = self.words.slots();
+        if let Ok(chunk) = self.words.read_chunk(ready) {
+            let (first, second) = chunk.as_slices();
+            let mut words = first.iter().chain(second).copied();
+            while let Some(header) = words.next() {
+                out.push(record(header, &mut words, names));
+            }
+            chunk.commit_all();
+        }
+        while let Ok((at, what)) = self.boxes.pop() {
+            out.push(Record::new(at, *what));
+        }
+        self.marks.dropped.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn record(header: u64, words: &mut impl Iterator<Item = u64>, names: &[Name]) -> Record {
+    let at = Stamp(next(words));
+    let name = || Name::clone(&names[header as u32 as usize]);
+    let (key, value) = (header >> 48 & 0xff, header >> 40 & 0xff);
+    let what = match header >> 56 {
+        OBSERVE => What::Observe(vec![(name(), scalar(value, words))]),
+        ADD => What::Add(read_tuple(name(), key, value, words)),
+        REMOVE => What::Remove(read_tuple(name(), key, value, words)),
+        STEP => What::Event(EventKind::Local { name: name().as_ref().to_owned() }),
+        LEAVE => What::Event(EventKind::Local { name: format!("{} ends", name()) }),
+        SEND => {
+            let to = next(words).checked_sub(1).map(|to| NodeId(to as u32));
+            What::Send { to, seq: next(words), label: name() }
+        }
+        RECEIVE => {
+            What::receive(MessageId { sender: NodeId(next(words) as u32), seq: next(words) })
+        }
+        other => unreachable!("no record of kind {other} is written"),
+    };
+    Record::new(at, what)
+}
+
+fn next(words: &mut impl Iterator<Item = u64>) -> u64 {
+    words.next().expect("records are committed whole")
+}
+
+fn read_tuple(
+    relation: Name,
+    key: u64,
+    value: u64,
+    words: &mut impl Iterator<Item = u64>,
+) -> Tuple {
+    let key = scalar(key, words);
+    Tuple { relation, key, value: scalar(value, words) }
+}
+
+fn scalar(sort: u64, words: &mut impl Iterator<Item = u64>) -> Value {
+    let word = next(words);
+    match sort {
+        FALSE => Value::Bool(false),
+        TRUE => Value::Bool(true),
+        INT => Value::Int(word.cast_signed()),
+        FLOAT => Value::Float(f64::from_bits(word)),
+        NODE => Value::Node(NodeId(word as u32)),
+        TEXT => {
+            let length = word as usize;
+            let mut bytes = Vec::with_capacity(length + 7);
+            while bytes.len() < length {
+                bytes.extend_from_slice(&next(words).to_le_bytes());
+            }
+            bytes.truncate(length);
+            String::from_utf8(bytes).expect("it was written from a text").into()
+        }
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,267 @@
+//! What a probe sees, as trace files of bounded size.
+//!
+//! A recording is a folder with the newest segments of each node: `n1.000007.jsonl` and so on,
+//! each a trace of its own that begins with the node's whole state. When a segment is full the
+//! oldest is removed, so a violation comes with its recent history and the disk does not fill.
+//! [`merge`] puts the segments of all nodes together into one execution.
+//!
+//! A disk that is full, or a folder that goes away, stops the recording for a while and is
+//! reported; the application does not notice.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use everhold_trace::format::Writer;
+use everhold_trace::wire::{Hello, Record};
+use everhold_trace::{Event, EventKind, NodeId, Value};
+
+use crate::report::Report;
+
+mod fold;
+mod merge;
+
+pub use merge::{MergeError, merge};
+
+use fold::Fold;
+
+/// How long a recording that failed waits before it tries again.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Where and how much to record; given to a probe or a host.
+///
+/// ```
+/// use everhold_live::Recording;
+/// let recording = Recording::into("/var/tmp/bank").segments(4).segment_bytes(1 << 20);
+/// # drop(recording);
+/// ```
+#[derive(Debug)]
+pub struct Recording {
+    folder: PathBuf,
+    segments: usize,
+    segment_bytes: u64,
+    notes: BTreeMap<String, Value>,
+    writing: Option<Writing>,
+}
+
+#[derive(Debug)]
+struct Writing {
+    who: Hello,
+    report: Report,
+    fold: Fold,
+    segment: Option<Segment>,
+    next: u64,
+    paused: Option<Instant>,
+    lost: u64,
+}
+
+impl Recording {
+    /// Records into this folder, eight segments of four mebibytes a node.
+    #[must_use]
+    pub fn into(folder: impl Into<PathBuf>) -> Recording {
+        Recording {
+            folder: folder.into(),
+            segments: 8,
+            segment_bytes: 4 << 20,
+            notes: BTreeMap::new(),
+            writing: None,
+        }
+    }
+
+    /// How many segments to keep; at least two.
+    #[must_use]
+    pub fn segments(mut self, segments: usize) -> Recording {
+        self.segments = segments.max(2);
+        self
+    }
+
+    /// When a segment is full.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Recording {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// A fact about the run, to stand in every segment.
+    #[must_use]
+    pub fn note(mut self, key: &str, value: impl Into<Value>) -> Recording {
+        self.notes.insert(key.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) fn begin(&mut self, who: &Hello, report: Report) {
+        self.notes.insert("system".to_owned(), who.system.as_str().into());
+        self.notes.insert("incarnation".to_owned(), who.incarnation.into());
+        let next = segments_of(&self.folder, &who.name).last().map_or(0, |(number, _)| number + 1);
+        let fold = Fold::new(who.node);
+        let who = who.clone();
+        let paused = None;
+        self.writing = Some(Writing { who, report, fold, segment: None, next, paused, lost: 0 });
+    }
+
+    /// Takes in records that are in order.
+    pub(crate) fn records(&mut self, records: &[Record], dropped: u64) {
+        let Some(writing) = &mut self.writing else { return };
+        let mut events = Vec::new();
+        if dropped > 0 {
+            writing.fold.lost(dropped);
+        }
+        for record in records {
+            events.extend(writing.fold.record(record));
+        }
+        self.write(&events);
+    }
+
+    /// Writes what is left.
+    pub(crate) fn end(&mut self) {
+        let last = self.writing.as_mut().and_then(|writing| writing.fold.end());
+        self.write(last.as_slice());
+        let Some(Writing { segment: Some(mut segment), .. }) = self.writing.take() else { return };
+        // A segment without an end reads as incomplete, which is what it then is.
+        let _ = segment.writer.end_run();
+    }
+
+    fn write(&mut self, events: &[Event]) {
+        let Some(mut writing) = self.writing.take() else { return };
+        if writing.paused.is_some_and(|since| since.elapsed() < PAUSE) {
+            writing.lost += events.len() as u64;
+        } else if let Err(error) = self.try_write(&mut writing, events) {
+            self.pause(&mut writing, &error);
+        }
+        self.writing = Some(writing);
+    }
+
+    fn try_write(&self, writing: &mut Writing, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            if writing.segment.as_ref().is_none_or(|full| full.bytes() > self.segment_bytes) {
+                self.turn(writing)?;
+            }
+            let Some(segment) = &mut writing.segment else { return Ok(()) };
+            segment.event(event)?;
+        }
+        match &mut writing.segment {
+            Some(segment) => segment.writer.flush(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the present segment, removes the oldest, begins the next.
+    fn turn(&self, writing: &mut Writing) -> io::Result<()> {
+        if let Some(mut full) = writing.segment.take() {
+            full.writer.end_run()?;
+        }
+        fs::create_dir_all(&self.folder)?;
+        let kept = segments_of(&self.folder, &writing.who.name);
+        for (_, old) in kept.iter().rev().skip(self.segments - 1) {
+            fs::remove_file(old)?;
+        }
+        let path = self.folder.join(format!("{}.{:06}.jsonl", writing.who.name, writing.next));
+        writing.next += 1;
+        writing.segment = Some(Segment::create(&path, &writing.who, &self.notes)?);
+        if let Some(since) = writing.paused.take() {
+            let (lost, seconds) = (std::mem::take(&mut writing.lost), since.elapsed().as_secs());
+            let text = format!("recording goes on after {seconds} s without {lost} events");
+            writing.report.tell(&text);
+        }
+        Ok(())
+    }
+
+    fn pause(&self, writing: &mut Writing, error: &io::Error) {
+        writing.report.tell(&format!(
+            "recording into {} pauses for {} s ({error}); free some space there or name another \
+             folder. The service goes on",
+            self.folder.display(),
+            PAUSE.as_secs(),
+        ));
+        writing.paused = Some(Instant::now());
+        if let Some(Segment { path, .. }) = writing.segment.take() {
+            // What it holds may be cut anywhere; the space is worth more.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The segments of a node, oldest first.
+fn segments_of(folder: &Path, node: &str) -> Vec<(u64, PathBuf)> {
+    let number = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
+        let number = name.strip_prefix(node)?.strip_prefix('.')?.strip_suffix(".jsonl")?;
+        number.parse().ok()
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> =
+        entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path))).collect();
+    found.sort();
+    found
+}
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    writer: Writer<Counted>,
+    /// The numbers that the nodes have in this file.
+    nodes: BTreeMap<NodeId, NodeId>,
+    written: Arc<AtomicU64>,
+}
+
+impl Segment {
+    fn create(path: &Path, who: &Hello, notes: &BTreeMap<String, Value>) -> io::Result<Segment> {
+        let written = Arc::new(AtomicU64::new(0));
+        let output =
+            Counted { file: BufWriter::new(File::create(path)?), count: Arc::clone(&written) };
+        let mut writer = Writer::new(output).with_changes();
+        writer.begin_run(&who.system, notes)?;
+        let me = writer.node(&who.name, &who.kind)?;
+        let nodes = BTreeMap::from([(who.node, me)]);
+        Ok(Segment { path: path.to_owned(), writer, nodes, written })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let mut event = event.clone();
+        event.node = self.node(event.node)?;
+        if let EventKind::Deliver { message } = &mut event.kind {
+            message.sender = self.node(message.sender)?;
+        }
+        for send in &mut event.sends {
+            send.to = send.to.map(|to| self.node(to)).transpose()?;
+        }
+        self.writer.event(&event)
+    }
+
+    /// Nodes are declared when they first appear; their names are those that hosts give them.
+    fn node(&mut self, node: NodeId) -> io::Result<NodeId> {
+        if let Some(known) = self.nodes.get(&node) {
+            return Ok(*known);
+        }
+        let declared = self.writer.node(&node.to_string(), "")?;
+        self.nodes.insert(node, declared);
+        Ok(declared)
+    }
+}
+
+/// A file that knows how much went into it.
+#[derive(Debug)]
+struct Counted {
+    file: BufWriter<File>,
+    count: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.count.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

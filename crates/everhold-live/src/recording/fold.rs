@@ -1,0 +1,143 @@
+//! Records of a stream to the events of a trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everhold_trace::wire::{Record, Stamp, Tuple, What};
+use everhold_trace::{Event, EventKind, NodeId, Observation, Send, Time, Value};
+
+/// What a node shows and the step that it is in.
+#[derive(Debug)]
+pub(super) struct Fold {
+    node: NodeId,
+    fields: BTreeMap<String, Value>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    event: Event,
+    /// Begun by the service itself, so that what follows belongs to it.
+    explicit: bool,
+    /// What was observed in it; a second value is another step.
+    seen: BTreeSet<String>,
+    changed: bool,
+}
+
+impl Fold {
+    pub(super) fn new(node: NodeId) -> Fold {
+        Fold { node, fields: BTreeMap::new(), open: None }
+    }
+
+    /// Takes in a record; returns the event that it ended, if any.
+    pub(super) fn record(&mut self, record: &Record) -> Option<Event> {
+        match &record.what {
+            What::Event(kind) => self.begin(kind.clone(), record.at, true),
+            What::Observe(values) => {
+                let again =
+                    |open: &Open| values.iter().any(|(name, _)| open.seen.contains(&**name));
+                let ended = self.belongs(record.at, again);
+                for (name, value) in values {
+                    self.fields.insert(name.as_ref().to_owned(), value.clone());
+                }
+                self.note_change(values.iter().map(|(name, _)| &**name));
+                ended
+            }
+            What::State(values) => {
+                let ended = self.belongs(record.at, |open| !open.seen.is_empty());
+                let fields = values.iter();
+                let fields = fields.map(|(name, value)| (name.as_ref().to_owned(), value.clone()));
+                self.fields = fields.collect();
+                self.note_change(values.iter().map(|(name, _)| &**name));
+                ended
+            }
+            What::Add(tuple) => self.tuple(record.at, tuple, true),
+            What::Remove(tuple) => self.tuple(record.at, tuple, false),
+            What::Send { to, seq, label } => {
+                let ended = self.belongs(record.at, |_| false);
+                let label = label.as_ref().to_owned();
+                let send = Send { to: *to, seq: *seq, label, payload: None };
+                self.event().sends.push(send);
+                ended
+            }
+            What::Note(text) => {
+                let ended = self.belongs(record.at, |_| false);
+                add_line(self.event(), text);
+                ended
+            }
+        }
+    }
+
+    /// Records were dropped before this: what is known of the state may be wrong from here.
+    pub(super) fn lost(&mut self, records: u64) {
+        if let Some(open) = &mut self.open {
+            add_line(&mut open.event, &format!("{records} records were dropped about here"));
+        }
+    }
+
+    /// The last event.
+    pub(super) fn end(&mut self) -> Option<Event> {
+        let Open { mut event, changed, .. } = self.open.take()?;
+        if changed {
+            event.observation = Some(Observation::State(Value::Record(self.fields.clone())));
+        }
+        Some(event)
+    }
+
+    fn begin(&mut self, kind: EventKind, at: Stamp, explicit: bool) -> Option<Event> {
+        let ended = self.end();
+        if matches!(kind, EventKind::Crash | EventKind::Restart | EventKind::Start) {
+            self.fields.clear();
+        }
+        let mut event = Event::new(self.node, kind);
+        event.time = Time { logical: Some(at.0), physical_ns: Some(at.nanos()) };
+        self.open = Some(Open { event, explicit, seen: BTreeSet::new(), changed: false });
+        ended
+    }
+
+    /// Makes sure that an event is open that the next record belongs to.
+    fn belongs(&mut self, at: Stamp, is_another: impl Fn(&Open) -> bool) -> Option<Event> {
+        match &self.open {
+            Some(open) if open.explicit && !is_another(open) => None,
+            _ => self.begin(EventKind::Local { name: "observe".to_owned() }, at, false),
+        }
+    }
+
+    fn tuple(&mut self, at: Stamp, tuple: &Tuple, holds: bool) -> Option<Event> {
+        let ended = self.belongs(at, |_| false);
+        let element = match &tuple.value {
+            Value::Null => tuple.key.clone(),
+            value => Value::List(vec![tuple.key.clone(), value.clone()]),
+        };
+        let relation = self.fields.entry(tuple.relation.as_ref().to_owned());
+        let relation = relation.or_insert_with(|| Value::Set(BTreeSet::new()));
+        if let Value::Set(elements) = relation {
+            if holds {
+                elements.insert(element)
+            } else {
+                elements.remove(&element)
+            };
+        }
+        self.note_change([]);
+        ended
+    }
+
+    fn note_change<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
+        let open = self.open.as_mut().expect("an event is open");
+        open.changed = true;
+        open.seen.extend(names.into_iter().map(str::to_owned));
+    }
+
+    fn event(&mut self) -> &mut Event {
+        &mut self.open.as_mut().expect("an event is open").event
+    }
+}
+
+fn add_line(event: &mut Event, line: &str) {
+    match &mut event.text {
+        Some(text) => {
+            text.push('\n');
+            text.push_str(line);
+        }
+        none => *none = Some(line.to_owned()),
+    }
+}

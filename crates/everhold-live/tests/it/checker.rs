@@ -1,0 +1,107 @@
+//! A checker of a few lines: says yes or no, and keeps what it is told.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use everhold_trace::wire::{
+    Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, secret,
+};
+
+pub(crate) struct Checker {
+    pub(crate) address: SocketAddr,
+    frames: Receiver<Frame>,
+}
+
+/// What the frames of a while add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) records: Vec<Record>,
+    pub(crate) dropped: u64,
+    pub(crate) passed: Stamp,
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) bye: bool,
+}
+
+impl Checker {
+    pub(crate) fn start(password: Option<&'static [u8]>) -> Checker {
+        Checker::on(TcpListener::bind("127.0.0.1:0").expect("loopback is there"), password)
+    }
+
+    pub(crate) fn on(listener: TcpListener, password: Option<&'static [u8]>) -> Checker {
+        let address = listener.local_addr().expect("it is bound");
+        let (tell, frames) = mpsc::channel();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let tell = tell.clone();
+                thread::spawn(move || converse(stream, password, &tell));
+            }
+        });
+        Checker { address, frames }
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        match self.next() {
+            Frame::Hello(hello) => hello,
+            other => panic!("a hello comes first, not {other:?}"),
+        }
+    }
+
+    fn next(&self) -> Frame {
+        self.frames.recv_timeout(Duration::from_secs(10)).expect("the probe speaks within 10 s")
+    }
+
+    /// Listens until `enough`.
+    pub(crate) fn listen(&self, enough: impl Fn(&Heard) -> bool) -> Heard {
+        let mut heard = Heard::default();
+        while !enough(&heard) {
+            match self.next() {
+                Frame::Batch(batch) => {
+                    for record in &batch.records {
+                        assert!(record.at >= heard.passed, "a record comes after its time");
+                    }
+                    heard.numbers.push(batch.number);
+                    heard.dropped += batch.dropped;
+                    heard.records.extend(batch.records);
+                }
+                Frame::Heartbeat { at } => heard.passed = at,
+                Frame::Bye { .. } => heard.bye = true,
+                other => panic!("{other:?} is not expected"),
+            }
+        }
+        heard
+    }
+}
+
+fn converse(mut stream: TcpStream, password: Option<&[u8]>, tell: &Sender<Frame>) -> Option<()> {
+    let greeting =
+        Greeting { version: VERSION, nonce: [if password.is_some() { 7 } else { 0 }; 16] };
+    let say = |stream: &mut TcpStream, frame| {
+        let mut bytes = Vec::new();
+        Encoder::default().frame(&frame, &mut bytes).expect("it is small");
+        stream.write_all(&bytes).ok()
+    };
+    say(&mut stream, Frame::Greeting(greeting.clone()))?;
+    let (mut decoder, mut bytes) = (Decoder::default(), [0; 1 << 16]);
+    loop {
+        while let Some(frame) = decoder.next_frame().expect("probes send frames") {
+            if let Frame::Hello(hello) = &frame {
+                let known = password.is_none_or(|p| secret::is_proven(p, &greeting, hello));
+                if known {
+                    say(&mut stream, Frame::Ack { batch: 0 })?;
+                } else {
+                    let text = "the secret is missing or wrong".to_owned();
+                    say(&mut stream, Frame::Refuse { reason: Refusal::Secret, text })?;
+                    return None;
+                }
+            }
+            tell.send(frame).ok()?;
+        }
+        match stream.read(&mut bytes).ok()? {
+            0 => return None,
+            read => decoder.feed(&bytes[..read]),
+        }
+    }
+}

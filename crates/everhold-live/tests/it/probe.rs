@@ -1,0 +1,206 @@
+//! Observations, loss, reconnecting, refusals.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use everhold_live::probe::Builder;
+use everhold_live::{NodeId, Probe, Report};
+use everhold_trace::wire::{Stamp, What};
+use everhold_trace::{EventKind, MessageId, Value};
+
+use crate::checker::Checker;
+
+fn probe_to(address: SocketAddr) -> Builder {
+    Probe::to_checkers([address])
+        .system("bank")
+        .node(NodeId(1), "teller", "server")
+        .heartbeat(Duration::from_millis(10))
+        .report(Report::to(|_| ()))
+}
+
+/// Waits until somebody watches.
+fn watched(probe: Probe) -> Probe {
+    let begun = Instant::now();
+    while !probe.is_watched() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the checker is not reached");
+        thread::sleep(Duration::from_millis(1));
+    }
+    probe
+}
+
+#[test]
+fn everything_observed_arrives_in_order() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).incarnation(4).start());
+    let hello = checker.hello();
+    assert_eq!((hello.system.as_str(), hello.node, hello.incarnation), ("bank", NodeId(1), 4));
+
+    let [x, holds, step, transfer] = ["x", "holds", "step", "Transfer"].map(|name| probe.var(name));
+    assert_eq!(probe.var("x"), x);
+    probe.step(step);
+    probe.observe(x, -5);
+    probe.observe(x, "größe");
+    probe.observe(x, &"long ".repeat(1_000));
+    probe.observe_value(x, &vec![1, 2]);
+    probe.add(holds, 7u32, "exclusive");
+    probe.remove(holds, "seven", NodeId(3));
+    let first = probe.send(Some(NodeId(2)), transfer);
+    let second = probe.send(None, transfer);
+    assert_eq!((first.seq, second.seq), (0, 1));
+    assert!(second.at > first.at);
+    drop(probe.scope(step));
+    drop(probe);
+
+    let heard = checker.listen(|heard| heard.bye);
+    assert!(heard.records.is_sorted_by(|a, b| a.at < b.at), "each has a stamp of its own");
+    assert_eq!(heard.dropped, 0);
+    let local = |name: &str| What::Event(EventKind::Local { name: name.to_owned() });
+    let observed = |value: Value| What::Observe(vec![("x".into(), value)]);
+    let send = |to, seq| What::Send { to, seq, label: "Transfer".into() };
+    let whats: Vec<_> = heard.records.into_iter().map(|record| record.what).collect();
+    let tuple = |key: Value, value: Value| everhold_trace::wire::Tuple {
+        relation: "holds".into(),
+        key,
+        value,
+    };
+    let expected = [
+        local("step"),
+        observed((-5).into()),
+        observed("größe".into()),
+        observed("long ".repeat(1_000).into()),
+        observed(Value::list([1, 2])),
+        What::Add(tuple(7u32.into(), "exclusive".into())),
+        What::Remove(tuple("seven".into(), NodeId(3).into())),
+        send(Some(NodeId(2)), 0),
+        send(None, 1),
+        local("step"),
+        local("step ends"),
+    ];
+    assert_eq!(whats, expected);
+}
+
+/// Threads race with the draining thread; `listen` asserts that no record comes after a promise
+/// that everything before it was sent.
+#[test]
+fn promises_hold_while_threads_race() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).heartbeat(Duration::from_millis(1)).start());
+    checker.hello();
+    let (threads, each) = (4, 20_000);
+    for thread in 0..threads {
+        let probe = probe.clone();
+        thread::spawn(move || {
+            let var = probe.var(["a", "b", "c", "d"][thread]);
+            for n in 0..each {
+                probe.observe(var, n);
+                if n % 500 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+    }
+    drop(probe);
+    let heard = checker.listen(|heard| heard.bye);
+    assert_eq!(heard.records.len() as u64 + heard.dropped, threads as u64 * each as u64);
+    let numbers: Vec<_> = (1..=heard.numbers.len() as u64).collect();
+    assert_eq!(heard.numbers, numbers, "batches are numbered without gaps");
+}
+
+#[test]
+fn a_full_ring_drops_and_says_so() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).ring_words(30).start());
+    checker.hello();
+    let var = probe.var("x");
+    // Far more than fits, in far less time than passes between two visits of the drain.
+    (0..10_000).for_each(|n| probe.observe(var, n));
+    drop(probe);
+    let heard = checker.listen(|heard| heard.bye);
+    assert_eq!(heard.records.len() as u64 + heard.dropped, 10_000);
+    assert!(heard.dropped > 5_000, "only {} were dropped", heard.dropped);
+}
+
+#[test]
+fn nobody_watching_costs_nothing_and_a_late_checker_is_refreshed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let probe = probe_to(address).refresh(|probe| probe.observe(probe.var("all"), true)).start();
+    assert!(!probe.is_watched());
+    probe.observe(probe.var("x"), 1);
+    let checker = Checker::on(TcpListener::bind(address).unwrap(), None);
+    let probe = watched(probe);
+    checker.hello();
+    let heard = checker.listen(|heard| !heard.records.is_empty());
+    assert_eq!(heard.records[0].what, What::Observe(vec![("all".into(), true.into())]));
+    drop(probe);
+}
+
+/// What a probe reports when it meets `checker`.
+fn complaint(address: SocketAddr, secret: Option<&str>) -> String {
+    let (tell, told) = mpsc::channel();
+    let report = Report::to(move |line| drop(tell.send(line.to_owned())));
+    let mut builder = probe_to(address).report(report);
+    if let Some(secret) = secret {
+        builder = builder.secret(secret);
+    }
+    let probe = builder.start();
+    let line = told.recv_timeout(Duration::from_secs(10)).expect("it complains");
+    probe.observe(probe.var("x"), 1);
+    line
+}
+
+#[test]
+fn whoever_is_no_checker_is_named_and_the_service_goes_on() {
+    let says = |bytes: &'static [u8]| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.write_all(bytes);
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+        complaint(address, None)
+    };
+    let line = says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    assert!(line.contains("not Everhold's tuple protocol"), "{line}");
+    let line = says(b"\x17\x00\x00\x00\x01EVHD\x09\x00aaaaaaaaaaaaaaaa");
+    assert!(line.contains("version 9"), "{line}");
+    let line = says(&[0xff; 64]);
+    assert!(line.contains("are allowed"), "{line}");
+}
+
+#[test]
+fn a_secret_is_asked_for() {
+    let checker = Checker::start(Some(b"open sesame"));
+    let line = complaint(checker.address, Some("open barley"));
+    assert!(line.contains("secret is missing or wrong"), "{line}");
+    let line = complaint(checker.address, None);
+    assert!(line.contains("secret is missing or wrong"), "{line}");
+    drop(watched(probe_to(checker.address).secret("open sesame").start()));
+}
+
+#[test]
+fn a_receiver_is_after_its_sender_unless_the_clock_is_mad() {
+    let (a, b) = (Probe::off(), Probe::off());
+    let mut envelope = a.send(None, a.var("m"));
+    envelope.at = Stamp(envelope.at.0 + (1 << 40)); // about four minutes ahead
+    b.receive(envelope).unwrap();
+    assert!(b.send(None, b.var("m")).at > envelope.at);
+    envelope.at = Stamp::from_micros(envelope.at.micros() + 3_600_000_000);
+    let error = b.receive(envelope).unwrap_err();
+    assert!(error.to_string().contains("ahead of this node's clock"), "{error}");
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    probe.receive(envelope).unwrap_err();
+    drop(probe);
+    let message = MessageId { sender: NodeId(0), seq: envelope.seq };
+    let heard = checker.listen(|heard| heard.bye);
+    assert_eq!(heard.records[0].what, What::receive(message));
+    assert!(heard.records[0].at < envelope.at);
+}
