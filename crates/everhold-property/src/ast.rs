@@ -385,7 +385,7 @@ pub enum UnaryOp {
 }
 
 /// Operators with two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BinaryOp {
     /// `implies`.
     Implies,

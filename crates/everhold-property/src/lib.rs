@@ -74,6 +74,7 @@ pub use execution::{
 };
 pub use fast::{Evaluator, Program, Row, Tuples};
 pub use library::{Function, Library, Signature};
+pub use ops::relate;
 pub use parse::{Parsed, parse, parse_expr};
 pub use print::{print, print_all, print_expr};
 pub use state::{Member, Snapshot, State};

@@ -71,8 +71,18 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Comparisons, membership and the relations between containers.
-pub(crate) fn relate(op: BinaryOp, left: &Value, right: &Value) -> Result<bool, Unknown> {
+/// Comparisons, membership and the relations between containers: what `left op right` is.
+///
+/// ```
+/// use everhold_property::{BinaryOp, Value, relate};
+/// assert_eq!(relate(BinaryOp::In, &Value::Int(1), &Value::set([1, 2])), Ok(true));
+/// assert!(relate(BinaryOp::Lt, &Value::Int(1), &Value::Null).is_err());
+/// ```
+///
+/// # Panics
+///
+/// If `op` is not one of these: arithmetic and the connectives relate nothing.
+pub fn relate(op: BinaryOp, left: &Value, right: &Value) -> Result<bool, Unknown> {
     let order = || compare(op.text(), left, right);
     match op {
         BinaryOp::Eq => Ok(equal(left, right)),

@@ -1,0 +1,377 @@
+//! How often each candidate fails: complements met, counted and weighed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everhold_property::Library;
+
+use super::domain::Domain;
+use super::evaluate::{Bench, Coded, Fails};
+use super::generate::{Candidate, Signed};
+use super::literal::{Literal, Operand};
+use super::parallel;
+use super::rows::{Batch, Rows, Source, Weights};
+use crate::bitmap::{self, Counter};
+use crate::dictionary::Code;
+use crate::states::States;
+
+/// How much of what was looked at failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// The weight of the rows that fail.
+    pub(crate) fails: u64,
+    /// The weight of the rows that fail or hold; the others are unknown.
+    pub(crate) known: u64,
+    /// Distinct rows that fail.
+    pub(crate) rows_failing: u64,
+    /// Distinct rows that fail or hold.
+    pub(crate) rows_known: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.fails += other.fails;
+        self.known += other.known;
+        self.rows_failing += other.rows_failing;
+        self.rows_known += other.rows_known;
+    }
+
+    /// The share of the weight that holds.
+    #[expect(clippy::cast_precision_loss, reason = "a rate is for people")]
+    pub(crate) fn rate(&self) -> f64 {
+        if self.known == 0 { 0.0 } else { 1.0 - self.fails as f64 / self.known as f64 }
+    }
+}
+
+/// What the first look at the rows tells of each literal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scanned {
+    /// Of the literal, and of its negation.
+    pub(crate) tallies: [Tally; 2],
+    /// Literals with the same signature fail in the same rows.
+    pub(crate) signature: [u64; 2],
+}
+
+/// One class with everything that is needed to look at its rows.
+pub(crate) struct Class<'a> {
+    pub(crate) states: &'a States,
+    pub(crate) domain: &'a Domain,
+    pub(crate) library: &'a Library,
+    pub(crate) coded: &'a Coded,
+    pub(crate) source: Source<'a>,
+    pub(crate) counter: Counter,
+    /// The tuples of nodes, as many together as memory allows.
+    pub(crate) batches: Vec<Vec<Vec<u32>>>,
+}
+
+/// The rows of a piece and where each literal fails in them.
+pub(crate) struct Look<'a> {
+    pub(crate) batch: &'a Batch,
+    pub(crate) rows: &'a Rows,
+    fails: Vec<Option<Fails>>,
+    /// What all rows weigh together.
+    weight: u64,
+}
+
+impl Look<'_> {
+    fn fails(&self, signed: Signed) -> &[u64] {
+        let of = self.fails[usize::from(signed / 2)].as_ref().expect("only used literals are met");
+        if signed.is_multiple_of(2) { &of.plain } else { &of.negated }
+    }
+
+    /// The rows where all these literals fail, and how many they are.
+    pub(crate) fn meet(&self, literals: &[Signed], counter: Counter, kept: &mut Vec<u64>) -> u64 {
+        let mut sets = [&[][..]; super::generate::LITERALS_IN_MAX];
+        for (set, signed) in sets.iter_mut().zip(literals) {
+            *set = self.fails(*signed);
+        }
+        counter.meet(&sets[..literals.len()], kept)
+    }
+
+    fn weigh(&self, set: &[u64], count: u64, counter: Counter) -> u64 {
+        match &self.rows.weights {
+            Weights::Same(weight) => weight * count,
+            Weights::Bits(bits) => {
+                bits.iter().map(|(bit, rows)| counter.common(set, rows) << bit).sum()
+            }
+        }
+    }
+
+    fn tally(&self, literals: &[Signed], counter: Counter, kept: &mut Vec<u64>) -> Tally {
+        let rows_failing = self.meet(literals, counter, kept);
+        let fails = if rows_failing == 0 { 0 } else { self.weigh(kept, rows_failing, counter) };
+        if literals.iter().all(|signed| self.is_total(*signed)) {
+            let (known, rows_known) = (self.weight, self.rows.len() as u64);
+            return Tally { fails, known, rows_failing, rows_known };
+        }
+        self.add_holding(literals, kept);
+        let rows_known = kept.iter().map(|word| u64::from(word.count_ones())).sum();
+        let known = self.weigh(kept, rows_known, counter);
+        Tally { fails, known, rows_failing, rows_known }
+    }
+
+    /// Adds the rows where one of the literals holds: a disjunction is known there and where all
+    /// of them fail.
+    fn add_holding(&self, literals: &[Signed], known: &mut [u64]) {
+        for signed in literals {
+            let holds = self.fails(signed ^ 1);
+            known.iter_mut().zip(holds).for_each(|(known, holds)| *known |= holds);
+        }
+    }
+
+    fn is_total(&self, signed: Signed) -> bool {
+        self.fails[usize::from(signed / 2)].as_ref().is_some_and(|fails| fails.total)
+    }
+}
+
+impl Class<'_> {
+    /// Looks at all rows piece by piece with the literals of which `used` is true.
+    pub(crate) fn look<T: Send>(
+        &self,
+        literals: &[Literal],
+        used: &[bool],
+        work: impl Fn(&Look<'_>, u64) -> T + Sync,
+    ) -> Vec<T> {
+        let mut done = Vec::new();
+        let mut before = 0;
+        for tuples in &self.batches {
+            let batch = self.source.batch(tuples);
+            let bench = || Bench::new(self.states, self.domain, literals, self.library, self.coded);
+            let here = |bench: &mut Bench<'_>, place: usize| {
+                let rows = &batch.pieces[place];
+                let fails = fails(bench, rows, literals, used);
+                let mut look = Look { batch: &batch, rows, fails, weight: 0 };
+                let all = bitmap::collect(rows.len(), |_| true);
+                look.weight = look.weigh(&all, rows.len() as u64, self.counter);
+                work(&look, before + place as u64)
+            };
+            let threads = self.source.threads;
+            done.extend(parallel::map_with(batch.pieces.len(), threads, bench, here));
+            before += batch.pieces.len() as u64;
+        }
+        done
+    }
+
+    /// How often each literal and its negation fail, and what all rows weigh.
+    pub(crate) fn scan(&self, literals: &[Literal]) -> (Vec<Scanned>, u64) {
+        let used = vec![true; literals.len()];
+        let pieces = self.look(literals, &used, |look, piece| {
+            let mut kept = Vec::new();
+            let one = |place: usize| {
+                let signed = Signed::try_from(2 * place).expect("literals of a class are few");
+                let mut tally = |signed| look.tally(&[signed], self.counter, &mut kept);
+                let tallies = [tally(signed), tally(signed + 1)];
+                let signature = [signed, signed + 1].map(|s| signature(look.fails(s), piece));
+                Scanned { tallies, signature }
+            };
+            ((0..literals.len()).map(one).collect::<Vec<_>>(), look.weight)
+        });
+        let mut all = vec![Scanned::default(); literals.len()];
+        let mut whole = 0;
+        for (scanned, weight) in pieces {
+            whole += weight;
+            for (sum, part) in all.iter_mut().zip(scanned) {
+                for sign in 0..2 {
+                    sum.tallies[sign].add(part.tallies[sign]);
+                    sum.signature[sign] = sum.signature[sign].wrapping_add(part.signature[sign]);
+                }
+            }
+        }
+        (all, whole)
+    }
+
+    /// The tallies of the candidates; `None` for those that surely hold less often than `rate`.
+    ///
+    /// A candidate that has failed too often to recover is not looked at again. What is dropped
+    /// does not depend on the order in which the pieces are looked at: each dropped one would be
+    /// below the rate at the end.
+    pub(crate) fn count(
+        &self,
+        literals: &[Literal],
+        candidates: &[Candidate],
+        whole: u64,
+        rate: f64,
+    ) -> Vec<Option<Tally>> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of the whole, rounded up"
+        )]
+        let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
+        let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let (fails, known, failing, rows) = (zero(), zero(), zero(), zero());
+        let used = used(literals.len(), candidates);
+        self.look(literals, &used, |look, _| {
+            let mut kept = Vec::new();
+            for (place, candidate) in candidates.iter().enumerate() {
+                if fails[place].load(Ordering::Relaxed) > allowed {
+                    continue;
+                }
+                let tally = look.tally(&candidate.literals, self.counter, &mut kept);
+                fails[place].fetch_add(tally.fails, Ordering::Relaxed);
+                known[place].fetch_add(tally.known, Ordering::Relaxed);
+                failing[place].fetch_add(tally.rows_failing, Ordering::Relaxed);
+                rows[place].fetch_add(tally.rows_known, Ordering::Relaxed);
+            }
+        });
+        let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
+        let tally = |place: usize| Tally {
+            fails: read(&fails, place),
+            known: read(&known, place),
+            rows_failing: read(&failing, place),
+            rows_known: read(&rows, place),
+        };
+        let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
+        (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()
+    }
+}
+
+/// Which literals some candidate has.
+pub(crate) fn used(literals: usize, candidates: &[Candidate]) -> Vec<bool> {
+    let mut used = vec![false; literals];
+    for signed in candidates.iter().flat_map(|candidate| &candidate.literals) {
+        used[usize::from(signed / 2)] = true;
+    }
+    used
+}
+
+fn fails(
+    bench: &mut Bench<'_>,
+    rows: &Rows,
+    literals: &[Literal],
+    used: &[bool],
+) -> Vec<Option<Fails>> {
+    let mut columns: Vec<(Operand, Vec<Code>)> = Vec::new();
+    let of_used = literals.iter().zip(used).filter(|(_, used)| **used);
+    for operand in of_used.flat_map(|(literal, _)| &literal.operands) {
+        if let Err(place) = columns.binary_search_by_key(operand, |(operand, _)| *operand) {
+            columns.insert(place, (*operand, bench.column(*operand, rows)));
+        }
+    }
+    let column = |operand: &Operand| {
+        let place = columns.binary_search_by_key(operand, |(operand, _)| *operand);
+        columns[place.expect("each operand has its column")].1.as_slice()
+    };
+    let one = |(place, literal): (usize, &Literal)| {
+        used[place].then(|| {
+            let columns: Vec<&[Code]> = literal.operands.iter().map(column).collect();
+            bench.fails(place, &columns)
+        })
+    };
+    literals.iter().enumerate().map(one).collect()
+}
+
+/// A number that tells sets apart; those of pieces are added.
+fn signature(set: &[u64], piece: u64) -> u64 {
+    let start = (piece + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    set.iter().enumerate().filter(|(_, word)| **word != 0).fold(0, |sum: u64, (place, word)| {
+        let mixed = (word ^ start).wrapping_add(place as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        sum.wrapping_add((mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53 | 1))
+    })
+}
+
+/// The snapshots in which a candidate fails, and where.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failing {
+    /// One bit a snapshot, the runs one after the other.
+    pub(crate) snapshots: Vec<u64>,
+    /// Failing bindings over all snapshots.
+    pub(crate) exceptions: u64,
+    /// Bindings over all snapshots that fail or hold.
+    pub(crate) evaluations: u64,
+    /// Exceptions by the first node of the binding.
+    pub(crate) by_node: Vec<u64>,
+}
+
+impl Class<'_> {
+    /// Where and when these candidates fail.
+    pub(crate) fn failing(&self, literals: &[Literal], candidates: &[Candidate]) -> Vec<Failing> {
+        let offsets = offsets(self.source.timelines.snapshots());
+        let used = used(literals.len(), candidates);
+        let empty = || Failing {
+            snapshots: vec![0; bitmap::words(offsets[offsets.len() - 1])],
+            ..Failing::default()
+        };
+        let all: Vec<std::sync::Mutex<Failing>> =
+            candidates.iter().map(|_| std::sync::Mutex::new(empty())).collect();
+        self.look(literals, &used, |look, _| {
+            let lasted = look.lasted();
+            let mut kept = Vec::new();
+            for (candidate, failing) in candidates.iter().zip(&all) {
+                let count = look.meet(&candidate.literals, self.counter, &mut kept);
+                let known = look.known(&candidate.literals, &kept, &lasted);
+                let mut failing = failing.lock().expect("no other thread failed");
+                failing.evaluations += known;
+                if count > 0 {
+                    look.mark(&kept, &lasted, &offsets, &mut failing);
+                }
+            }
+        });
+        all.into_iter().map(|failing| failing.into_inner().expect("no thread failed")).collect()
+    }
+}
+
+/// Where the snapshots of each run start when the runs are laid end to end; the last is the end.
+pub(crate) fn offsets(snapshots: impl Iterator<Item = u32>) -> Vec<usize> {
+    let mut offsets = vec![0];
+    for count in snapshots {
+        offsets.push(offsets[offsets.len() - 1] + count as usize);
+    }
+    offsets
+}
+
+impl Look<'_> {
+    /// In how many snapshots each row was in place.
+    fn lasted(&self) -> Vec<u64> {
+        let spans = |binding: &u32| {
+            let spans = self.batch.bindings[*binding as usize].spans.clone();
+            self.batch.spans[spans].iter().map(|span| u64::from(span.end - span.start)).sum()
+        };
+        self.rows.binding.iter().map(spans).collect()
+    }
+
+    /// In how many snapshots, over all rows, the disjunction is known; `kept` is where it fails.
+    fn known(&self, literals: &[Signed], kept: &[u64], lasted: &[u64]) -> u64 {
+        let all: u64 = lasted.iter().sum();
+        if literals.iter().all(|signed| self.is_total(*signed)) {
+            return all;
+        }
+        let mut known = kept.to_vec();
+        self.add_holding(literals, &mut known);
+        bitmap::rows(&known).map(|row| lasted[row]).sum()
+    }
+
+    fn mark(&self, rows: &[u64], lasted: &[u64], offsets: &[usize], failing: &mut Failing) {
+        for row in bitmap::rows(rows) {
+            let binding = &self.batch.bindings[self.rows.binding[row] as usize];
+            failing.exceptions += lasted[row];
+            let node = binding.nodes[0] as usize;
+            if failing.by_node.len() <= node {
+                failing.by_node.resize(node + 1, 0);
+            }
+            failing.by_node[node] += lasted[row];
+            for span in &self.batch.spans[binding.spans.clone()] {
+                let offset = offsets[span.run as usize];
+                set(
+                    &mut failing.snapshots,
+                    offset + span.start as usize,
+                    offset + span.end as usize,
+                );
+            }
+        }
+    }
+}
+
+/// Adds a stretch to a set.
+fn set(words: &mut [u64], from: usize, to: usize) {
+    let (first, last) = (from / 64, (to - 1) / 64);
+    let head = !0 << (from % 64);
+    let tail = !0 >> (63 - (to - 1) % 64);
+    if first == last {
+        words[first] |= head & tail;
+        return;
+    }
+    words[first] |= head;
+    words[first + 1..last].fill(!0);
+    words[last] |= tail;
+}

@@ -1,0 +1,383 @@
+//! Typed templates over the variables of a class: first literals, then disjunctions of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everhold_property::{BinaryOp, Library, Type};
+use everhold_trace::Value;
+
+use super::domain::Domain;
+use super::literal::{Literal, Operand, Relation};
+use crate::dictionary::{Code, Dictionary};
+use crate::states::States;
+
+/// A text or number with more different values than this is compared, but not to constants.
+const CONSTANTS_MAX: usize = 6;
+/// Literals of one class; those that take most reading are left out first.
+const LITERALS_MAX: usize = 2000;
+/// Values of which it is asked whether two variables share one.
+const SHARED_MAX: usize = 4096;
+
+/// Variables by name with their sub types: those of different sub types are not compared.
+pub(crate) type Subtypes = BTreeMap<String, String>;
+
+/// What is known of an operand before any row is looked at.
+struct Profile {
+    operand: Operand,
+    ty: Type,
+    /// Its first values, in the order of their codes.
+    values: BTreeSet<Code>,
+    /// Least and greatest integer.
+    ints: Option<(i64, i64)>,
+    subtype: Option<String>,
+}
+
+impl Profile {
+    fn is_const(&self) -> bool {
+        self.values.len() == 1
+    }
+}
+
+/// All literals of a class.
+pub(crate) fn literals(
+    domain: &Domain,
+    states: &States,
+    library: &Library,
+    subtypes: &Subtypes,
+) -> Vec<Literal> {
+    let profiles: Vec<Profile> = operands(domain, states)
+        .into_iter()
+        .map(|o| profile(o, domain, states, subtypes))
+        .collect();
+    let mut found = BTreeSet::new();
+    for profile in &profiles {
+        found.extend(unary(profile, states));
+    }
+    for (place, left) in profiles.iter().enumerate() {
+        for right in &profiles[place + 1..] {
+            found.extend(binary(left, right));
+        }
+    }
+    found.extend(predicates(&profiles, library));
+    let mut found: Vec<Literal> = found.into_iter().map(Literal::ordered).collect();
+    // Swapped literals of a symmetric class come together, so that both or none are kept.
+    found.sort_by_key(|literal| (literal.cost(), literal.clone()));
+    found.dedup();
+    found.truncate(LITERALS_MAX);
+    found
+}
+
+fn operands(domain: &Domain, states: &States) -> Vec<Operand> {
+    let variables = |node: usize, table: usize| {
+        let kind = &states.variables.kinds[domain.kinds[node]];
+        kind.tables[table].variables.iter().enumerate().filter(|(_, v)| v.ty != Type::Any)
+    };
+    let mut found: Vec<Operand> = (0..domain.kinds.len()).map(Operand::Node).collect();
+    for node in 0..domain.kinds.len() {
+        found.extend(variables(node, 0).map(|(variable, _)| Operand::State { node, variable }));
+    }
+    for (range, of) in domain.ranges.iter().enumerate() {
+        let items = variables(of.node, of.table);
+        found.extend(items.map(|(variable, _)| Operand::Item { range, variable }));
+    }
+    let maps: Vec<(usize, usize, &Type)> = (0..domain.kinds.len())
+        .flat_map(|node| variables(node, 0).map(move |(variable, v)| (node, variable, &v.ty)))
+        .collect();
+    for (node, map, ty) in maps {
+        let Type::Map(keys, _) = ty else { continue };
+        found.extend(lookups(node, map, keys, domain, states));
+    }
+    found
+}
+
+/// What a map has under other nodes, and under keys and elements of other containers.
+fn lookups(node: usize, map: usize, keys: &Type, domain: &Domain, states: &States) -> Vec<Operand> {
+    let mut found = Vec::new();
+    if matches!(keys, Type::Node(_)) {
+        let others = (0..domain.kinds.len()).map(|key| Operand::AtNode { node, map, key });
+        found.extend(others);
+    }
+    for (range, of) in domain.ranges.iter().enumerate() {
+        let table = &states.variables.kinds[domain.kinds[of.node]].tables[of.table];
+        let own = of.node == node && table.origin.container() == Some((0, map));
+        for (key, variable) in table.variables.iter().enumerate() {
+            let whole = variable.path.is_empty() || variable.is_key() && variable.path.len() == 1;
+            if whole && !own && variable.ty == *keys {
+                found.push(Operand::AtItem { node, map, range, key });
+            }
+        }
+    }
+    found
+}
+
+fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtypes) -> Profile {
+    let of = |node: usize, table: usize, variable: usize| {
+        let kind = domain.kinds[node];
+        let shown = &states.variables.kinds[kind].tables[table].variables[variable];
+        let name = shown.to_string();
+        let name = name.strip_prefix("x.").unwrap_or(&name).to_owned();
+        (states.kinds[kind].column(table, variable), name)
+    };
+    let (column, name): (&[Code], String) = match operand {
+        Operand::State { node, variable } => of(node, 0, variable),
+        Operand::Item { range, variable } => {
+            of(domain.ranges[range].node, domain.ranges[range].table, variable)
+        }
+        _ => (&[], String::new()),
+    };
+    let mut values = BTreeSet::new();
+    let mut ints: Option<(i64, i64)> = None;
+    for code in column {
+        if values.len() < SHARED_MAX {
+            values.insert(*code);
+        }
+        if let Value::Int(number) = states.values.value(*code) {
+            let (low, high) = ints.unwrap_or((*number, *number));
+            ints = Some((low.min(*number), high.max(*number)));
+        }
+    }
+    let ty = operand.ty(domain, states).clone();
+    Profile { operand, ty, values, ints, subtype: subtypes.get(&name).cloned() }
+}
+
+fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
+    let one = |relation: Relation| Literal { relation, operands: vec![profile.operand] };
+    let mut found = Vec::new();
+    if profile.ty == Type::Bool {
+        found.push(one(Relation::True));
+    }
+    if profile.values.contains(&Dictionary::NULL) {
+        found.push(one(Relation::Is(Dictionary::NULL)));
+    }
+    if let Type::Variant(variants) = &profile.ty {
+        found.extend(variants.keys().map(|name| one(Relation::Variant(name.clone()))));
+    }
+    let few = (2..=CONSTANTS_MAX).contains(&profile.values.len());
+    for code in &profile.values {
+        let constant = match states.values.value(*code) {
+            Value::Text(_) => few && profile.ty == Type::Text,
+            // Nothing and the first of everything are what programs treat apart.
+            Value::Int(number) => few && profile.ty == Type::Int || *number == 0,
+            _ => false,
+        };
+        if constant {
+            found.push(one(Relation::Is(*code)));
+        }
+    }
+    found
+}
+
+fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
+    use BinaryOp as Op;
+    let two = |op: Op, a: &Profile, b: &Profile| Literal {
+        relation: Relation::Two(op),
+        operands: vec![a.operand, b.operand],
+    };
+    if let (Some(a), Some(b)) = (&left.subtype, &right.subtype)
+        && a != b
+    {
+        return Vec::new();
+    }
+    if left.is_const() && right.is_const() {
+        return Vec::new();
+    }
+    let both = |op: Op| [two(op, left, right), two(op, right, left)];
+    let mut found = Vec::new();
+    match (&left.ty, &right.ty) {
+        (Type::Null, _) | (_, Type::Null) => {}
+        (Type::Set(a), Type::Set(b)) if a.overlaps(b) => {
+            found.extend(both(Op::Subset));
+            found.push(two(Op::Disjoint, left, right));
+            found.push(two(Op::Eq, left, right));
+        }
+        (Type::List(a), Type::List(b)) if a.overlaps(b) => {
+            found.extend(both(Op::Prefix));
+            found.push(two(Op::Eq, left, right));
+        }
+        (Type::Int | Type::Float, Type::Int | Type::Float) if ranges_meet(left, right) => {
+            found.push(two(Op::Eq, left, right));
+            found.extend([Op::Lt, Op::Le].map(|op| two(op, left, right)));
+        }
+        (Type::Int | Type::Float, Type::Int | Type::Float) => {}
+        (Type::Node(_), Type::Node(_)) => found.push(two(Op::Eq, left, right)),
+        (a, b) if *a == *b && values_meet(left, right) => found.push(two(Op::Eq, left, right)),
+        _ => {}
+    }
+    for (item, container) in [(left, right), (right, left)] {
+        let (Type::List(of) | Type::Set(of) | Type::Map(of, _)) = &container.ty else { continue };
+        let nodes = matches!((&**of, &item.ty), (Type::Node(_), Type::Node(_)));
+        // An element in its own container is constant, which the scan of the rows finds out.
+        if nodes || **of == item.ty {
+            found.push(two(Op::In, item, container));
+        }
+    }
+    found
+}
+
+fn ranges_meet(left: &Profile, right: &Profile) -> bool {
+    match (left.ints, right.ints) {
+        (Some((a, b)), Some((c, d))) => a <= d && c <= b,
+        _ => true,
+    }
+}
+
+/// Whether two variables ever had a value in common; a lookup may have.
+fn values_meet(left: &Profile, right: &Profile) -> bool {
+    left.values.is_empty()
+        || right.values.is_empty()
+        || left.values.len() >= SHARED_MAX
+        || right.values.len() >= SHARED_MAX
+        || left.values.iter().any(|code| *code != Dictionary::NULL && right.values.contains(code))
+}
+
+/// The predicates of the user on all operands of the right types.
+fn predicates(profiles: &[Profile], library: &Library) -> Vec<Literal> {
+    let mut found = Vec::new();
+    for name in library.function_names() {
+        let Some(function) = library.function(name) else { continue };
+        let signature = function.signature();
+        if signature.result != Type::Bool || !(1..=3).contains(&signature.params.len()) {
+            continue;
+        }
+        let mut tuples = vec![Vec::new()];
+        for param in &signature.params {
+            let fits = |profile: &&Profile| {
+                *param == Type::Any || profile.ty != Type::Null && param.overlaps(&profile.ty)
+            };
+            let longer = |tuple: &Vec<Operand>| {
+                let free = profiles.iter().filter(fits).map(|profile| profile.operand);
+                free.filter(|operand| !tuple.contains(operand))
+                    .map(|operand| [&tuple[..], &[operand]].concat())
+                    .collect::<Vec<_>>()
+            };
+            tuples = tuples.iter().flat_map(longer).collect();
+        }
+        let literal =
+            |operands| Literal { relation: Relation::Predicate(name.to_owned()), operands };
+        found.extend(tuples.into_iter().map(literal));
+    }
+    found
+}
+
+/// A literal or its negation: twice the place of the literal, and 1 more for the negation.
+pub(crate) type Signed = u16;
+
+/// The most literals of a property.
+pub(crate) const LITERALS_IN_MAX: usize = 4;
+
+/// A disjunction of literals.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    pub(crate) literals: Vec<Signed>,
+}
+
+/// Forms disjunctions of the literals that are left.
+pub(crate) struct Former<'a> {
+    pub(crate) domain: &'a Domain,
+    pub(crate) literals: &'a [Literal],
+    /// The literals to use, by place.
+    pub(crate) used: &'a [usize],
+}
+
+impl Former<'_> {
+    /// The single literals.
+    pub(crate) fn singles(&self) -> Vec<Candidate> {
+        let signed = self.used.iter().flat_map(|place| signs(*place));
+        let singles = signed.map(|literal| Candidate { literals: vec![literal] });
+        singles.filter(|candidate| self.is_whole(candidate)).collect()
+    }
+
+    /// Disjunctions of two literals, those that take least reading first, at most so many.
+    pub(crate) fn pairs(&self, most: usize) -> Vec<Candidate> {
+        let mut by_cost: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+        for (i, first) in self.used.iter().enumerate() {
+            for second in &self.used[i + 1..] {
+                let (a, b) = (&self.literals[*first], &self.literals[*second]);
+                if !a.same_operands(b) {
+                    by_cost.entry(a.cost() + b.cost()).or_default().push((*first, *second));
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for (first, second) in by_cost.into_values().flatten() {
+            for a in signs(first) {
+                for b in signs(second) {
+                    let candidate = Candidate { literals: vec![a, b] };
+                    if self.is_whole(&candidate) && self.is_first(&candidate) {
+                        found.push(candidate);
+                    }
+                }
+            }
+            if found.len() >= most {
+                break;
+            }
+        }
+        found.truncate(most);
+        found
+    }
+
+    /// Disjunctions with one literal more than these, at most so many.
+    pub(crate) fn longer(&self, shorter: &[Candidate], most: usize) -> Vec<Candidate> {
+        let mut found = BTreeSet::new();
+        for candidate in shorter {
+            for place in self.used {
+                let known = |signed: &Signed| {
+                    let other = &self.literals[usize::from(*signed / 2)];
+                    usize::from(*signed / 2) == *place
+                        || other.same_operands(&self.literals[*place])
+                };
+                if candidate.literals.iter().any(known) {
+                    continue;
+                }
+                for signed in signs(*place) {
+                    let mut literals = candidate.literals.clone();
+                    literals.push(signed);
+                    literals.sort_unstable();
+                    let candidate = Candidate { literals };
+                    if self.is_whole(&candidate) && self.is_first(&candidate) {
+                        found.insert(candidate);
+                    }
+                }
+            }
+            if found.len() >= most {
+                break;
+            }
+        }
+        found.into_iter().take(most).collect()
+    }
+
+    /// Whether each variable of the class is spoken of; otherwise it belongs to another class.
+    fn is_whole(&self, candidate: &Candidate) -> bool {
+        let literals = || candidate.literals.iter().map(|s| &self.literals[usize::from(s / 2)]);
+        let nodes = literals().fold(0, |bits, literal| bits | literal.nodes(self.domain));
+        let ranges = literals().fold(0, |bits, literal| bits | literal.ranges());
+        nodes.count_ones() as usize == self.domain.kinds.len()
+            && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
+    }
+
+    /// The element variable of a link is spoken of by way of the node it names.
+    fn is_link_only(&self) -> bool {
+        self.domain.link.is_some_and(|link| link.table > 0)
+    }
+
+    /// Whether it comes first of itself and the same with the two nodes swapped.
+    fn is_first(&self, candidate: &Candidate) -> bool {
+        if !self.domain.is_symmetric() {
+            return true;
+        }
+        let sorted = |swap: bool| {
+            let of = |signed: &Signed| {
+                let literal = &self.literals[usize::from(signed / 2)];
+                (if swap { literal.swapped() } else { literal.clone() }, signed % 2)
+            };
+            let mut literals: Vec<_> = candidate.literals.iter().map(of).collect();
+            literals.sort();
+            literals
+        };
+        sorted(false) <= sorted(true)
+    }
+}
+
+fn signs(place: usize) -> [Signed; 2] {
+    let place = Signed::try_from(place).expect("literals of a class are few");
+    [2 * place, 2 * place + 1]
+}

@@ -1,0 +1,332 @@
+//! Which almost-invariants are worth a look: rare, surprising, and with exceptions that lie
+//! together.
+
+use std::collections::BTreeMap;
+
+use everhold_property::{BinaryOp, Expr, Modality, Property, Scope, print_expr};
+use everhold_trace::{EventId, EventKind, Execution};
+
+use super::count::{Tally, offsets};
+use super::domain::binary;
+use super::literal::Literal;
+use super::search::{Finalist, Search, as_f64};
+use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
+use crate::bitmap;
+use crate::dictionary::hash_of;
+use crate::states::States;
+use crate::stats::wilson;
+
+/// Exceptions overlap so much that two properties are about the same thing.
+const RELATED: f64 = 0.9;
+
+/// A first idea of the rank, before the exceptions are looked at one by one.
+pub(crate) fn first_look(tally: &Tally, by_chance: f64) -> f64 {
+    rarity(tally.rate()) + surprise(by_chance, tally.rows_failing)
+}
+
+/// In bits, as far as the number of cases can tell.
+fn rarity(rate: f64) -> f64 {
+    -(1.0 - rate).max(1e-4).log2()
+}
+
+fn surprise(by_chance: f64, seen: u64) -> f64 {
+    ((by_chance + 1.0) / (as_f64(seen) + 1.0)).log2().clamp(0.0, 12.0)
+}
+
+/// A finalist with its exceptions in order.
+struct Ranked<'a> {
+    of: &'a Finalist,
+    property: Property,
+    text: String,
+    episodes: Vec<Episode>,
+    rate: f64,
+    score: Score,
+    snapshots: u64,
+}
+
+pub(crate) fn report(
+    options: &Almost,
+    states: &States,
+    executions: &[&Execution],
+    search: &Search,
+) -> AlmostReport {
+    let triggers = Triggers::of(executions);
+    let rank = |finalist| ranked(finalist, options, states, &triggers);
+    let mut ranked: Vec<Ranked<'_>> = search.almost.iter().map(rank).collect();
+    ranked.retain(|found| found.rate >= options.rate_min);
+    let groups = groups(ranked);
+    let mut report = AlmostReport::default();
+    choose(groups, options, states, &mut report);
+    report.always = always(search, options, states);
+    report
+}
+
+fn ranked<'a>(
+    finalist: &'a Finalist,
+    options: &Almost,
+    states: &States,
+    triggers: &Triggers,
+) -> Ranked<'a> {
+    let property = finalist.property(states);
+    let episodes = episodes(&finalist.failing.snapshots, states);
+    let snapshots = bitmap::rows(&finalist.failing.snapshots).count() as u64;
+    let rate = match options.accounting {
+        Accounting::Spatial => finalist.tally.rate(),
+        Accounting::Plain => {
+            let all: usize = states.runs.iter().map(|run| run.steps.len()).sum();
+            1.0 - as_f64(snapshots) / as_f64(all as u64)
+        }
+    };
+    let score = Score {
+        rarity: rarity(rate),
+        surprise: surprise(finalist.by_chance, finalist.tally.rows_failing),
+        focus: focus(&episodes, finalist, states),
+        trigger: triggers.lift(&episodes),
+        reading: f64::from(finalist.reading()) / 4.0,
+    };
+    let text = print_expr(&property.body);
+    Ranked { of: finalist, property, text, episodes, rate, score, snapshots }
+}
+
+/// Properties that fail in the same snapshots, the simplest of each first; by their signature.
+fn groups(ranked: Vec<Ranked<'_>>) -> Vec<Vec<Ranked<'_>>> {
+    let mut groups: BTreeMap<u64, Vec<Ranked<'_>>> = BTreeMap::new();
+    for found in ranked {
+        groups.entry(hash_of(&found.of.failing.snapshots)).or_default().push(found);
+    }
+    let mut groups: Vec<Vec<Ranked<'_>>> = groups.into_values().collect();
+    for group in &mut groups {
+        group.sort_by(|a, b| {
+            let simple = |x: &Ranked<'_>| (x.of.literals.len(), x.of.reading(), x.text.clone());
+            simple(a).cmp(&simple(b))
+        });
+        group.dedup_by(|a, b| a.text == b.text);
+    }
+    let best = |group: &[Ranked<'_>]| group[0].score.total();
+    groups.sort_by(|a, b| best(b).total_cmp(&best(a)).then_with(|| a[0].text.cmp(&b[0].text)));
+    groups
+}
+
+/// The best groups, without those that are about what a better one is about.
+fn choose(
+    groups: Vec<Vec<Ranked<'_>>>,
+    options: &Almost,
+    states: &States,
+    report: &mut AlmostReport,
+) {
+    let mut chosen: Vec<(Vec<Ranked<'_>>, usize)> = Vec::new();
+    for group in groups {
+        match chosen.iter().position(|(other, _)| is_related(&other[0], &group[0])) {
+            Some(same) => chosen[same].1 += group.len(),
+            None if chosen.len() < options.report_max => chosen.push((group, 0)),
+            None => {}
+        }
+    }
+    for (group, related) in chosen {
+        let mut group = group.into_iter();
+        let Some(first) = group.next() else { continue };
+        let equivalent = group.map(|other| other.property).collect();
+        report.found.push(found(first, equivalent, related, states));
+    }
+}
+
+/// Whether the second fails mostly where the first does.
+fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
+    let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
+    let both: u64 = a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum();
+    as_f64(both) >= RELATED * as_f64(other.snapshots)
+}
+
+fn found(
+    ranked: Ranked<'_>,
+    equivalent: Vec<Property>,
+    related: usize,
+    states: &States,
+) -> AlmostInvariant {
+    let Tally { rows_known, rows_failing, .. } = ranked.of.tally;
+    let cases = as_f64(rows_known);
+    let by_node = ranked.of.failing.by_node.iter().enumerate().filter(|(_, count)| **count > 0);
+    let name = |node: usize| {
+        let named = states.runs.iter().find_map(|run| run.nodes.get(node));
+        named.map_or_else(|| format!("n{node}"), |node| node.name.clone())
+    };
+    let mut nodes: Vec<(String, u64)> = by_node.map(|(node, count)| (name(node), *count)).collect();
+    nodes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    AlmostInvariant {
+        property: ranked.property,
+        rate: ranked.rate,
+        interval: wilson(ranked.rate * cases, cases),
+        evaluations: ranked.of.failing.evaluations,
+        exceptions: ranked.of.failing.exceptions,
+        support: (rows_known, rows_failing),
+        by_chance: ranked.of.by_chance,
+        episodes: ranked.episodes,
+        nodes,
+        equivalent,
+        related,
+        score: ranked.score,
+    }
+}
+
+fn always(search: &Search, options: &Almost, states: &States) -> Vec<(Property, u64)> {
+    let mut all: Vec<&Finalist> = search.always.iter().collect();
+    let worth = |held: &Finalist| surprise(held.by_chance, 0) - f64::from(held.reading()) / 4.0;
+    all.retain(|held| held.tally.rows_known >= options.evaluations_min);
+    all.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    let mut shown: Vec<(Property, u64)> =
+        all.iter().map(|held| (held.property(states), held.tally.rows_known)).collect();
+    shown.dedup_by(|a, b| a.0.name == b.0.name);
+    shown.truncate(options.report_max);
+    shown
+}
+
+/// The stretches of the marked snapshots.
+fn episodes(snapshots: &[u64], states: &States) -> Vec<Episode> {
+    let offsets = offsets(
+        states
+            .runs
+            .iter()
+            .map(|run| u32::try_from(run.steps.len()).expect("event ids are 32 bits")),
+    );
+    let event = |step: usize| EventId(u32::try_from(step).expect("event ids are 32 bits"));
+    let mut found: Vec<(Episode, usize)> = Vec::new();
+    let mut run = 0;
+    for snapshot in bitmap::rows(snapshots) {
+        while snapshot >= offsets[run + 1] {
+            run += 1;
+        }
+        let step = snapshot - offsets[run];
+        match found.last_mut() {
+            Some((last, end)) if last.run == run && *end == step => *end += 1,
+            _ => found.push((Episode { run, from: event(step), to: None }, step + 1)),
+        }
+    }
+    let ended = |(episode, end): (Episode, usize)| {
+        let lasted = end < offsets[episode.run + 1] - offsets[episode.run];
+        Episode { to: lasted.then(|| event(end)), ..episode }
+    };
+    found.into_iter().map(ended).collect()
+}
+
+/// How much the exceptions lie together, in bits: few of the runs, and of those with many, few
+/// stretches; few of the nodes.
+fn focus(episodes: &[Episode], finalist: &Finalist, states: &States) -> f64 {
+    let runs = states.runs.len();
+    let mut hit: Vec<usize> = episodes.iter().map(|episode| episode.run).collect();
+    hit.dedup();
+    let of_runs = (as_f64(runs as u64) / as_f64(hit.len().max(1) as u64)).log2().min(6.0);
+    let per_run = as_f64(episodes.len() as u64) / as_f64(hit.len().max(1) as u64);
+    let nodes = states.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(1);
+    let at = finalist.failing.by_node.iter().filter(|count| **count > 0).count();
+    // One exception is at one node whatever it is about.
+    let expected = (hit.len().max(1)).min(nodes);
+    let of_nodes = (as_f64(expected as u64) / as_f64(at.max(1) as u64)).log2().clamp(0.0, 3.0);
+    of_runs - per_run.log2().min(6.0) + of_nodes
+}
+
+/// How often each kind of event happens.
+struct Triggers {
+    /// The kind of each event of each run.
+    events: Vec<Vec<u32>>,
+    /// How often each kind happens.
+    times: Vec<u64>,
+    all: u64,
+}
+
+impl Triggers {
+    fn of(executions: &[&Execution]) -> Triggers {
+        let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
+        let mut times = Vec::new();
+        let mut events = Vec::new();
+        for execution in executions {
+            let mut here = Vec::with_capacity(execution.events().len());
+            for event in execution.events() {
+                let next = u32::try_from(kinds.len()).expect("kinds of event are few");
+                let kind = *kinds.entry(label(execution, event.kind.clone())).or_insert(next);
+                if kind == next && times.len() == kind as usize {
+                    times.push(0);
+                }
+                times[kind as usize] += 1;
+                here.push(kind);
+            }
+            events.push(here);
+        }
+        let all = times.iter().sum();
+        Triggers { events, times, all }
+    }
+
+    /// How much more often than elsewhere the commonest event stands at the start of an episode,
+    /// in bits, as far as the number of episodes can tell.
+    fn lift(&self, episodes: &[Episode]) -> f64 {
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        for episode in episodes {
+            *counts.entry(self.events[episode.run][episode.from.index()]).or_default() += 1;
+        }
+        let all = as_f64(episodes.len() as u64);
+        let lift = |(kind, count): (&u32, &u64)| {
+            // Below the lower end of the interval the share could be chance.
+            let share = wilson(as_f64(*count), all).0;
+            let usual = as_f64(self.times[*kind as usize]) / as_f64(self.all);
+            (share / usual).log2() * share
+        };
+        counts.iter().map(lift).fold(0.0, f64::max).min(4.0)
+    }
+}
+
+/// An event in words: what it was, and the message or name.
+pub(crate) fn label(execution: &Execution, kind: EventKind) -> String {
+    let named = match &kind {
+        EventKind::Deliver { message } => execution
+            .message(*message)
+            .and_then(|message| execution.send_of(message))
+            .map(|send| send.label.as_str()),
+        _ => kind.name(),
+    };
+    match named {
+        Some(name) if !name.is_empty() => format!("{} {name}", kind.word()),
+        _ => kind.word().to_owned(),
+    }
+}
+
+impl Finalist {
+    /// How much there is to read.
+    fn reading(&self) -> u32 {
+        let literals: u32 = self.literals.iter().map(|(literal, _)| literal.cost()).sum();
+        literals
+            + 2 * u32::try_from(self.domain.kinds.len() + self.domain.ranges.len()).unwrap_or(0)
+    }
+
+    /// The property in the language; its name is what it claims of one binding.
+    pub(crate) fn property(&self, states: &States) -> Property {
+        let claim = self.claim(states);
+        Property {
+            name: print_expr(&claim),
+            modality: Modality::Always,
+            scope: Scope::EveryCut,
+            body: self.domain.forall(claim, &states.variables),
+            span: everhold_property::Span::default(),
+        }
+    }
+
+    /// `p implies q` where a literal is negated, `p or q` where none is.
+    fn claim(&self, states: &States) -> Expr {
+        let expr =
+            |(literal, negated): &(Literal, bool)| literal.expr(*negated, &self.domain, states);
+        let (mut given, mut then): (Vec<_>, Vec<_>) =
+            self.literals.iter().cloned().partition(|(_, negated)| *negated);
+        if then.is_empty() && given.len() > 1 {
+            then.extend(given.pop());
+        }
+        let or = |a: Expr, b: Expr| binary(BinaryOp::Or, a, b);
+        let and = |a: Expr, b: Expr| binary(BinaryOp::And, a, b);
+        if then.is_empty() {
+            return given.iter().map(expr).reduce(or).expect("a property has a literal");
+        }
+        let goal = then.iter().map(expr).reduce(or).expect("not empty");
+        let turned = given.into_iter().map(|(literal, negated)| (literal, !negated));
+        match turned.map(|literal| expr(&literal)).reduce(and) {
+            Some(given) => binary(BinaryOp::Implies, given, goal),
+            None => goal,
+        }
+    }
+}

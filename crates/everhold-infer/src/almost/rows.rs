@@ -1,0 +1,165 @@
+//! The rows of a class: each distinct binding once, weighted by how long it lasted.
+
+use super::domain::Domain;
+use super::parallel;
+use super::timeline::{Items, NODES_MAX, Shares, Span, Timelines};
+use crate::states::StateId;
+
+/// Rows in columns, as many as are looked at together.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) nodes: Vec<Vec<u32>>,
+    pub(crate) states: Vec<Vec<StateId>>,
+    pub(crate) items: Vec<Vec<u32>>,
+    pub(crate) weights: Weights,
+    /// For each row its place among the bindings of nodes of its batch.
+    pub(crate) binding: Vec<u32>,
+}
+
+impl Rows {
+    pub(crate) fn len(&self) -> usize {
+        self.binding.len()
+    }
+}
+
+/// What the rows weigh, in a form in which sets of rows are weighed by counting.
+#[derive(Debug)]
+pub(crate) enum Weights {
+    /// All the same.
+    Same(u64),
+    /// The rows whose weight has each bit: a set weighs the sum over the bits.
+    Bits(Vec<(u32, Vec<u64>)>),
+}
+
+/// Some of the bindings of a class, with when they were in place.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The nodes of each binding, and its stretches: a range of `spans`.
+    pub(crate) bindings: Vec<Binding>,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) pieces: Vec<Rows>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) nodes: [u32; NODES_MAX],
+    pub(crate) spans: std::ops::Range<usize>,
+    weight: u64,
+}
+
+/// Rows of one piece; more would leave the cache.
+const PIECE_MAX: usize = 1 << 15;
+/// So many rows of one weight are worth a piece of their own.
+const SAME_MIN: usize = 1 << 10;
+
+/// What is needed to find the rows of a class.
+pub(crate) struct Source<'a> {
+    pub(crate) timelines: &'a Timelines,
+    pub(crate) domain: &'a Domain,
+    pub(crate) items: &'a Items<'a>,
+    pub(crate) shares: &'a Shares,
+    pub(crate) threads: usize,
+}
+
+impl Source<'_> {
+    /// The rows of these tuples of nodes.
+    pub(crate) fn batch(&self, tuples: &[Vec<u32>]) -> Batch {
+        let found = parallel::map(tuples.len(), self.threads, |place| self.spans(&tuples[place]));
+        let mut batch = Batch { bindings: Vec::new(), spans: Vec::new(), pieces: Vec::new() };
+        for (nodes, spans) in tuples.iter().zip(found) {
+            batch.add(nodes, spans, self.shares);
+        }
+        batch.pieces = self.pieces(&batch);
+        batch
+    }
+
+    /// The stretches in which these nodes are bound, equal states together, each in order of time.
+    fn spans(&self, nodes: &[u32]) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.timelines.spans(self.domain, nodes, &mut |span| spans.push(span));
+        spans.sort_unstable();
+        spans
+    }
+
+    fn pieces(&self, batch: &Batch) -> Vec<Rows> {
+        let mut rows: Vec<(u64, u32, [u32; 2])> = Vec::new();
+        for (place, binding) in batch.bindings.iter().enumerate() {
+            let place = u32::try_from(place).expect("fewer than 2^32 bindings in a batch");
+            let states = &batch.spans[binding.spans.start].states;
+            let each = &mut |items| rows.push((binding.weight, place, items));
+            self.items.each(&binding.nodes[..self.domain.kinds.len()], states, each);
+        }
+        rows.sort_unstable();
+        let pieces = cut(&rows);
+        parallel::map(pieces.len(), self.threads, |piece| {
+            self.columns(batch, &rows[pieces[piece].clone()])
+        })
+    }
+
+    fn columns(&self, batch: &Batch, rows: &[(u64, u32, [u32; 2])]) -> Rows {
+        let binding = |row: &(u64, u32, [u32; 2])| &batch.bindings[row.1 as usize];
+        let node = |node: usize| rows.iter().map(|row| binding(row).nodes[node]).collect();
+        let state = |node: usize| {
+            let of = |row: &_| batch.spans[binding(row).spans.start].states[node];
+            rows.iter().map(of).collect()
+        };
+        let item = |range: usize| rows.iter().map(|row| row.2[range]).collect();
+        Rows {
+            nodes: (0..self.domain.kinds.len()).map(node).collect(),
+            states: (0..self.domain.kinds.len()).map(state).collect(),
+            items: (0..self.domain.ranges.len()).map(item).collect(),
+            weights: Weights::of(rows),
+            binding: rows.iter().map(|row| row.1).collect(),
+        }
+    }
+}
+
+impl Batch {
+    fn add(&mut self, nodes: &[u32], spans: Vec<Span>, shares: &Shares) {
+        let mut bound = [0; NODES_MAX];
+        bound[..nodes.len()].copy_from_slice(nodes);
+        for group in spans.chunk_by(|a, b| a.states == b.states) {
+            let start = self.spans.len();
+            self.spans.extend_from_slice(group);
+            let weight = group.iter().map(|span| shares.weight(span)).sum();
+            self.bindings.push(Binding { nodes: bound, spans: start..self.spans.len(), weight });
+        }
+    }
+}
+
+/// Pieces of sorted rows: long stretches of one weight alone, the others together.
+fn cut(rows: &[(u64, u32, [u32; 2])]) -> Vec<std::ops::Range<usize>> {
+    let mut pieces = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    let mut push = |from: usize, to: usize| {
+        let mut from = from;
+        while from < to {
+            let end = to.min(from + PIECE_MAX);
+            pieces.push(from..end);
+            from = end;
+        }
+    };
+    for same in rows.chunk_by(|a, b| a.0 == b.0) {
+        if same.len() >= SAME_MIN {
+            push(start, at);
+            push(at, at + same.len());
+            start = at + same.len();
+        }
+        at += same.len();
+    }
+    push(start, at);
+    pieces
+}
+
+impl Weights {
+    fn of(rows: &[(u64, u32, [u32; 2])]) -> Weights {
+        let (first, last) = (rows[0].0, rows[rows.len() - 1].0);
+        if first == last {
+            return Weights::Same(first);
+        }
+        let used = rows.iter().fold(0, |bits, row| bits | row.0);
+        let bits = (0..u64::BITS).filter(|bit| used >> bit & 1 == 1);
+        let set = |bit: u32| crate::bitmap::collect(rows.len(), |row| rows[row].0 >> bit & 1 == 1);
+        Weights::Bits(bits.map(|bit| (bit, set(bit))).collect())
+    }
+}

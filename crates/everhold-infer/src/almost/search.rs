@@ -1,0 +1,302 @@
+//! From coded runs to a report: class by class, then all of them ranked together.
+
+use std::collections::BTreeMap;
+
+use everhold_property::Library;
+use everhold_trace::Execution;
+
+use super::count::{Class, Failing, Scanned, Tally};
+use super::domain::Domain;
+use super::evaluate::{Bench, Coded};
+use super::generate::{Candidate, Former, LITERALS_IN_MAX, Signed, literals};
+use super::literal::Literal;
+use super::rank;
+use super::rows::Source;
+use super::timeline::{Items, NODES_MAX, Shares, Timelines};
+use super::{Almost, AlmostReport, parallel};
+use crate::bitmap::Counter;
+use crate::states::States;
+
+/// Candidates of one class whose exceptions are looked at one by one.
+const FINALISTS_MAX: usize = 200;
+/// Candidates of one class that get a further literal.
+const LONGER_MAX: usize = 2000;
+/// Always-true properties that are kept of one class.
+const ALWAYS_MAX: usize = 20;
+
+/// A candidate with all that is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Finalist {
+    pub(crate) domain: Domain,
+    /// The literals, and which are negated.
+    pub(crate) literals: Vec<(Literal, bool)>,
+    pub(crate) tally: Tally,
+    /// Distinct rows that would fail by chance.
+    pub(crate) by_chance: f64,
+    /// Where it fails; empty if it always holds.
+    pub(crate) failing: Failing,
+}
+
+/// Everything found in all classes.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    pub(crate) almost: Vec<Finalist>,
+    pub(crate) always: Vec<Finalist>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    properties: u64,
+    almost: u64,
+    held: u64,
+}
+
+/// The report; `None` if `stop` said so.
+pub(crate) fn search(
+    options: &Almost,
+    states: &States,
+    executions: &[&Execution],
+    library: &Library,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<AlmostReport> {
+    let search = classes(options, states, library, stop)?;
+    let mut report = rank::report(options, states, executions, &search);
+    let Counts { properties, almost, held } = search.counts;
+    (report.properties, report.almost, report.held) = (properties, almost, held);
+    report.snapshots = states.runs.iter().map(|run| run.steps.len() as u64).sum();
+    report.left_out.extend(states.variables.left_out.iter().cloned());
+    Some(report)
+}
+
+/// What is found in all classes; `None` if `stop` said so.
+pub(crate) fn classes(
+    options: &Almost,
+    states: &States,
+    library: &Library,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Search> {
+    let (coded, timelines) = (Coded::of(states), Timelines::of(states));
+    let mut search = Search::default();
+    for domain in Domain::all(states, options.nodes_max.min(NODES_MAX)) {
+        if stop() {
+            return None;
+        }
+        one_class(options, states, &coded, &timelines, &domain, library, &mut search);
+    }
+    Some(search)
+}
+
+fn one_class(
+    options: &Almost,
+    states: &States,
+    coded: &Coded,
+    timelines: &Timelines,
+    domain: &Domain,
+    library: &Library,
+    search: &mut Search,
+) {
+    let literals = literals(domain, states, library, &options.subtypes);
+    let tuples = timelines.tuples(domain);
+    if literals.is_empty() || tuples.is_empty() {
+        return;
+    }
+    let threads = parallel::threads(options.threads);
+    let items = Items::new(domain, states, coded);
+    let shares = Shares::of(timelines, domain, &items, &tuples, threads);
+    let source = Source { timelines, domain, items: &items, shares: &shares, threads };
+    let batches = batches(tuples, timelines, domain, options.memory_max);
+    let counter = Counter::widest();
+    let class = Class { states, domain, library, coded, source, counter, batches };
+    class.search(options, &literals, search);
+}
+
+/// Tuples of nodes, as many together as fit into memory.
+fn batches(
+    tuples: Vec<Vec<u32>>,
+    timelines: &Timelines,
+    domain: &Domain,
+    memory_max: usize,
+) -> Vec<Vec<Vec<u32>>> {
+    // A stretch, a binding, a row in columns and its places in some hundred bitmaps.
+    const BYTES: usize = 160;
+    let mut batches: Vec<Vec<Vec<u32>>> = Vec::new();
+    let mut used = 0usize;
+    for tuple in tuples {
+        let mut spans = 0usize;
+        timelines.spans(domain, &tuple, &mut |_| spans += 1);
+        let bytes = spans.saturating_mul(BYTES);
+        if batches.is_empty() || used.saturating_add(bytes) > memory_max {
+            batches.push(Vec::new());
+            used = 0;
+        }
+        used = used.saturating_add(bytes);
+        batches.last_mut().expect("just pushed").push(tuple);
+    }
+    batches
+}
+
+impl Class<'_> {
+    fn search(&self, options: &Almost, literals: &[Literal], search: &mut Search) {
+        let (scanned, whole) = self.scan(literals);
+        if whole == 0 {
+            return;
+        }
+        let used = useful(literals, &scanned);
+        let former = Former { domain: self.domain, literals, used: &used };
+        let all: Vec<usize> = (0..literals.len()).collect();
+        let every = Former { used: &all, ..former };
+        let singles = every.singles();
+        let single = |candidate: &Candidate| {
+            let signed = candidate.literals[0];
+            scanned[usize::from(signed / 2)].tallies[usize::from(signed % 2)]
+        };
+        let mut judged: Vec<(Candidate, Tally)> = Vec::new();
+        for candidate in singles {
+            let tally = single(&candidate);
+            search.counts.properties += 1;
+            if tally.rows_known > 0 && tally.rate() >= options.rate_min {
+                judged.push((candidate, tally));
+            }
+        }
+        let former = Former { domain: self.domain, literals, used: &used };
+        let left = options.properties_max.saturating_sub(2 * literals.len());
+        if options.literals_max >= 2 {
+            self.disjunctions(options, &former, left, whole, &mut judged, search);
+        }
+        let finalists = self.finalists(literals, &scanned, judged, options, search);
+        search.almost.extend(finalists);
+    }
+
+    fn disjunctions(
+        &self,
+        options: &Almost,
+        former: &Former<'_>,
+        left: usize,
+        whole: u64,
+        judged: &mut Vec<(Candidate, Tally)>,
+        search: &mut Search,
+    ) {
+        let mut left = left;
+        let mut candidates = former.pairs(left);
+        for length in 2..=options.literals_max.min(LITERALS_IN_MAX) {
+            search.counts.properties += candidates.len() as u64;
+            left = left.saturating_sub(candidates.len());
+            let tallies = self.count(former.literals, &candidates, whole, options.rate_min);
+            let kept = candidates.into_iter().zip(tallies);
+            let mut kept: Vec<(Candidate, Tally)> =
+                kept.filter_map(|(candidate, tally)| Some((candidate, tally?))).collect();
+            judged.extend(kept.iter().cloned());
+            if length == options.literals_max || left == 0 {
+                return;
+            }
+            // What always holds only gets weaker; the rest is best extended where it fails least.
+            kept.retain(|(_, tally)| tally.fails > 0);
+            kept.sort_by_key(|(_, tally)| tally.fails);
+            kept.truncate(LONGER_MAX);
+            let shorter: Vec<Candidate> =
+                kept.into_iter().map(|(candidate, _)| candidate).collect();
+            candidates = former.longer(&shorter, left);
+        }
+    }
+
+    fn finalists(
+        &self,
+        literals: &[Literal],
+        scanned: &[Scanned],
+        judged: Vec<(Candidate, Tally)>,
+        options: &Almost,
+        search: &mut Search,
+    ) -> Vec<Finalist> {
+        let bench = Bench::new(self.states, self.domain, literals, self.library, self.coded);
+        let mut chances: BTreeMap<Signed, f64> = BTreeMap::new();
+        let mut by_chance = |candidate: &Candidate, tally: &Tally| {
+            let rate = match candidate.literals[..] {
+                [only] => *chances.entry(only).or_insert_with(|| {
+                    let fails = bench.by_chance(usize::from(only / 2));
+                    if only.is_multiple_of(2) { fails } else { 1.0 - fails }
+                }),
+                _ => independent(&candidate.literals, scanned),
+            };
+            rate * as_f64(tally.rows_known)
+        };
+        let (mut almost, mut always) = (Vec::new(), Vec::new());
+        for (candidate, tally) in judged {
+            let chance = by_chance(&candidate, &tally);
+            let kept = candidate.literals.len() == 1 || is_more_than_or(&tally, chance);
+            match (tally.fails == 0, kept) {
+                (true, _) => search.counts.held += 1,
+                (false, _) => search.counts.almost += 1,
+            }
+            if kept {
+                let list = if tally.fails == 0 { &mut always } else { &mut almost };
+                list.push((candidate, tally, chance));
+            }
+        }
+        let cost = |candidate: &Candidate| -> u32 {
+            candidate.literals.iter().map(|s| literals[usize::from(s / 2)].cost()).sum()
+        };
+        for list in [&mut almost, &mut always] {
+            list.sort_by(|a, b| {
+                let worth = |x: &(Candidate, Tally, f64)| {
+                    rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 4.0
+                };
+                worth(b).total_cmp(&worth(a)).then_with(|| a.0.cmp(&b.0))
+            });
+        }
+        almost.truncate(FINALISTS_MAX);
+        always.truncate(ALWAYS_MAX);
+        let candidates: Vec<Candidate> = almost.iter().map(|(c, ..)| c.clone()).collect();
+        let failing = self.failing(literals, &candidates);
+        let finalist = |(candidate, tally, by_chance): (Candidate, Tally, f64), failing| Finalist {
+            domain: self.domain.clone(),
+            literals: candidate
+                .literals
+                .iter()
+                .map(|s| (literals[usize::from(s / 2)].clone(), s % 2 == 1))
+                .collect(),
+            tally,
+            by_chance,
+            failing,
+        };
+        search.always.extend(always.into_iter().map(|held| finalist(held, Failing::default())));
+        let almost =
+            almost.into_iter().zip(failing).map(|(found, failing)| finalist(found, failing));
+        almost.filter(|found| found.failing.evaluations >= options.evaluations_min).collect()
+    }
+}
+
+/// The literals that are neither constant nor the same as an earlier one, by place.
+fn useful(literals: &[Literal], scanned: &[Scanned]) -> Vec<usize> {
+    let mut seen = std::collections::BTreeSet::new();
+    let is_new = |place: &usize| {
+        let of = &scanned[*place];
+        let varies = of.tallies.iter().all(|tally| tally.fails > 0);
+        let [plain, negated] = of.signature;
+        // A literal that is the negation of another adds nothing either.
+        varies && seen.insert((plain.min(negated), plain.max(negated)))
+    };
+    (0..literals.len()).filter(is_new).collect()
+}
+
+/// The share of rows in which all literals would fail if they were independent.
+fn independent(literals: &[Signed], scanned: &[Scanned]) -> f64 {
+    let share = |signed: &Signed| {
+        let tally = &scanned[usize::from(signed / 2)].tallies[usize::from(signed % 2)];
+        as_f64(tally.rows_failing) / as_f64(tally.rows_known.max(1))
+    };
+    literals.iter().map(share).product()
+}
+
+/// The Or-effect: a disjunction of unrelated literals fails about as often as chance would have
+/// it, and says nothing beyond its literals. With `chance` distinct rows expected to fail, fewer
+/// by three standard deviations of a Poisson count, and at most half as many, is more than that.
+fn is_more_than_or(tally: &Tally, chance: f64) -> bool {
+    let seen = as_f64(tally.rows_failing);
+    seen < chance - 3.0 * chance.sqrt() && seen <= chance / 2.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of rows become statistics")]
+pub(crate) fn as_f64(count: u64) -> f64 {
+    count as f64
+}

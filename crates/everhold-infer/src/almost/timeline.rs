@@ -1,0 +1,253 @@
+//! When which nodes were in which states: the bindings of a class over the recorded order.
+
+use super::domain::Domain;
+use super::evaluate::Coded;
+use super::parallel;
+use crate::states::{StateId, States};
+use crate::variables::KindId;
+
+/// The most node variables of a property.
+pub(crate) const NODES_MAX: usize = 4;
+
+/// A stretch of snapshots of one run in which the bound nodes kept their states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    pub(crate) states: [StateId; NODES_MAX],
+    pub(crate) run: u32,
+    /// The first snapshot: that after the event of this number.
+    pub(crate) start: u32,
+    /// The snapshot after the last.
+    pub(crate) end: u32,
+}
+
+/// For each node of each run, from which snapshot on it is in which state.
+pub(crate) struct Timelines {
+    runs: Vec<RunTimeline>,
+}
+
+struct RunTimeline {
+    snapshots: u32,
+    nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)>,
+}
+
+impl Timelines {
+    pub(crate) fn of(states: &States) -> Timelines {
+        let runs = states.runs.iter().map(|run| {
+            let mut nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)> =
+                run.nodes.iter().map(|node| (node.kind, vec![(0, States::ABSENT)])).collect();
+            for (place, step) in run.steps.iter().enumerate() {
+                let place = u32::try_from(place).expect("event ids are 32 bits");
+                let changes = &mut nodes[step.node.index()].1;
+                if changes.last().is_none_or(|(_, state)| *state != step.state) {
+                    changes.push((place, step.state));
+                }
+            }
+            let snapshots = u32::try_from(run.steps.len()).expect("event ids are 32 bits");
+            RunTimeline { snapshots, nodes }
+        });
+        Timelines { runs: runs.collect() }
+    }
+
+    /// How many snapshots each run has.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = u32> {
+        self.runs.iter().map(|run| run.snapshots)
+    }
+
+    /// The node tuples that a class can be bound to in some run, in order.
+    pub(crate) fn tuples(&self, domain: &Domain) -> Vec<Vec<u32>> {
+        let nodes = self.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(0);
+        let of_kind = |kind: KindId| {
+            let is = move |id: &u32| {
+                let here = |run: &RunTimeline| {
+                    run.nodes.get(*id as usize).is_some_and(|node| node.0 == Some(kind))
+                };
+                self.runs.iter().any(here)
+            };
+            (0..u32::try_from(nodes).expect("node ids are 32 bits")).filter(is)
+        };
+        let mut tuples = vec![Vec::new()];
+        for kind in &domain.kinds {
+            let longer = |tuple: &Vec<u32>| {
+                let free = |id: &u32| domain.link.is_some() || !tuple.contains(id);
+                of_kind(*kind)
+                    .filter(free)
+                    .map(|id| [&tuple[..], &[id]].concat())
+                    .collect::<Vec<_>>()
+            };
+            tuples = tuples.iter().flat_map(longer).collect();
+        }
+        tuples
+    }
+
+    /// Calls `visit` with each stretch in which these nodes show states and are of the kinds of
+    /// the class, in the order of time.
+    pub(crate) fn spans(&self, domain: &Domain, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
+        for (place, run) in self.runs.iter().enumerate() {
+            let fits = |(node, kind): (&u32, &KindId)| {
+                run.nodes.get(*node as usize).is_some_and(|node| node.0 == Some(*kind))
+            };
+            if nodes.iter().zip(&domain.kinds).all(fits) {
+                let place = u32::try_from(place).expect("fewer than 2^32 runs");
+                run.spans(place, nodes, visit);
+            }
+        }
+    }
+}
+
+impl RunTimeline {
+    fn spans(&self, place: u32, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
+        let lines: Vec<&[(u32, StateId)]> =
+            nodes.iter().map(|node| self.nodes[*node as usize].1.as_slice()).collect();
+        let mut next = vec![1; lines.len()];
+        let mut states = [States::ABSENT; NODES_MAX];
+        let mut start = 0;
+        loop {
+            let upcoming = |(line, next): (&&[(u32, StateId)], &usize)| {
+                line.get(*next).map_or(self.snapshots, |(at, _)| *at)
+            };
+            let end = lines.iter().zip(&next).map(upcoming).min().unwrap_or(self.snapshots);
+            for ((state, line), next) in states.iter_mut().zip(&lines).zip(&next) {
+                *state = line[*next - 1].1;
+            }
+            if end > start && states[..lines.len()].iter().all(|state| *state != States::ABSENT) {
+                visit(Span { states, run: place, start, end });
+            }
+            if end == self.snapshots {
+                return;
+            }
+            for (line, next) in lines.iter().zip(&mut next) {
+                *next += usize::from(line.get(*next).is_some_and(|(at, _)| *at == end));
+            }
+            start = end;
+        }
+    }
+}
+
+/// The elements over which a class ranges, by state.
+pub(crate) struct Items<'a> {
+    domain: &'a Domain,
+    states: &'a States,
+    coded: &'a Coded,
+    /// For each element variable, where the rows of each state start.
+    starts: Vec<Vec<u32>>,
+}
+
+impl<'a> Items<'a> {
+    pub(crate) fn new(domain: &'a Domain, states: &'a States, coded: &'a Coded) -> Items<'a> {
+        let starts =
+            domain.ranges.iter().map(|range| starts(states, domain.kinds[range.node], range.table));
+        Items { domain, states, coded, starts: starts.collect() }
+    }
+
+    /// Calls `visit` with the elements of each row of a binding of nodes in these states.
+    pub(crate) fn each(
+        &self,
+        nodes: &[u32],
+        states: &[StateId; NODES_MAX],
+        visit: &mut dyn FnMut([u32; 2]),
+    ) {
+        let range = |place: usize| match self.domain.ranges.get(place) {
+            Some(range) => {
+                let (starts, state) = (&self.starts[place], states[range.node] as usize);
+                starts[state]..starts[state + 1]
+            }
+            None => 0..1,
+        };
+        if !self.is_linked(nodes, states) {
+            return;
+        }
+        for first in range(0) {
+            if self.is_linked_by(nodes, first) {
+                range(1).for_each(|second| visit([first, second]));
+            }
+        }
+    }
+
+    /// Whether the variable of the first node names the second.
+    fn is_linked(&self, nodes: &[u32], states: &[StateId; NODES_MAX]) -> bool {
+        self.domain.link.is_none_or(|link| {
+            let column = &self.states.kinds[self.domain.kinds[0]];
+            link.table > 0
+                || column.column(0, link.variable)[states[0] as usize] == self.coded.node(nodes[1])
+        })
+    }
+
+    /// Whether the element names the second node.
+    fn is_linked_by(&self, nodes: &[u32], item: u32) -> bool {
+        self.domain.link.is_none_or(|link| {
+            let column = &self.states.kinds[self.domain.kinds[0]];
+            link.table == 0
+                || column.column(link.table, link.variable)[item as usize]
+                    == self.coded.node(nodes[1])
+        })
+    }
+}
+
+/// Where the rows of each state start in a table, which may lie below another.
+fn starts(states: &States, kind: KindId, table: usize) -> Vec<u32> {
+    let of = &states.kinds[kind];
+    let mut counts = vec![0u32; of.len() + 1];
+    for row in 0..of.owners(table).len() {
+        let (mut at, mut row) = (table, row);
+        while at != 0 {
+            row = of.owners(at)[row] as usize;
+            at = states.variables.kinds[kind].tables[at].origin.container().map_or(0, |(t, _)| t);
+        }
+        counts[row + 1] += 1;
+    }
+    for place in 1..counts.len() {
+        counts[place] += counts[place - 1];
+    }
+    counts
+}
+
+/// One whole, as a weight: that of a snapshot. Bindings of a snapshot share it.
+pub(crate) const WHOLE: u64 = 1 << 32;
+
+/// For each run, the weight of one binding in the snapshots up to each.
+///
+/// With spatial accounting a snapshot weighs the same however many bindings it has; one without
+/// bindings has no weight, so that empty containers are no evidence.
+pub(crate) struct Shares(Vec<Vec<u64>>);
+
+impl Shares {
+    pub(crate) fn of(
+        timelines: &Timelines,
+        domain: &Domain,
+        items: &Items<'_>,
+        tuples: &[Vec<u32>],
+        threads: usize,
+    ) -> Shares {
+        let parts = threads.min(tuples.len()).max(1);
+        let changes = parallel::map(parts, threads, |part| {
+            let mut changes: Vec<Vec<i64>> =
+                timelines.snapshots().map(|count| vec![0; count as usize + 1]).collect();
+            for nodes in tuples.iter().skip(part).step_by(parts) {
+                timelines.spans(domain, nodes, &mut |span| {
+                    let mut rows = 0;
+                    items.each(nodes, &span.states, &mut |_| rows += 1);
+                    let changes = &mut changes[span.run as usize];
+                    changes[span.start as usize] += rows;
+                    changes[span.end as usize] -= rows;
+                });
+            }
+            changes
+        });
+        let runs = timelines.snapshots().enumerate().map(|(run, snapshots)| {
+            let (mut bindings, mut sum) = (0, 0);
+            let mut sums = vec![0];
+            for snapshot in 0..snapshots as usize {
+                bindings += changes.iter().map(|part| part[run][snapshot]).sum::<i64>();
+                sum += u64::try_from(bindings).ok().filter(|b| *b > 0).map_or(0, |b| WHOLE / b);
+                sums.push(sum);
+            }
+            sums
+        });
+        Shares(runs.collect())
+    }
+
+    pub(crate) fn weight(&self, span: &Span) -> u64 {
+        let sums = &self.0[span.run as usize];
+        sums[span.end as usize] - sums[span.start as usize]
+    }
+}
