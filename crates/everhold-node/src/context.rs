@@ -55,6 +55,16 @@ impl<'a, M: Message> Cx<'a, M> {
         self.runtime.send(self.node, to, Tag::None, msg);
     }
 
+    /// Sends a message if the send buffer has room for it. [`send`](Cx::send) drops a message that
+    /// finds the buffer full, without a word.
+    ///
+    /// # Errors
+    ///
+    /// The message, if there is no room.
+    pub fn try_send(&mut self, to: NodeId, msg: M) -> Result<(), M> {
+        self.runtime.try_send(self.node, to, Tag::None, msg)
+    }
+
     /// Answers the message that is being handled.
     ///
     /// # Panics

@@ -28,6 +28,16 @@ pub struct Disk {
     unsynced: Vec<Write>,
     /// What was synced and not yet taken, if somebody keeps it elsewhere.
     journal: Option<Vec<Write>>,
+    used: DiskUse,
+}
+
+/// How much a disk was used since the execution began; what a simulated disk charges for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes written.
+    pub bytes: u64,
+    /// Calls of [`Disk::sync`] that had something to do.
+    pub syncs: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -141,6 +151,7 @@ impl Disk {
 
     /// Makes every write so far survive a crash.
     pub fn sync(&mut self) {
+        self.used.syncs += u64::from(!self.unsynced.is_empty());
         for write in self.unsynced.drain(..) {
             if let Some(journal) = &mut self.journal {
                 journal.push(write.clone());
@@ -174,6 +185,13 @@ impl Disk {
         self.visible.clear();
         self.durable.clear();
         self.unsynced.clear();
+        self.used = DiskUse::default();
+    }
+
+    /// How much it was used so far.
+    #[must_use]
+    pub fn used(&self) -> DiskUse {
+        self.used
     }
 
     /// What distinguishes this disk from another, for fingerprints: what is visible, what would
@@ -189,6 +207,7 @@ impl Disk {
     }
 
     fn write(&mut self, write: Write) {
+        self.used.bytes += write.bytes();
         self.visible.apply(write.clone());
         self.unsynced.push(write);
     }
@@ -219,6 +238,14 @@ impl Files {
 }
 
 impl Write {
+    fn bytes(&self) -> u64 {
+        let (name, content) = match self {
+            Write::Put(name, bytes) | Write::Append(name, bytes) => (name, bytes.len()),
+            Write::Remove(name) | Write::Truncate(name, _) => (name, 0),
+        };
+        (name.len() + content) as u64
+    }
+
     /// Half of the bytes reached the disk. Removing and truncating are single operations of a
     /// file system's journal, so they happen whole.
     fn torn(self) -> Write {

@@ -60,6 +60,21 @@ pub fn phase<T: Serialize + ?Sized>(value: &T, out: &mut String) {
     let _ = value.serialize(&mut Walk { visitor: &mut phase });
 }
 
+/// How many bytes a value takes in a plain binary form: numbers at their own width, texts and
+/// lists with a length of four bytes, a variant with one byte. What a simulated network charges
+/// for a message.
+///
+/// ```
+/// use everhold_node::fingerprint::size;
+/// assert_eq!(size(&(1u8, 2u64, "abc")), 1 + 8 + 4 + 3);
+/// ```
+#[must_use]
+pub fn size<T: Serialize + ?Sized>(value: &T) -> u64 {
+    let mut bytes = Bytes(0);
+    let _ = value.serialize(&mut Walk { visitor: &mut bytes });
+    bytes.0
+}
+
 /// Mixes two words; the finaliser of SplitMix64 over their sum.
 #[must_use]
 #[inline]
@@ -73,6 +88,17 @@ pub fn mix(a: u64, b: u64) -> u64 {
 /// What a walk meets. `Err(Stop)` ends the walk.
 trait Visit {
     fn number(&mut self, value: u64) -> Result<(), Stop>;
+    /// A number that takes so many bytes.
+    #[inline]
+    fn sized(&mut self, value: u64, bytes: usize) -> Result<(), Stop> {
+        let _ = bytes;
+        self.number(value)
+    }
+    /// The length of a list that follows.
+    #[inline]
+    fn length(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
     fn bytes(&mut self, value: &[u8]) -> Result<(), Stop>;
     fn flag(&mut self, value: bool) -> Result<(), Stop>;
     fn unit_variant(&mut self, index: u32, name: &'static str) -> Result<(), Stop>;
@@ -242,6 +268,63 @@ impl Visit for Phase<'_> {
     }
 }
 
+/// The length of a text or list in bytes.
+const LENGTH: u64 = 4;
+
+/// Counts bytes.
+struct Bytes(u64);
+
+impl Visit for Bytes {
+    #[inline]
+    fn number(&mut self, _: u64) -> Result<(), Stop> {
+        self.0 += 1;
+        Ok(())
+    }
+    #[inline]
+    fn sized(&mut self, _: u64, bytes: usize) -> Result<(), Stop> {
+        self.0 += bytes as u64;
+        Ok(())
+    }
+    #[inline]
+    fn length(&mut self) -> Result<(), Stop> {
+        self.0 += LENGTH;
+        Ok(())
+    }
+    #[inline]
+    fn bytes(&mut self, value: &[u8]) -> Result<(), Stop> {
+        self.0 += LENGTH + value.len() as u64;
+        Ok(())
+    }
+    #[inline]
+    fn flag(&mut self, _: bool) -> Result<(), Stop> {
+        self.number(0)
+    }
+    #[inline]
+    fn unit_variant(&mut self, _: u32, _: &'static str) -> Result<(), Stop> {
+        self.number(0)
+    }
+    #[inline]
+    fn variant(&mut self, _: u32, _: &'static str) -> Result<(), Stop> {
+        self.number(0)
+    }
+    #[inline]
+    fn record(&mut self, _: &'static str) -> Result<(), Stop> {
+        Ok(())
+    }
+    #[inline]
+    fn field(&mut self, _: &'static str) -> Result<(), Stop> {
+        Ok(())
+    }
+    #[inline]
+    fn enter(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+    #[inline]
+    fn leave(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
 /// The end of a walk that has seen enough.
 #[derive(Debug)]
 struct Stop;
@@ -269,7 +352,7 @@ macro_rules! as_number {
     ($($method:ident: $type:ty),*) => {$(
         #[inline]
         fn $method(self, value: $type) -> Result<(), Stop> {
-            self.visitor.number(value as u64)
+            self.visitor.sized(value as u64, size_of::<$type>())
         }
     )*};
 }
@@ -293,10 +376,10 @@ impl<V: Visit> ser::Serializer for &mut Walk<'_, V> {
         self.visitor.flag(value)
     }
     fn serialize_f32(self, value: f32) -> Result<(), Stop> {
-        self.visitor.number(u64::from(value.to_bits()))
+        self.visitor.sized(u64::from(value.to_bits()), size_of::<f32>())
     }
     fn serialize_f64(self, value: f64) -> Result<(), Stop> {
-        self.visitor.number(value.to_bits())
+        self.visitor.sized(value.to_bits(), size_of::<f64>())
     }
     fn serialize_i128(self, value: i128) -> Result<(), Stop> {
         self.visitor.bytes(&value.to_le_bytes())
@@ -351,6 +434,7 @@ impl<V: Visit> ser::Serializer for &mut Walk<'_, V> {
         self.visitor.leave()
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<Self, Stop> {
+        self.visitor.length()?;
         self.visitor.enter()?;
         Ok(self)
     }
@@ -375,6 +459,7 @@ impl<V: Visit> ser::Serializer for &mut Walk<'_, V> {
         Ok(self)
     }
     fn serialize_map(self, _: Option<usize>) -> Result<Self, Stop> {
+        self.visitor.length()?;
         self.visitor.enter()?;
         Ok(self)
     }

@@ -27,7 +27,7 @@ pub mod task;
 pub mod timer;
 
 pub use context::Cx;
-pub use disk::{Disk, DiskError};
+pub use disk::{Disk, DiskError, DiskUse};
 pub use everhold_trace::NodeId;
 pub use monitor::Monitor;
 pub use node::{Message, Node};

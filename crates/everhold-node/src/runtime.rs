@@ -25,6 +25,16 @@ pub trait Runtime<M> {
     fn now(&self, node: NodeId) -> Time;
     /// Hands a message to the network.
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M);
+    /// The same unless the way there is full: then the message comes back. A runtime without
+    /// bounded buffers takes every message.
+    ///
+    /// # Errors
+    ///
+    /// The message, if the send buffer has no room for it.
+    fn try_send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
+        self.send(from, to, tag, msg);
+        Ok(())
+    }
     /// Sets a timer, or moves it if it is set already.
     fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration);
     /// Takes a timer back; false if it was not set.

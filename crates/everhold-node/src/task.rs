@@ -107,6 +107,15 @@ impl<M: Message> AsyncCx<M> {
         self.runtime.borrow_mut().send(self.node, to, Tag::None, msg);
     }
 
+    /// Sends a message if the send buffer has room; see [`Cx::try_send`](crate::Cx::try_send).
+    ///
+    /// # Errors
+    ///
+    /// The message, if there is no room.
+    pub fn try_send(&self, to: NodeId, msg: M) -> Result<(), M> {
+        self.runtime.borrow_mut().try_send(self.node, to, Tag::None, msg)
+    }
+
     /// Answers a message that was received.
     pub fn reply(&self, to: &Received<M>, msg: M) {
         self.answer(to.ticket(), msg);

@@ -199,8 +199,8 @@ pub(crate) fn blame<M: Message>(world: &World<M>, panic: Panic) {
 /// What a panic said and where.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Panic {
-    message: String,
-    place: String,
+    pub(crate) message: String,
+    pub(crate) place: String,
 }
 
 thread_local! {

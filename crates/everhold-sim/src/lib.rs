@@ -16,6 +16,7 @@
 //! - [`attack`]: candidates for properties, and the executions that break them.
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
+//! - [`timed`]: the same nodes on a virtual clock.
 
 mod artifacts;
 mod clock;
@@ -30,6 +31,7 @@ mod picture;
 mod portfolio;
 mod properties;
 mod regressions;
+mod scene;
 mod shrink;
 mod stuck;
 mod to_trace;
@@ -51,9 +53,11 @@ pub mod schedule;
 pub mod sketch;
 pub mod strategy;
 pub mod system;
+pub mod timed;
 pub mod view;
 
 pub use attack::{Attack, Fallen};
+pub use everhold_node::NodeId;
 pub use execute::Bounds;
 pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};

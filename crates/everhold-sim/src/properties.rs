@@ -13,10 +13,8 @@ use everhold_property::{
 };
 use everhold_trace::Value;
 
-use crate::env::{Env, Status};
 use crate::failure::{Cause, Failure};
-use crate::system::Clocks;
-use crate::world::Slot;
+use crate::scene::Scene;
 
 /// Reads properties, or says everything that is wrong with them.
 pub(crate) fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
@@ -71,16 +69,22 @@ impl Properties {
         if properties.is_empty() {
             return None;
         }
-        let scope = |wanted: &[Scope]| properties.iter().any(|p| wanted.contains(&p.scope));
-        Some(Properties {
-            checkers: properties.iter().map(|p| Checker::new(&Rule::new(p, library))).collect(),
+        let checkers = properties.iter().map(|p| Checker::new(&Rule::new(p, library)));
+        Some(Properties::of(checkers.collect()))
+    }
+
+    pub(crate) fn of(checkers: Vec<Checker>) -> Properties {
+        let scope =
+            |wanted: &[Scope]| checkers.iter().any(|c| wanted.contains(&c.rule().property().scope));
+        Properties {
+            asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet]),
+            asks_for_deliveries: scope(&[Scope::Delivery]),
+            checkers,
             seen: Seen::default(),
             hashes: Vec::new(),
             at_send: BTreeMap::new(),
             sent: Vec::new(),
-            asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet]),
-            asks_for_deliveries: scope(&[Scope::Delivery]),
-        })
+        }
     }
 
     /// The goals among them: their names, in order.
@@ -115,8 +119,7 @@ impl Properties {
     /// A new execution: takes every node's first state.
     pub(crate) fn start<M: Message>(
         &mut self,
-        slots: &[Slot<M>],
-        env: &Env<M>,
+        scene: Scene<'_, M>,
         world: &Names<'_>,
     ) -> Option<Failure> {
         self.checkers.iter_mut().for_each(Checker::reset);
@@ -125,42 +128,39 @@ impl Properties {
         self.hashes.clear();
         self.at_send.clear();
         self.sent.clear();
-        self.meet_new_nodes(slots, world);
-        for index in 0..slots.len() {
-            self.observe(slots, env, crate::env::node_id(index));
+        self.meet_new_nodes(scene, world);
+        for index in 0..scene.nodes() {
+            self.observe(scene, crate::env::node_id(index));
         }
-        self.judge(env, Changed::All, &Difference::Any, 0)
+        self.judge(scene, Changed::All, &Difference::Any, 0)
     }
 
     /// After a step at `node`.
     pub(crate) fn step<M: Message>(
         &mut self,
-        slots: &[Slot<M>],
-        env: &Env<M>,
+        scene: Scene<'_, M>,
         world: &Names<'_>,
         node: NodeId,
     ) -> Option<Failure> {
-        let added = slots.len() != self.seen.members.len();
+        let added = scene.nodes() != self.seen.members.len();
         if added {
-            self.meet_new_nodes(slots, world);
-            for at in 0..slots.len() {
-                self.observe(slots, env, crate::env::node_id(at));
+            self.meet_new_nodes(scene, world);
+            for at in 0..scene.nodes() {
+                self.observe(scene, crate::env::node_id(at));
             }
         }
         // A message changes a channel at another node than where the step was.
         let all = added || self.asks_for_channels;
         let changed = if all { Changed::All } else { Changed::Node(node) };
-        let seen = self.observe(slots, env, node);
+        let seen = self.observe(scene, node);
         let difference = if all { Difference::Any } else { seen };
-        let now = match env.rules.clocks {
-            Clocks::Shared => env.state.clock(node),
-            Clocks::Independent => 0,
-        };
-        self.judge(env, changed, &difference, now).or_else(|| self.judge_delivery(env, node, now))
+        let now = scene.now(node);
+        let failure = self.judge(scene, changed, &difference, now);
+        failure.or_else(|| self.judge_delivery(scene, node, now))
     }
 
-    fn meet_new_nodes<M: Message>(&mut self, slots: &[Slot<M>], world: &Names<'_>) {
-        for index in self.seen.members.len()..slots.len() {
+    fn meet_new_nodes<M: Message>(&mut self, scene: Scene<'_, M>, world: &Names<'_>) {
+        for index in self.seen.members.len()..scene.nodes() {
             let (name, kind) = world.of(index);
             self.seen.members.push(Member::new(crate::env::node_id(index), name, kind));
             self.seen.states.push(None);
@@ -170,12 +170,12 @@ impl Properties {
     }
 
     /// Looks at a node; says how it differs from what was seen before.
-    fn observe<M: Message>(&mut self, slots: &[Slot<M>], env: &Env<M>, node: NodeId) -> Difference {
+    fn observe<M: Message>(&mut self, scene: Scene<'_, M>, node: NodeId) -> Difference {
         let at = node.index();
-        let up = env.state.nodes[at].status == Status::Up;
+        let up = scene.is_up(node);
         let turned = std::mem::replace(&mut self.seen.members[at].up, up) != up;
         let mut difference = Difference::Fields(Vec::new());
-        let process = &slots[at].process;
+        let process = scene.process(at).expect("a node that is looked at exists");
         let hash = process.fingerprint();
         if hash.is_none() || hash != self.hashes[at] || self.seen.states[at].is_none() {
             let value = process.observe();
@@ -184,14 +184,14 @@ impl Properties {
             self.hashes[at] = hash;
         }
         if self.asks_for_deliveries {
-            self.remember_sends(env, node);
+            self.remember_sends(scene, node);
         }
         if turned { Difference::Any } else { difference }
     }
 
     /// What was sent in this step was sent in the state that the node has now.
-    fn remember_sends<M: Message>(&mut self, env: &Env<M>, node: NodeId) {
-        let (at, sent) = (node.index(), env.state.sent(node));
+    fn remember_sends<M: Message>(&mut self, scene: Scene<'_, M>, node: NodeId) {
+        let (at, sent) = (node.index(), scene.sent(node));
         if let Some(state) = &self.seen.states[at] {
             for sequence in self.sent[at]..sent {
                 self.at_send.insert((node, sequence), Arc::clone(state));
@@ -203,15 +203,15 @@ impl Properties {
     /// Judges the state, by those whom the difference concerns.
     fn judge<M: Message>(
         &mut self,
-        env: &Env<M>,
+        scene: Scene<'_, M>,
         changed: Changed,
         difference: &Difference,
         now_ns: u64,
     ) -> Option<Failure> {
         if self.asks_for_channels {
-            let flights = env.state.flights.iter().filter(|flight| flight.msg.is_some());
+            let flights = (0..scene.places()).filter_map(|place| scene.flight(place));
             self.seen.channels.clear();
-            self.seen.channels.extend(flights.map(|flight| (flight.from, flight.to)));
+            self.seen.channels.extend(flights.map(|(from, to, _)| (from, to)));
         }
         for checker in &mut self.checkers {
             if concerns(difference, checker) {
@@ -223,11 +223,11 @@ impl Properties {
 
     fn judge_delivery<M: Message>(
         &mut self,
-        env: &Env<M>,
+        scene: Scene<'_, M>,
         node: NodeId,
         now: u64,
     ) -> Option<Failure> {
-        let (from, sequence) = env.delivered.filter(|_| self.asks_for_deliveries)?;
+        let (from, sequence) = scene.delivered().filter(|_| self.asks_for_deliveries)?;
         let sequence = sequence & !crate::env::DUPLICATE;
         let sent_in = self.at_send.get(&(from, sequence)).cloned();
         let members = &self.seen.members;
@@ -310,7 +310,7 @@ fn owes(checker: &Checker) -> bool {
 pub(crate) struct Names<'a>(pub(crate) &'a [crate::record::NodeInfo]);
 
 impl Names<'_> {
-    fn of(&self, index: usize) -> (&str, &str) {
+    pub(crate) fn of(&self, index: usize) -> (&str, &str) {
         self.0.get(index).map_or(("?", ""), |info| (info.name.as_str(), info.kind.as_str()))
     }
 }

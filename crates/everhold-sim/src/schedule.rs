@@ -133,10 +133,7 @@ impl Schedule {
     /// The printable form.
     #[must_use]
     pub fn token(&self) -> String {
-        let mut bytes = encode(self);
-        let sum = checksum(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        format!("{PREFIX}{}", base64(&bytes))
+        format!("{PREFIX}{}", seal(encode(self)))
     }
 
     /// A short name for this schedule: eight hexadecimal digits.
@@ -155,14 +152,7 @@ impl Schedule {
         let Some(body) = token.strip_prefix(PREFIX) else {
             return Err(TokenError::Foreign { text: token.chars().take(24).collect() });
         };
-        let bytes = unbase64(body)?;
-        let Some((content, sum)) = bytes.split_last_chunk::<4>() else {
-            return Err(TokenError::Damaged { reason: "it is too short" });
-        };
-        if checksum(content) != u32::from_le_bytes(*sum) {
-            return Err(TokenError::Damaged { reason: "its checksum does not match" });
-        }
-        decode(content)
+        decode(&unseal(body)?)
     }
 }
 
@@ -208,6 +198,26 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
+/// The text of a token's content, with a checksum.
+pub(crate) fn seal(mut bytes: Vec<u8>) -> String {
+    let sum = checksum(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    base64(&bytes)
+}
+
+/// The content of a token's text.
+pub(crate) fn unseal(text: &str) -> Result<Vec<u8>, TokenError> {
+    let mut bytes = unbase64(text)?;
+    let Some((content, sum)) = bytes.split_last_chunk::<4>() else {
+        return Err(TokenError::Damaged { reason: "it is too short" });
+    };
+    if checksum(content) != u32::from_le_bytes(*sum) {
+        return Err(TokenError::Damaged { reason: "its checksum does not match" });
+    }
+    bytes.truncate(bytes.len() - sum.len());
+    Ok(bytes)
+}
+
 fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = 0xE7E2_401D;
     for chunk in bytes.chunks(8) {
@@ -219,26 +229,45 @@ fn checksum(bytes: &[u8]) -> u32 {
 }
 
 fn encode(schedule: &Schedule) -> Vec<u8> {
-    let mut out = Encoder { bytes: vec![VERSION], names: Vec::new() };
-    out.bytes.extend_from_slice(&schedule.seed.to_le_bytes());
-    let mut body = Encoder { bytes: Vec::new(), names: Vec::new() };
+    let mut out = Encoder::default();
+    out.byte(VERSION);
+    out.word(schedule.seed);
+    let mut body = Encoder::default();
     schedule.choices.iter().for_each(|choice| body.choice(choice));
     out.number(body.names.len() as u64);
     for name in &body.names {
-        out.number(name.len() as u64);
-        out.bytes.extend_from_slice(name.as_bytes());
+        out.text(name);
     }
     out.bytes.extend_from_slice(&body.bytes);
     out.bytes
 }
 
-struct Encoder {
+/// Writes the parts of a token.
+#[derive(Default)]
+pub(crate) struct Encoder {
     bytes: Vec<u8>,
     names: Vec<String>,
 }
 
 impl Encoder {
-    fn number(&mut self, mut value: u64) {
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(crate) fn word(&mut self, word: u64) {
+        self.bytes.extend_from_slice(&word.to_le_bytes());
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    pub(crate) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push((value as u8) | 0x80);
             value >>= 7;
@@ -246,7 +275,7 @@ impl Encoder {
         self.bytes.push(value as u8);
     }
 
-    fn node(&mut self, node: NodeId) {
+    pub(crate) fn node(&mut self, node: NodeId) {
         self.number(u64::from(node.0));
     }
 
@@ -335,43 +364,55 @@ impl Encoder {
 }
 
 fn decode(bytes: &[u8]) -> Result<Schedule, TokenError> {
-    let mut input = Decoder { bytes, names: Vec::new() };
+    let mut input = Decoder::new(bytes);
     let found = input.byte()?;
     if found != VERSION {
         return Err(TokenError::Version { found });
     }
-    let mut seed = [0; 8];
-    for byte in &mut seed {
-        *byte = input.byte()?;
-    }
+    let seed = input.word()?;
     for _ in 0..input.number()? {
         let name = input.text()?;
         input.names.push(name);
     }
     let mut choices = Vec::new();
-    while !input.bytes.is_empty() {
+    while !input.is_empty() {
         choices.push(input.choice()?);
     }
-    Ok(Schedule { seed: u64::from_le_bytes(seed), choices })
+    Ok(Schedule { seed, choices })
 }
 
-struct Decoder<'a> {
+/// Reads the parts of a token.
+pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     names: Vec<String>,
 }
 
 const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
-const MAKES_NO_SENSE: TokenError =
+pub(crate) const MAKES_NO_SENSE: TokenError =
     TokenError::Damaged { reason: "it has a choice of no known kind" };
 
-impl Decoder<'_> {
-    fn byte(&mut self) -> Result<u8, TokenError> {
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Decoder { bytes, names: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn word(&mut self) -> Result<u64, TokenError> {
+        let (word, rest) = self.bytes.split_first_chunk().ok_or(ENDS)?;
+        self.bytes = rest;
+        Ok(u64::from_le_bytes(*word))
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, TokenError> {
         let (first, rest) = self.bytes.split_first().ok_or(ENDS)?;
         self.bytes = rest;
         Ok(*first)
     }
 
-    fn number(&mut self) -> Result<u64, TokenError> {
+    pub(crate) fn number(&mut self) -> Result<u64, TokenError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -383,11 +424,11 @@ impl Decoder<'_> {
         Err(MAKES_NO_SENSE)
     }
 
-    fn small(&mut self) -> Result<u32, TokenError> {
+    pub(crate) fn small(&mut self) -> Result<u32, TokenError> {
         u32::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)
     }
 
-    fn node(&mut self) -> Result<NodeId, TokenError> {
+    pub(crate) fn node(&mut self) -> Result<NodeId, TokenError> {
         self.small().map(NodeId)
     }
 
@@ -395,7 +436,7 @@ impl Decoder<'_> {
         Ok(MessageId { from: self.node()?, sequence: self.small()?.rotate_right(1) })
     }
 
-    fn text(&mut self) -> Result<String, TokenError> {
+    pub(crate) fn text(&mut self) -> Result<String, TokenError> {
         let length = usize::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)?;
         let (text, rest) = self.bytes.split_at_checked(length).ok_or(ENDS)?;
         self.bytes = rest;

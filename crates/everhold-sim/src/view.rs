@@ -7,19 +7,18 @@ use std::fmt;
 
 use everhold_node::{Message, NodeId};
 
-use crate::env::{Env, Status};
+use crate::scene::Scene;
 
 /// The states of all nodes at one moment of an execution.
 pub struct View<'a, M: Message> {
-    pub(crate) processes: &'a [crate::world::Slot<M>],
-    pub(crate) env: &'a Env<M>,
+    pub(crate) scene: Scene<'a, M>,
     /// Whose states the property looked at, when someone wants to know.
     pub(crate) looked: Option<&'a RefCell<BTreeSet<NodeId>>>,
 }
 
 impl<M: Message> fmt::Debug for View<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("nodes", &self.processes.len()).finish_non_exhaustive()
+        f.debug_struct("View").field("nodes", &self.scene.nodes()).finish_non_exhaustive()
     }
 }
 
@@ -32,7 +31,7 @@ impl<'a, M: Message> View<'a, M> {
         if !self.is_up(node) {
             return None;
         }
-        let state = self.processes.get(node.index())?.process.state()?.downcast_ref::<T>();
+        let state = self.scene.process(node.index())?.state()?.downcast_ref::<T>();
         if let (Some(looked), Some(_)) = (self.looked, state) {
             looked.borrow_mut().insert(node);
         }
@@ -41,7 +40,7 @@ impl<'a, M: Message> View<'a, M> {
 
     /// The states of all nodes of a type that are up.
     pub fn all<T: Any>(&self) -> impl Iterator<Item = (NodeId, &'a T)> + '_ {
-        (0..self.processes.len()).filter_map(|index| {
+        (0..self.scene.nodes()).filter_map(|index| {
             let node = crate::env::node_id(index);
             self.get(node).map(|state| (node, state))
         })
@@ -50,12 +49,12 @@ impl<'a, M: Message> View<'a, M> {
     /// False while a node is crashed or after it left.
     #[must_use]
     pub fn is_up(&self, node: NodeId) -> bool {
-        self.env.state.nodes.get(node.index()).is_some_and(|n| n.status == Status::Up)
+        self.scene.is_up(node)
     }
 
     /// The messages under way: sender, receiver, content.
     pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &'a M)> {
-        let flights = self.env.state.flights.iter();
-        flights.filter_map(|flight| Some((flight.from, flight.to, flight.msg.as_ref()?)))
+        let scene = self.scene;
+        (0..scene.places()).filter_map(move |place| scene.flight(place))
     }
 }

@@ -16,6 +16,7 @@ use crate::env::{Action, Env, NodeState, Status, node_id};
 use crate::failure::{Cause, Failure};
 use crate::properties::{Names, Properties};
 use crate::record::{NodeInfo, Recorder, Recording};
+use crate::scene::Scene;
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
 use crate::system::{Network, Rule, System};
@@ -433,7 +434,7 @@ impl<M: Message> World<M> {
         }
         let failure = {
             let env = self.env.borrow();
-            let view = View { processes: &self.slots, env: &env, looked: None };
+            let view = View { scene: Scene::Explored(&self.slots, &env), looked: None };
             for (rule, reached) in self.sometimes.iter().zip(&mut self.reached) {
                 *reached = *reached || (rule.holds)(&view).is_ok();
             }
@@ -454,9 +455,10 @@ impl<M: Message> World<M> {
         let failure = {
             let env = self.env.borrow();
             let names = Names(&self.names);
+            let scene = Scene::Explored(&self.slots, &env);
             match env.state.step {
-                0 => properties.start(&self.slots, &env, &names),
-                _ => properties.step(&self.slots, &env, &names, self.current),
+                0 => properties.start(scene, &names),
+                _ => properties.step(scene, &names, self.current),
             }
         };
         let holds = failure.is_none();
@@ -483,7 +485,7 @@ impl<M: Message> World<M> {
     pub(crate) fn property_problems(&mut self) -> Vec<String> {
         let env = self.env.borrow();
         let Some(properties) = &mut self.properties else { return Vec::new() };
-        properties.start(&self.slots, &env, &Names(&self.names));
+        properties.start(Scene::Explored(&self.slots, &env), &Names(&self.names));
         properties.problems(&self.library)
     }
 
@@ -494,7 +496,7 @@ impl<M: Message> World<M> {
             return message;
         }
         let looked = RefCell::new(BTreeSet::new());
-        let view = View { processes: &self.slots, env: &env, looked: Some(&looked) };
+        let view = View { scene: Scene::Explored(&self.slots, &env), looked: Some(&looked) };
         let _ = (self.always[index].holds)(&view);
         let show = |node: &NodeId| {
             format!("{} = {}", self.name_of(*node), self.slots[node.index()].process.observe())

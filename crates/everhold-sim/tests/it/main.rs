@@ -10,6 +10,7 @@
 //!   programs that are not functions of their schedules; handlers that do not return.
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
+//! - `timed`: the same nodes on a virtual clock.
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod attack;
@@ -21,4 +22,5 @@ mod liveness;
 mod nodes;
 mod replay;
 mod strategies;
+mod timed;
 mod toys;

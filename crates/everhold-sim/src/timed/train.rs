@@ -1,0 +1,30 @@
+//! Event duration training: the real time of each handler, by kind. The one place that looks at a
+//! clock; what it finds goes into a table, and only the table decides anything.
+
+use std::time::Duration;
+
+use super::durations::{Durations, Quantiles, nanoseconds};
+
+/// Real times by the number of the kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    times: Vec<Vec<u64>>,
+}
+
+impl Probe {
+    pub(crate) fn add(&mut self, kind: u16, time: Duration) {
+        let kind = usize::from(kind);
+        if self.times.len() <= kind {
+            self.times.resize_with(kind + 1, Vec::new);
+        }
+        self.times[kind].push(nanoseconds(time));
+    }
+
+    /// The distributions, over what was known before.
+    pub(crate) fn durations(self, kinds: &[String], before: &Durations) -> Durations {
+        let measured = kinds.iter().zip(self.times);
+        let measured =
+            measured.filter_map(|(kind, times)| Some((kind, Quantiles::measured(times)?)));
+        measured.fold(before.clone(), |durations, (kind, times)| durations.with(kind, times))
+    }
+}

@@ -1,0 +1,125 @@
+//! What goes wrong, done to the surroundings.
+
+use everhold_node::{Message, NodeId, Time};
+use everhold_trace::Value;
+
+use super::draw::{Stream, below, draw};
+use super::durations::nanoseconds;
+use super::env::{Env, NodeState, Status, What};
+use super::fault::TimedFault;
+use super::kinds::Class;
+use super::record::{Event, Trigger};
+
+impl<M: Message> Env<M> {
+    pub(super) fn upset(&mut self, fault: TimedFault) {
+        match fault {
+            TimedFault::Stop(node) if self.is_up(node) => {
+                self.note_fault(&format!("{node} stops"));
+                self.leave(node);
+            }
+            TimedFault::Partition { cut, lasts } => self.split(&cut, nanoseconds(lasts)),
+            TimedFault::Skew { node, by } if self.is_up(node) => {
+                self.note_fault(&format!("the clock of {node} jumps by {by} ns"));
+                self.state.nodes[node.index()].skew += by;
+            }
+            TimedFault::Lose | TimedFault::Duplicate | TimedFault::Delay(_) => {
+                self.note_fault(&format!("the next message: {fault:?}"));
+                self.state.upsets.push(fault);
+            }
+            TimedFault::Stop(_) | TimedFault::Skew { .. } | TimedFault::Crash { .. } => {}
+        }
+    }
+
+    /// A node loses its memory; it comes back after a while.
+    pub(super) fn crash(&mut self, node: NodeId, down: u64) {
+        self.empty(node);
+        let state = &mut self.state.nodes[node.index()];
+        state.status = Status::Down;
+        state.incarnation += 1;
+        let incarnation = u64::from(state.incarnation);
+        if let Some(disk) = &mut state.disk {
+            let drawn = draw(self.state.seed, Stream::Disk(node.0), u64::MAX - incarnation);
+            let survivors = below(drawn, disk.unsynced() as u64 + 1) as usize;
+            let torn = self.model.faults.torn_writes > 0 && drawn & 1 == 1;
+            disk.crash(survivors, torn && survivors < disk.unsynced());
+        }
+        let kind = self.kind(Class::Other, "restart");
+        let back = self.state.now.saturating_add(down);
+        self.state.schedule(back, node, kind, What::Restart);
+    }
+
+    /// A node leaves for good.
+    pub(super) fn leave(&mut self, node: NodeId) {
+        self.empty(node);
+        self.state.nodes[node.index()].status = Status::Gone;
+    }
+
+    /// Takes away what a node had: timers, tasks, its line, and what its streams carry.
+    fn empty(&mut self, node: NodeId) {
+        for slot in self.state.line(node).collect::<Vec<_>>() {
+            self.state.leave_line(slot);
+            self.drop_item(slot);
+        }
+        let state = &mut self.state.nodes[node.index()];
+        state.timers.clear();
+        state.polls.clear();
+        state.free_at = self.state.now;
+        for item in &mut self.state.items {
+            let (What::Message(flight) | What::Departing(flight)) = &item.what else { continue };
+            let transport = self.state.links.get_mut(flight.link).key as u8;
+            let streams = self.model.ways.transports[usize::from(transport)].streams;
+            item.dead |= streams && (flight.from == node || item.node == node);
+        }
+        let dead = |slot: &u32| self.state.items[*slot as usize].dead;
+        let (broken, stalled) = std::mem::take(&mut self.state.stalled).into_iter().partition(dead);
+        self.state.stalled = stalled;
+        let broken: Vec<u32> = broken;
+        for slot in broken {
+            self.arrive(slot);
+        }
+    }
+
+    fn split(&mut self, cut: &[NodeId], lasts: u64) {
+        if !self.state.sides.is_empty() {
+            return;
+        }
+        self.note_fault(&format!("a partition: {cut:?} and the others"));
+        self.state.sides = vec![false; self.state.nodes.len()];
+        for node in cut {
+            if let Some(side) = self.state.sides.get_mut(node.index()) {
+                *side = true;
+            }
+        }
+        let at = self.state.now.saturating_add(lasts);
+        self.state.schedule(at, NodeId(0), 0, What::Heal);
+    }
+
+    /// A node that was added starts when the present event is over.
+    pub(super) fn welcome(&mut self, node: NodeId, guarded: bool) {
+        self.state.nodes[node.index()] = NodeState::new(guarded);
+        self.set_clock(node);
+        let kind = self.kind(Class::Other, "start");
+        let at = self.state.end;
+        self.state.schedule(at, node, kind, What::Start);
+    }
+
+    /// A crash is an event without a duration.
+    pub(super) fn record_crash(&mut self, node: NodeId) {
+        let kind = self.kind(Class::Other, "crash");
+        let now = Time(self.state.now);
+        let index = self.state.nodes[node.index()].events;
+        let Some(recorder) = &mut self.recorder else { return };
+        let (ready, start, end) = (now, now, now);
+        let trigger = Trigger::Crash;
+        recorder.begin(Event { node, kind, index, trigger, ready, start, end });
+        if recorder.full {
+            recorder.states.push(Value::Null);
+        }
+    }
+
+    pub(super) fn note_fault(&mut self, text: &str) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(format!("fault: {text}"));
+        }
+    }
+}
