@@ -38,13 +38,13 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use everhold_trace::wire::{Clock, Name, What};
+use everhold_trace::wire::{Clock, ClockJump, Name, Stamp, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use serde::Serialize;
 
 mod builder;
 mod drain;
-mod envelope;
+pub(crate) mod envelope;
 mod link;
 mod ring;
 mod scalar;
@@ -253,12 +253,17 @@ impl Probe {
     /// only its place relative to the sender is not to be trusted.
     pub fn receive(&self, envelope: Envelope) -> Result<(), EnvelopeError> {
         let shared = &*self.shared;
-        shared.clock.advance(crate::time::micros());
-        let merged = shared.clock.merge(envelope.at);
+        let merged = self.merge(envelope.at);
         if self.is_watched() {
             ring::receive(shared, MessageId { sender: envelope.sender, seq: envelope.seq });
         }
         merged.map_err(EnvelopeError::ClockJump)
+    }
+
+    /// Everything after this is after that stamp.
+    pub(crate) fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
+        self.shared.clock.advance(crate::time::micros());
+        self.shared.clock.merge(at)
     }
 
     /// Reads an envelope from the front of a message and receives it; returns the rest.

@@ -90,8 +90,9 @@ impl Envelope {
             return Err(EnvelopeError::Version(*version));
         }
         let (at, mut rest) = rest.split_first_chunk().ok_or(EnvelopeError::Malformed)?;
-        let sender = u32::try_from(number(&mut rest)?).map_err(|_| EnvelopeError::Malformed)?;
-        let seq = number(&mut rest)?;
+        let sender =
+            u32::try_from(take_number(&mut rest)?).map_err(|_| EnvelopeError::Malformed)?;
+        let seq = take_number(&mut rest)?;
         Ok((Envelope { at: Stamp(u64::from_le_bytes(*at)), sender: NodeId(sender), seq }, rest))
     }
 }
@@ -162,7 +163,7 @@ fn too_long(bytes: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -170,7 +171,7 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn number(bytes: &mut &[u8]) -> Result<u64, EnvelopeError> {
+pub(crate) fn take_number(bytes: &mut &[u8]) -> Result<u64, EnvelopeError> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first().ok_or(EnvelopeError::Malformed)?;

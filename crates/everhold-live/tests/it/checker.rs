@@ -53,7 +53,17 @@ impl Checker {
         self.frames.recv_timeout(Duration::from_secs(10)).expect("the probe speaks within 10 s")
     }
 
-    /// Listens until `enough`.
+    /// Listens to several nodes until `enough`; only the records are of use then.
+    pub(crate) fn listen_past_hellos(&self, enough: impl Fn(&Heard) -> bool) {
+        let mut heard = Heard::default();
+        while !enough(&heard) {
+            if let Frame::Batch(batch) = self.next() {
+                heard.records.extend(batch.records);
+            }
+        }
+    }
+
+    /// Listens to one node until `enough`.
     pub(crate) fn listen(&self, enough: impl Fn(&Heard) -> bool) -> Heard {
         let mut heard = Heard::default();
         while !enough(&heard) {

@@ -32,11 +32,7 @@ pub struct SegmentOptions {
 
 impl Default for SegmentOptions {
     fn default() -> SegmentOptions {
-        SegmentOptions {
-            partitions: 1,
-            segment_bytes: 16 << 20,
-            partition_bytes_max: 512 << 20,
-        }
+        SegmentOptions { partitions: 1, segment_bytes: 16 << 20, partition_bytes_max: 512 << 20 }
     }
 }
 
@@ -231,7 +227,13 @@ impl Log for SegmentLog {
 
     fn cursor(&self, partition: u32, from: Sequence) -> Result<Box<dyn Cursor>, LogError> {
         let partition = Arc::clone(self.partition(partition)?);
-        Ok(Box::new(SegmentCursor { partition, next: from.max(1), open: None, buffer: Vec::new(), used: 0 }))
+        Ok(Box::new(SegmentCursor {
+            partition,
+            next: from.max(1),
+            open: None,
+            buffer: Vec::new(),
+            used: 0,
+        }))
     }
 
     fn next_sequence(&self, partition: u32) -> Result<Sequence, LogError> {

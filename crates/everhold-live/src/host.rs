@@ -1,0 +1,403 @@
+//! The same nodes on real sockets, with real timers and a real disk.
+//!
+//! A node that was explored runs here unchanged: [`Host`] is another runtime under
+//! [`Node`](everhold_node::Node) and async programs. Each node has a thread that runs its events
+//! one at a time. At the end of an event what it synced is made durable, and only then what it
+//! sent leaves, so a process that is killed between two events has promised nothing that its
+//! disk does not hold.
+//!
+//! ```no_run
+//! use everhold_live::host::{Codec, Config, Host};
+//! use everhold_node::{Cx, Node, NodeId};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, Debug, Serialize, Deserialize)]
+//! enum Msg { Ping, Pong }
+//!
+//! #[derive(Clone, Serialize)]
+//! struct Echo { answered: u32 }
+//!
+//! impl Node for Echo {
+//!     type Msg = Msg;
+//!     fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+//!         self.answered += 1;
+//!         cx.reply(Msg::Pong);
+//!     }
+//! }
+//!
+//! let config = Config::read("echo.json".as_ref())?;
+//! let running = Host::new(config, Codec::postcard())
+//!     .node(NodeId(0), "server", || Echo { answered: 0 })
+//!     .start()?;
+//! running.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! When checkers or a folder for recordings are configured, every node is probed: its events, its
+//! messages, and what changed of its state after each event.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use everhold_node::{AsyncCx, Blueprint, Disk, Message, Node, NodeId};
+
+mod client;
+mod codec;
+mod config;
+mod core;
+mod net;
+mod packet;
+mod run;
+mod store;
+pub(crate) mod view;
+
+pub use client::Client;
+pub use codec::Codec;
+pub use config::{Config, ConfigError, Transport};
+pub use view::Channels;
+
+use self::core::Core;
+use net::{Input, Sockets};
+use packet::Identity;
+use run::Loop;
+use store::Store;
+use view::View;
+
+use crate::assertion::Look;
+use crate::probe::Probe;
+use crate::recording::Recording;
+use crate::report::Report;
+
+/// Makes a blueprint on the thread of its node, for nodes need not be `Send`.
+type Recipe<M> = Box<dyn FnOnce() -> Blueprint<M> + Send>;
+
+/// The nodes of one process, not yet running.
+#[must_use = "`start` runs the nodes"]
+pub struct Host<M> {
+    config: Config,
+    codec: Codec<M>,
+    report: Report,
+    nodes: BTreeMap<NodeId, (String, Recipe<M>)>,
+    listeners: BTreeMap<NodeId, TcpListener>,
+}
+
+impl<M> fmt::Debug for Host<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("nodes", &self.nodes.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Why nodes cannot run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostError {
+    /// A node has no address.
+    NotConfigured(NodeId),
+    /// An address that other machines reach.
+    Open(NodeId, SocketAddr),
+    /// Its address cannot be used.
+    Bind(NodeId, SocketAddr, io::Error),
+    /// Its folder cannot be used.
+    Data(NodeId, io::Error),
+    /// The system has no thread or socket to spare.
+    System(io::Error),
+    /// A node panicked; the message is its own.
+    Panicked(NodeId, String),
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::NotConfigured(node) => {
+                write!(f, "{node} has no address; add it to \"nodes\" of the configuration")
+            }
+            HostError::Open(node, address) => write!(
+                f,
+                "{node} would listen on {address}, which other machines reach; set \"open\": true \
+                 if every machine there is trusted, or use 127.0.0.1"
+            ),
+            HostError::Bind(node, address, error) => write!(
+                f,
+                "{node} cannot listen on {address} ({error}); is the node running already?"
+            ),
+            HostError::Data(node, error) => write!(f, "the folder of {node}: {error}"),
+            HostError::System(error) => write!(f, "the system refuses: {error}"),
+            HostError::Panicked(node, message) => write!(f, "{node} stopped: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl<M: Message> Host<M> {
+    /// A process of the configured system that runs none of its nodes yet.
+    pub fn new(config: Config, codec: Codec<M>) -> Host<M> {
+        Host {
+            config,
+            codec,
+            report: Report::default(),
+            nodes: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+        }
+    }
+
+    /// Runs a node with handlers here.
+    pub fn node<N: Node<Msg = M>>(
+        mut self,
+        id: NodeId,
+        kind: &str,
+        make: impl Fn() -> N + Send + 'static,
+    ) -> Host<M> {
+        let recipe: Recipe<M> = Box::new(move || Blueprint::made_by(make));
+        self.nodes.insert(id, (kind.to_owned(), recipe));
+        self
+    }
+
+    /// Runs an async node here.
+    pub fn program<F, Fut>(mut self, id: NodeId, kind: &str, program: F) -> Host<M>
+    where
+        F: Fn(AsyncCx<M>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let recipe: Recipe<M> = Box::new(move || Blueprint::program(program));
+        self.nodes.insert(id, (kind.to_owned(), recipe));
+        self
+    }
+
+    /// Takes a socket that listens already, in place of binding the node's address.
+    pub fn listen_on(mut self, id: NodeId, listener: TcpListener) -> Host<M> {
+        self.listeners.insert(id, listener);
+        self
+    }
+
+    /// Where problems are told.
+    pub fn report(mut self, report: Report) -> Host<M> {
+        self.report = report;
+        self
+    }
+
+    /// Opens sockets and disks and starts the nodes.
+    ///
+    /// # Errors
+    ///
+    /// If one of the nodes cannot run; then none does.
+    pub fn start(self) -> Result<Running, HostError> {
+        let Host { config, codec, report, nodes, mut listeners } = self;
+        let mut ready = Vec::new();
+        for (id, (kind, recipe)) in nodes {
+            let listener = listeners.remove(&id);
+            ready.push((Ready::new(id, kind, &config, &report, listener)?, recipe));
+        }
+        let started = ready.into_iter().map(|(ready, recipe)| ready.start(recipe, codec));
+        Ok(Running { nodes: started.collect::<Result<_, _>>()? })
+    }
+}
+
+/// A node with its resources, not yet running.
+struct Ready {
+    id: NodeId,
+    net: net::Net,
+    sockets: Sockets,
+    inputs: Receiver<Input>,
+    stop: SyncSender<Input>,
+    store: Option<Store>,
+    disk: Disk,
+    again: bool,
+    incarnation: u64,
+    first_message: u64,
+    seed: u64,
+    probe: Probe,
+    report: Report,
+}
+
+impl Ready {
+    fn new(
+        id: NodeId,
+        kind: String,
+        config: &Config,
+        report: &Report,
+        listener: Option<TcpListener>,
+    ) -> Result<Ready, HostError> {
+        let address = *config.nodes.get(&id).ok_or(HostError::NotConfigured(id))?;
+        if !address.ip().is_loopback() && !config.open {
+            return Err(HostError::Open(id, address));
+        }
+        let bind = |error| HostError::Bind(id, address, error);
+        let listener = listener.map_or_else(|| TcpListener::bind(address), Ok).map_err(bind)?;
+        let udp = match config.transport {
+            Transport::Tcp => None,
+            Transport::Udp => Some(UdpSocket::bind(address).map_err(bind)?),
+        };
+        let (store, disk, boots) = match &config.data {
+            Some(data) => {
+                let opened = Store::open(&data.join(id.to_string()));
+                let (store, disk, boots) = opened.map_err(|error| HostError::Data(id, error))?;
+                (Some(store), disk, boots)
+            }
+            None => (None, Disk::default(), 0),
+        };
+        let incarnation = if boots > 0 { boots } else { crate::time::micros() };
+        // Counts of messages go on after a restart: the boots are in their upper half.
+        let first = if boots > 0 { boots << 32 } else { incarnation };
+        let (system, is_client) = (config.system.clone(), false);
+        let identity = Identity { system, node: id, incarnation, is_client };
+        let (net, sockets, inputs, stop) =
+            net::start(identity, listener, udp, &config.nodes, report)
+                .map_err(HostError::System)?;
+        let probe = probe(id, &kind, config, report, incarnation, first);
+        Ok(Ready {
+            id,
+            net,
+            sockets,
+            inputs,
+            stop,
+            store,
+            disk,
+            again: boots > 1,
+            incarnation,
+            first_message: first,
+            seed: config.seed,
+            probe,
+            report: report.clone(),
+        })
+    }
+
+    fn start<M: Message>(self, recipe: Recipe<M>, codec: Codec<M>) -> Result<Hosted, HostError> {
+        let Ready { id, net, sockets, inputs, stop, store, disk, again, .. } = self;
+        let (seed, incarnation, first_message) = (self.seed, self.incarnation, self.first_message);
+        let (probe, report) = (self.probe, self.report);
+        let view = Arc::new(View::default());
+        let (published, watched) = (Arc::clone(&view), probe.clone());
+        let run = move || {
+            let core =
+                Core::new(id, watched, report.clone(), seed, incarnation, first_message, disk);
+            let mut hosted = Loop::new(core, codec, net, store, published);
+            let process = recipe().make();
+            let ended = catch_unwind(AssertUnwindSafe(|| hosted.run(process, again, &inputs)));
+            ended.map_err(|panic| {
+                let error = HostError::Panicked(id, words(&*panic));
+                report.tell(&error.to_string());
+                error
+            })
+        };
+        let thread = thread::Builder::new().name(id.to_string()).spawn(run);
+        let thread = thread.map_err(HostError::System)?;
+        Ok(Hosted { id, stop, sockets, thread, probe, view })
+    }
+}
+
+fn probe(
+    id: NodeId,
+    kind: &str,
+    config: &Config,
+    report: &Report,
+    incarnation: u64,
+    first_message: u64,
+) -> Probe {
+    let mut probe = Probe::to_checkers(config.checkers.iter().copied())
+        .system(&config.system)
+        .node(id, &id.to_string(), kind)
+        .incarnation(incarnation)
+        .first_message(first_message)
+        .report(report.clone());
+    if let Some(secret) = &config.secret {
+        probe = probe.secret(secret.as_bytes());
+    }
+    if let Some(folder) = &config.record {
+        probe = probe.recording(Recording::into(folder).note("seed", config.seed));
+    }
+    probe.start()
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked".to_owned())
+}
+
+struct Hosted {
+    id: NodeId,
+    stop: SyncSender<Input>,
+    sockets: Sockets,
+    thread: JoinHandle<Result<(), HostError>>,
+    probe: Probe,
+    view: Arc<View>,
+}
+
+/// Nodes that run. Dropping it leaves them running until the process ends; see
+/// [`stop`](Running::stop) and [`wait`](Running::wait).
+pub struct Running {
+    nodes: Vec<Hosted>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<_> = self.nodes.iter().map(|hosted| hosted.id).collect();
+        f.debug_struct("Running").field("nodes", &ids).finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// The probe of a node, for what its code shows besides its state.
+    #[must_use]
+    pub fn probe(&self, node: NodeId) -> Option<&Probe> {
+        self.nodes.iter().find(|hosted| hosted.id == node).map(|hosted| &hosted.probe)
+    }
+
+    /// Lets assertions look at a node after each of its events.
+    #[must_use]
+    pub fn look(&self, node: NodeId) -> Option<Look> {
+        let hosted = self.nodes.iter().find(|hosted| hosted.id == node)?;
+        let view = Arc::clone(&hosted.view);
+        view.want();
+        Some(Arc::new(move || view.look()))
+    }
+
+    /// Runs `then` after each event of a node, on the node's thread: the place for an
+    /// [`Assertion`](crate::Assertion), which may block the node there if it likes. Replaces what
+    /// ran there before.
+    pub fn after_each_event(&self, node: NodeId, then: impl Fn() + Send + Sync + 'static) {
+        if let Some(hosted) = self.nodes.iter().find(|hosted| hosted.id == node) {
+            hosted.view.then(Arc::new(then));
+        }
+    }
+
+    /// Lets every node finish its present event, flushes what is on the way, and ends.
+    ///
+    /// # Errors
+    ///
+    /// If a node had stopped by itself, by a panic.
+    pub fn stop(self) -> Result<(), HostError> {
+        for hosted in &self.nodes {
+            // A loop that has ended has nothing to be told.
+            let _ = hosted.stop.send(Input::Stop);
+        }
+        self.wait()
+    }
+
+    /// Waits until every node has left or stopped.
+    ///
+    /// # Errors
+    ///
+    /// If a node stopped by a panic.
+    pub fn wait(self) -> Result<(), HostError> {
+        let mut result = Ok(());
+        for hosted in self.nodes {
+            let ended = hosted
+                .thread
+                .join()
+                .unwrap_or_else(|panic| Err(HostError::Panicked(hosted.id, words(&*panic))));
+            hosted.sockets.stop();
+            result = result.and(ended);
+        }
+        result
+    }
+}
