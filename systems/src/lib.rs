@@ -7,6 +7,7 @@
 //! - [`chord`]: the ring of Mace.
 //! - [`randtree`]: the overlay tree of Mace.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
+//! - [`timed`]: the systems of the MacePC paper on a virtual clock, by name.
 
 pub mod chord;
 pub mod extent;
@@ -15,4 +16,5 @@ pub mod paxos;
 pub mod raft;
 pub mod randtree;
 pub mod storage;
+pub mod timed;
 pub mod two_phase;

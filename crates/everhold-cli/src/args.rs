@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics
     Show(ShowArgs),
+    /// Finds slow executions of a bundled system, and says why they are slow
+    Perf(PerfArgs),
     /// Explains a topic: properties, traces, logs, exit-codes, or a command
     Help(HelpArgs),
 }
@@ -135,6 +137,69 @@ pub(crate) struct ShowArgs {
 
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What `everhold perf` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Systems of your own are analysed by `cargo test`, with `Perf` of the \
+library; see `everhold help perf`. Ends with 0 if no execution is slow, 1 if some are, 2 if that \
+cannot be told (the stopping condition was never reached, or too few executions), 64 if the input \
+cannot be used, 130 if interrupted.")]
+pub(crate) struct PerfArgs {
+    /// The system; none lists them
+    pub(crate) system: Option<String>,
+
+    /// What is wrong with it; `none` is the fixed system
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bug: Option<String>,
+
+    /// How many nodes it has
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) nodes: Option<usize>,
+
+    /// Draw this many executions; half as many again are sought
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) executions: Option<u64>,
+
+    /// Draw with another seed
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+
+    /// Use this many threads
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) workers: Option<u64>,
+
+    /// Stop after this many seconds, and report what was done by then
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) time: Option<u64>,
+
+    /// Analyse as MacePC does (FSE 2010), as a baseline
+    #[arg(long)]
+    pub(crate) mace: bool,
+
+    /// For `--mace`: random walks from each prefix
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "mace")]
+    pub(crate) walks: u32,
+
+    /// Read how long handlers take from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) durations: Option<PathBuf>,
+
+    /// Measure how long handlers take here, write it to this file, and go on with it
+    #[arg(long, value_name = "FILE", conflicts_with = "durations")]
+    pub(crate) train: Option<PathBuf>,
+
+    /// Also run with a change: `Join=200%` for the handlers of a message, `0->2=50%` for a link
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+
+    /// Run the one execution that a token or a seed names
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) replay: Option<String>,
+
+    /// Print the data for plots, as JSON, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What `everhold help` takes.

@@ -4,4 +4,5 @@ pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod help;
+pub(crate) mod perf;
 pub(crate) mod show;

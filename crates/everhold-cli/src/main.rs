@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Check(options) => cmd::check::run(&options, args.color),
         Command::Convert(options) => cmd::convert::run(&options),
         Command::Show(options) => cmd::show::run(&options),
+        Command::Perf(options) => cmd::perf::run(&options),
         Command::Help(options) => cmd::help::run(&options),
     };
     let code = result.unwrap_or_else(|error| {

@@ -21,6 +21,8 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct Shared {
     what: Mutex<String>,
+    /// The phase that is counted, and when it began.
+    phase: Mutex<Option<(String, Instant)>>,
     done: AtomicU64,
     total: AtomicU64,
 }
@@ -51,6 +53,17 @@ impl Progress {
     /// Says what is done now.
     pub(crate) fn set(&self, what: String) {
         *self.shared.what.lock().expect("no thread panics while it holds a line") = what;
+    }
+
+    /// So much of a phase is done; the line then has its rate and the time left.
+    pub(crate) fn phase(&self, what: &str, done: u64, total: u64) {
+        let mut phase = self.shared.phase.lock().expect("no thread panics while it holds a line");
+        if phase.as_ref().is_none_or(|(name, _)| name != what) {
+            *phase = Some((what.to_owned(), Instant::now()));
+            self.set(what.to_owned());
+        }
+        self.shared.done.store(done, Ordering::Relaxed);
+        self.shared.total.store(total, Ordering::Relaxed);
     }
 
     /// There is more to do.
@@ -84,7 +97,16 @@ impl Shared {
         };
         // A line that wraps cannot be rewritten.
         let what: String = what.chars().take(60).collect();
-        format!("{what}{percent} · {} s", elapsed.as_secs())
+        format!("{what}{percent}{} · {} s", self.rate(done, total), elapsed.as_secs())
+    }
+
+    /// How fast a phase is, and how long it will take.
+    fn rate(&self, done: u64, total: u64) -> String {
+        let phase = self.phase.lock().expect("no thread panics while it holds a line");
+        let Some((_, begin)) = phase.as_ref().filter(|_| done > 0) else { return String::new() };
+        let rate = done as f64 / begin.elapsed().as_secs_f64().max(1e-3);
+        let left = total.saturating_sub(done) as f64 / rate;
+        format!(" · {done} of {total} · {rate:.0}/s · {left:.0} s left")
     }
 }
 

@@ -1,32 +1,284 @@
 //! Executions that take far longer than they should: finding them, and saying why.
 //!
+//! A bug that a recovery timer repairs breaks nothing; it only makes some executions wait. Start
+//! with [`Perf`]: it draws executions of a [`Timed`] system, tells the slow from the normal, looks
+//! for slower ones, and says of each sort of slow execution since when it was lost and which
+//! message decided. MacePC's analysis is there as a [baseline](Perf::mace).
+//!
 //! In reading order:
 //!
 //! - `sample`, `modes`, `dip`, `multiples`, `detect`: which of many executions are slow.
-//! - `divergence`: since when one was lost.
-//! - `rank`, `correlate`, `normal`, `paired`: what goes together, and how sure that is.
-//! - `mace`: the same questions as MacePC answers them, as a baseline.
+//! - `lab`, `search`: executions on all cores, drawn and sought.
+//! - `path`, `judge`: what a slow execution waited for, and whether that is a finding.
+//! - `divergence`: since when it was lost; `cause`: which message decided.
+//! - `rank`, `correlate`, `normal`, `paired`, `what_if`: what goes together, what changes do, and
+//!   how sure that is.
+//! - `mace`: the same questions as MacePC answers them.
+//! - `analysis`, `report`: all of it together, and in words.
 
+mod analysis;
+mod cause;
 mod correlate;
 mod detect;
 mod dip;
 mod divergence;
+mod judge;
+mod lab;
 mod mace;
 mod modes;
 mod multiples;
 mod normal;
 mod paired;
+mod path;
 mod rank;
+mod report;
 mod sample;
+mod search;
+mod story;
+mod what_if;
 
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+use everhold_node::Message;
+
+pub use cause::{Causes, Rescue, Shift};
 pub use correlate::{Correlation, Features, correlate};
 pub use detect::{Detection, Fired, Measured};
 pub use dip::{Dip, dip_test};
 pub use divergence::{Curve, Effort, Fall, Point, Walks};
+pub use judge::{Signature, Why};
+pub use lab::{OnProgress, Progress};
 pub use mace::{Divergence, Frequency, Training, divergence as mace_divergence, frequencies};
 pub use modes::{Mode, modes, normal as normal_mode};
 pub use multiples::{Multiples, TimerPeriod, multiples};
 pub use normal::Share;
 pub use paired::{Comparison, compare};
+pub use path::{Leg, Path, Spent, TimerWait};
 pub use rank::{believable, pearson, spearman};
+pub use report::{Finding, MaceReport, Nearest, PerfReport};
 pub use sample::{Sample, TailRatio};
+pub use search::{How, Survival, Tally};
+pub use what_if::{Answer, WhatIf};
+
+use crate::explore::DEFAULT_SEED;
+use crate::regressions::TestId;
+use crate::timed::{Draws, Timed};
+use analysis::{Analysis, Mace, Options};
+use lab::{Crew, MakeLab, nanos};
+
+const DEFAULT_EXECUTIONS: usize = 400;
+const DEFAULT_TIME: Duration = Duration::from_secs(120);
+const DEFAULT_MESSAGES: usize = 400;
+/// A share of slow executions below this may go unseen.
+const DEFAULT_SHARE: f64 = 0.05;
+
+/// Looks for latent performance bugs in a timed system.
+///
+/// ```
+/// use std::time::Duration;
+/// use everhold_node::{Cx, Node, NodeId};
+/// use everhold_sim::perf::Perf;
+/// use everhold_sim::timed::{Durations, Timed};
+/// use serde::Serialize;
+///
+/// #[derive(Clone, Serialize)]
+/// struct Echo { answered: bool }
+///
+/// impl Node for Echo {
+///     type Msg = bool;
+///     fn start(&mut self, cx: &mut Cx<bool>) {
+///         if cx.id() == NodeId(0) { cx.send(NodeId(1), false); }
+///     }
+///     fn message(&mut self, cx: &mut Cx<bool>, from: NodeId, answer: bool) {
+///         if !answer { cx.send(from, true); }
+///         self.answered = true;
+///     }
+/// }
+///
+/// let timed = Timed::new(|system| {
+///     system.nodes("echo", 2, |_| Echo { answered: false });
+/// })
+/// .durations(Durations::uniform(Duration::from_micros(20), Duration::from_micros(200)))
+/// .stop_when_each(|node: &Echo| node.answered);
+/// Perf::new(timed).executions(100).run().assert_fast();
+/// ```
+#[must_use = "nothing is run before `run()`"]
+pub struct Perf<M: Message> {
+    timed: Timed<M>,
+    executions: usize,
+    seed: Option<u64>,
+    workers: Option<usize>,
+    time: Duration,
+    limit: Option<Duration>,
+    findings_max: usize,
+    effort: Effort,
+    mace: Option<Mace>,
+    what_if: Vec<WhatIf>,
+    slow_share_max: f64,
+    replay: Option<Draws>,
+    name: Option<String>,
+    on_progress: Option<OnProgress>,
+}
+
+impl<M: Message> fmt::Debug for Perf<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Perf").field("executions", &self.executions).finish_non_exhaustive()
+    }
+}
+
+impl<M: Message> Perf<M> {
+    /// Analyses a system with a stopping condition: 400 executions drawn, 200 sought, at most two
+    /// minutes, on all cores.
+    pub fn new(timed: Timed<M>) -> Self {
+        Perf {
+            timed,
+            executions: DEFAULT_EXECUTIONS,
+            seed: None,
+            workers: None,
+            time: DEFAULT_TIME,
+            limit: None,
+            findings_max: 3,
+            effort: Effort::default(),
+            mace: None,
+            what_if: Vec::new(),
+            slow_share_max: DEFAULT_SHARE,
+            replay: None,
+            name: None,
+            on_progress: None,
+        }
+    }
+
+    /// Draws this many executions; half as many again are sought.
+    pub fn executions(self, executions: usize) -> Self {
+        Perf { executions, ..self }
+    }
+
+    /// Draws with another seed.
+    pub fn seed(self, seed: u64) -> Self {
+        Perf { seed: Some(seed), ..self }
+    }
+
+    /// Uses this many threads. What is found does not depend on it.
+    pub fn workers(self, workers: usize) -> Self {
+        Perf { workers: Some(workers), ..self }
+    }
+
+    /// Stops after this much wall time; the report then has what was done by then.
+    pub fn time(self, time: Duration) -> Self {
+        Perf { time, ..self }
+    }
+
+    /// Gives an execution up after so much simulated time.
+    pub fn limit(self, limit: Duration) -> Self {
+        Perf { limit: Some(limit), ..self }
+    }
+
+    /// Explains at most this many sorts of slow execution.
+    pub fn findings(self, findings_max: usize) -> Self {
+        Perf { findings_max, ..self }
+    }
+
+    /// Sets how much effort goes into the curve of P(good).
+    pub fn effort(self, effort: Effort) -> Self {
+        Perf { effort, ..self }
+    }
+
+    /// Does what MacePC does instead: the quartile rule after `training` executions, a uniform
+    /// search, and a divergence point by `walks` random walks from each prefix. The paper trains on
+    /// 50 and walks 20 times.
+    pub fn mace(self, training: usize, walks: u32) -> Self {
+        Perf { mace: Some(Mace { training, walks }), ..self }
+    }
+
+    /// Also says what a change would do.
+    pub fn what_if(mut self, change: WhatIf) -> Self {
+        self.what_if.push(change);
+        self
+    }
+
+    /// A share of slow executions up to this may go unseen for the verdict to be "holds"; 5 % by
+    /// default.
+    pub fn at_most(self, share: f64) -> Self {
+        Perf { slow_share_max: share, ..self }
+    }
+
+    /// Runs this one execution instead of searching.
+    pub fn replay(self, draws: Draws) -> Self {
+        Perf { replay: Some(draws), ..self }
+    }
+
+    /// Names the analysis in the report; by default it is the name of the test.
+    pub fn name(self, name: &str) -> Self {
+        Perf { name: Some(name.to_owned()), ..self }
+    }
+
+    /// Calls back after every execution or so, from several threads.
+    pub fn on_progress(self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Perf { on_progress: Some(Box::new(call)), ..self }
+    }
+
+    /// Runs the analysis. With `EVERHOLD_REPLAY` set to the token of a timed execution, only that
+    /// execution is run.
+    ///
+    /// # Panics
+    ///
+    /// If the settings make no sense: no stopping condition, no executions, a network without
+    /// bandwidth, a system without nodes. The message says what to do.
+    #[track_caller]
+    pub fn run(self) -> PerfReport {
+        let test = TestId::new(Location::caller(), self.name.clone());
+        self.check().unwrap_or_else(|problem| panic!("{problem}"));
+        let workers = self.workers.unwrap_or_else(cores);
+        let limit = self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64()));
+        let options = Options {
+            executions: self.executions,
+            seed: self.seed.unwrap_or(DEFAULT_SEED),
+            limit,
+            findings_max: self.findings_max,
+            effort: self.effort,
+            messages_max: DEFAULT_MESSAGES,
+            mace: self.mace,
+            what_if: self.what_if,
+        };
+        let timed = self.timed;
+        let make: MakeLab = Box::new(move || Box::new(timed.sim()));
+        let crew = Crew::new(make, workers, self.time, self.on_progress);
+        let mut report = PerfReport::new(test, options.seed, workers, self.slow_share_max);
+        let analysis = Analysis::new(&crew, &options);
+        match self.replay.or_else(replay_asked_for) {
+            Some(draws) => analysis.replay(&draws, &mut report),
+            None => match options.mace {
+                Some(mace) => analysis.mace(mace, &mut report),
+                None => analysis.run(&mut report),
+            },
+        }
+        report.finish(&crew);
+        report
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.executions == 0 {
+            return Err("an analysis of no executions says nothing; give at least 1".to_owned());
+        }
+        if self.workers == Some(0) {
+            return Err("an analysis needs at least 1 worker".to_owned());
+        }
+        if self.timed.never_stops() {
+            let remedy = "say when an execution is done with `Timed::stop_when`";
+            return Err(format!("the system has no stopping condition; {remedy}"));
+        }
+        self.timed.check().map_err(|error| error.to_string())
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The execution that `EVERHOLD_REPLAY` names, if it is a timed one.
+fn replay_asked_for() -> Option<Draws> {
+    let text = std::env::var("EVERHOLD_REPLAY").ok().filter(|text| Draws::is_token(text))?;
+    Some(Draws::parse(&text).unwrap_or_else(|error| panic!("EVERHOLD_REPLAY: {error}")))
+}

@@ -1,6 +1,6 @@
 //! What an exploration found, what it did, and what its silence means.
 
-mod text;
+pub(crate) mod text;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 4] = [
+const TOPICS: [(&str, &str, &str); 5] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -21,6 +21,11 @@ const TOPICS: [(&str, &str, &str); 4] = [
         "logs",
         "what `check` judges, and how logs of other tools are read",
         include_str!("../../../../docs/check.md"),
+    ),
+    (
+        "perf",
+        "how slow executions are found and explained, and the data for plots",
+        include_str!("../../../../docs/perf.md"),
     ),
     ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
 ];

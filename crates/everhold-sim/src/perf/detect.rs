@@ -14,16 +14,14 @@ use super::sample::{Sample, TailRatio};
 /// One execution, as far as detection looks at it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// The mean of the nodes' clocks at the end, in seconds: MacePC's execution time.
+    /// Simulated seconds until the stopping condition was true.
     pub time: f64,
-    /// When the event happened that made the stopping condition true.
-    pub end: f64,
     /// False if the time limit came first.
     pub reached: bool,
 }
 
 /// What the times of many executions say.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Detection {
     /// All times, those that reached the limit included.
     pub times: Sample,
@@ -33,10 +31,8 @@ pub struct Detection {
     pub modes: Vec<Mode>,
     /// The fastest mode with at least 5 % of the executions.
     pub normal: Option<Mode>,
-    /// An execution up to here is good: the third quartile of the normal mode, or half the period
-    /// of the timer that even the normal mode waits for.
-    pub good_limit: f64,
-    /// An execution beyond this is a suspect.
+    /// An execution beyond this is a suspect: the quartile rule within the normal mode, or half the
+    /// period of the timer that even the normal mode waits for.
     pub slow_limit: f64,
     /// The share of suspects.
     pub slow_share: f64,
@@ -87,12 +83,9 @@ impl Detection {
         let normal = normal(&modes);
         let common = common_path(measured, timers);
         let bound = normal.map_or(0.0, |mode| bound_within(&times, mode));
-        let (good_limit, slow_limit) = match &common {
-            Some(fit) => (fit.timer.period / 2.0, fit.timer.period / 2.0),
-            None => (normal.map_or(0.0, |mode| third_quartile(&times, mode)), bound),
-        };
+        let slow_limit = common.as_ref().map_or(bound, |fit| fit.timer.period / 2.0);
         let slow = |m: &&Measured| m.time > slow_limit || !m.reached;
-        let ends: Vec<f64> = measured.iter().filter(slow).map(|m| m.end).collect();
+        let ends: Vec<f64> = measured.iter().filter(slow).map(|m| m.time).collect();
         let multiples = common.clone().or_else(|| multiples(&ends, timers));
         mark(&mut modes, multiples.as_ref());
         let mut detection = Detection {
@@ -105,7 +98,6 @@ impl Detection {
             times,
             modes,
             normal,
-            good_limit,
             slow_limit,
             multiples,
         };
@@ -128,6 +120,12 @@ impl Detection {
         tests.into_iter().filter(|(_, fired)| *fired).map(|(test, _)| test).collect()
     }
 
+    /// True if even the normal mode waits for a timer: no execution is known to be fast.
+    #[must_use]
+    pub fn common_path(&self) -> bool {
+        self.fired.contains(&Fired::CommonPath)
+    }
+
     /// The slow modes: those that lie beyond the limit.
     pub fn slow_modes(&self) -> impl Iterator<Item = &Mode> {
         self.modes.iter().filter(|mode| mode.low > self.slow_limit)
@@ -142,14 +140,9 @@ fn bound_within(times: &Sample, mode: Mode) -> f64 {
     bound.max(mode.median * 1.01)
 }
 
-fn third_quartile(times: &Sample, mode: Mode) -> f64 {
-    let inside = times.sorted().iter().filter(|t| **t >= mode.low && **t <= mode.high);
-    Sample::new(inside.copied()).quantile(0.75)
-}
-
 /// The timer that all but a few executions wait for, several times over.
 fn common_path(measured: &[Measured], timers: &[TimerPeriod]) -> Option<Multiples> {
-    let ends: Vec<f64> = measured.iter().map(|m| m.end).collect();
+    let ends: Vec<f64> = measured.iter().map(|m| m.time).collect();
     let fit = multiples(&ends, timers)?;
     if (fit.hits as f64) < 0.95 * ends.len() as f64 {
         return None;
@@ -186,7 +179,7 @@ mod tests {
         for (time, count) in groups {
             for _ in 0..*count {
                 let time = time + 0.001 + f64::from(rng.below(1000)) * 1e-6;
-                all.push(Measured { time, end: time, reached: true });
+                all.push(Measured { time, reached: true });
             }
         }
         all
@@ -212,7 +205,7 @@ mod tests {
         assert_eq!(randtree.mace.1, 0.0, "MacePC's rule flags none of them");
         let all_slow =
             check(&[(30.0, 100), (40.0, 200), (50.0, 150), (60.0, 30)], &[CommonPath], &[]);
-        assert!((all_slow.good_limit - 5.0).abs() < 1e-9);
+        assert!((all_slow.slow_limit - 5.0).abs() < 1e-9);
         check(&[(0.15, 88), (1.0, 12)], &[Gap], &[Multiples, CommonPath]);
         check(&[(0.15, 500)], &[], &[Gap, Dip, Multiples, CommonPath, Fired::Tail]);
     }

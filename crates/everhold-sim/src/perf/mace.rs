@@ -8,7 +8,7 @@ use super::rank::pearson;
 use super::sample::Sample;
 
 /// Phase 1b: what training says is normal.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Training {
     /// Executions.
     pub executions: usize,

@@ -32,10 +32,9 @@ const SIGNIFICANT: f64 = 0.01;
 
 /// The timer whose multiples the slow executions follow.
 ///
-/// `done` is the time at which an execution ended, not the average of its clocks. If several
-/// timers fit, all multiples of one fit its divisors as well: the longest period that explains as
-/// many as any other is the one that is waited for; a shorter one would also end executions in
-/// between.
+/// Multiples of a period are multiples of its divisors as well, so several timers may fit. The
+/// longest period that explains as many executions as any other is the one that is waited for: a
+/// shorter one would also end executions in between.
 #[must_use]
 pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
     let fits = timers.iter().filter(|timer| timer.period > 0.0).map(|timer| {

@@ -87,7 +87,7 @@ impl Sample {
 const RESAMPLES: usize = 200;
 
 /// A high quantile as a multiple of the median.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TailRatio {
     /// As observed.
     pub ratio: f64,

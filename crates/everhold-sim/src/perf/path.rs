@@ -1,0 +1,162 @@
+//! The critical path: what the end of an execution waited for, back to its start.
+
+use std::collections::BTreeMap;
+
+use everhold_node::Time;
+use serde::Serialize;
+
+use crate::timed::{Recorded, Trigger};
+
+/// A stretch of the critical path, in time order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leg {
+    /// The event it leads to.
+    pub event: u32,
+    /// What the time went into.
+    pub spent: Spent,
+    /// From, in nanoseconds.
+    pub from: u64,
+    /// To.
+    pub to: u64,
+}
+
+/// What time goes into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spent {
+    /// A message was under way.
+    Network,
+    /// A handler ran.
+    Handler,
+    /// A node was busy with something else.
+    Queueing,
+    /// Nothing happened until the timer of this name fired.
+    Timer(String),
+    /// Nothing of the system's own: a fault, or a start at a later time.
+    Outside,
+}
+
+/// The longest chain of causes that ends where the stopping condition became true.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Path {
+    /// From the start to the end.
+    pub legs: Vec<Leg>,
+}
+
+impl Path {
+    /// Walks back from the last event.
+    #[must_use]
+    pub fn of(recorded: &Recorded) -> Path {
+        let mut legs = Vec::new();
+        let mut at = recorded.events.len().checked_sub(1).map(|last| last as u32);
+        while let Some(event) = at {
+            let here = &recorded.events[event as usize];
+            let mut leg = |spent: Spent, from: Time, to: Time| {
+                if to > from {
+                    legs.push(Leg { event, spent, from: from.0, to: to.0 });
+                }
+            };
+            leg(Spent::Handler, here.start, here.end);
+            leg(Spent::Queueing, here.ready, here.start);
+            at = recorded.cause(event);
+            match here.trigger {
+                Trigger::Message(message) => {
+                    leg(Spent::Network, recorded.messages[message as usize].sent, here.ready);
+                }
+                Trigger::Timer(timer) => {
+                    let name = recorded.kind(here.kind).to_owned();
+                    leg(Spent::Timer(name), recorded.timers[timer as usize].set, here.ready);
+                }
+                Trigger::Task => {}
+                Trigger::Start | Trigger::Restart | Trigger::Input | Trigger::Crash => {
+                    leg(Spent::Outside, Time(0), here.ready);
+                }
+            }
+            // Causes come before their effects; anything else would walk for ever.
+            at = at.filter(|cause| *cause < event);
+        }
+        legs.reverse();
+        Path { legs }
+    }
+
+    /// Nanoseconds by what they went into.
+    #[must_use]
+    pub fn totals(&self) -> BTreeMap<Spent, u64> {
+        let mut totals = BTreeMap::new();
+        for leg in &self.legs {
+            *totals.entry(leg.spent.clone()).or_default() += leg.to - leg.from;
+        }
+        totals
+    }
+
+    /// The timer that most of the time went into.
+    #[must_use]
+    pub fn dominant_timer(&self) -> Option<TimerWait> {
+        let mut waits: BTreeMap<&str, TimerWait> = BTreeMap::new();
+        for leg in &self.legs {
+            if let Spent::Timer(name) = &leg.spent {
+                let wait = waits.entry(name).or_insert_with(|| TimerWait::none(name));
+                wait.waited += leg.to - leg.from;
+                wait.rounds += 1;
+                wait.longest = wait.longest.max(leg.to - leg.from);
+            }
+        }
+        waits.into_values().max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
+    }
+
+    /// Nanoseconds in all timers.
+    #[must_use]
+    pub fn timer_wait(&self) -> u64 {
+        let timers = self.legs.iter().filter(|leg| matches!(leg.spent, Spent::Timer(_)));
+        timers.map(|leg| leg.to - leg.from).sum()
+    }
+}
+
+/// How much of a critical path waits for one timer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimerWait {
+    /// The timer, as `timer NAME`.
+    pub name: String,
+    /// Nanoseconds in all.
+    pub waited: u64,
+    /// How often it was waited for.
+    pub rounds: u32,
+    /// The longest single wait: the timer's period.
+    pub longest: u64,
+}
+
+impl TimerWait {
+    fn none(name: &str) -> TimerWait {
+        TimerWait { name: name.to_owned(), waited: 0, rounds: 0, longest: 0 }
+    }
+
+    /// The name without the word before it.
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.name.strip_prefix("timer ").unwrap_or(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::toy;
+    use super::*;
+
+    /// Start at 0 (takes 2), a message under way until 5, a busy node until 7, its handler until 8
+    /// arms a timer that fires at 18, whose handler ends at 19.
+    #[test]
+    fn every_moment_belongs_to_something() {
+        let path = Path::of(&toy::waits_for_a_timer());
+        let spent: u64 = path.legs.iter().map(|leg| leg.to - leg.from).sum();
+        assert_eq!(spent, 19);
+        assert!(path.legs.windows(2).all(|pair| pair[0].to == pair[1].from), "{path:?}");
+        let wait = path.dominant_timer().expect("there is one");
+        assert_eq!((wait.short_name(), wait.waited, wait.rounds), ("recovery", 10, 1));
+        assert_eq!(path.totals()[&Spent::Queueing], 2);
+    }
+
+    #[test]
+    fn nothing_happened() {
+        assert!(Path::of(&toy::empty()).legs.is_empty());
+    }
+}

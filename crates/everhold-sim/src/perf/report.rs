@@ -1,0 +1,307 @@
+//! What the analysis found, and what its silence means.
+
+mod plots;
+mod text;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use everhold_trace::Execution;
+use serde::Serialize;
+
+use super::cause::Causes;
+use super::correlate::Correlation;
+use super::detect::Detection;
+use super::divergence::Curve;
+use super::judge::Signature;
+use super::lab::{Crew, CutShort};
+use super::mace::{Divergence, Frequency, Training};
+use super::multiples::TimerPeriod;
+use super::path::{Path, TimerWait};
+use super::search::{How, Survival, Tally};
+use super::what_if::Answer;
+use crate::artifacts;
+use crate::record::NodeInfo;
+use crate::regressions::TestId;
+use crate::report::Verdict;
+use crate::timed::Recorded;
+
+/// The outcome of a performance analysis.
+#[must_use = "a report may hold slow executions; call `assert_fast()`, or look at its findings"]
+#[derive(Clone, Debug)]
+pub struct PerfReport {
+    pub(super) test: TestId,
+    /// The seed.
+    pub seed: u64,
+    /// Threads.
+    pub workers: usize,
+    /// The nodes of the system.
+    pub nodes: Vec<NodeInfo>,
+    /// The timers that a normal execution sets, with their periods.
+    pub timers: Vec<TimerPeriod>,
+    /// The times of the uniform executions, and what they say.
+    pub detection: Detection,
+    /// Slow executions that are not chance, each with another signature.
+    pub findings: Vec<Finding>,
+    /// Further signatures that were not explained.
+    pub more_findings: usize,
+    /// What each way of searching contributed.
+    pub tally: Vec<Tally>,
+    /// The chances of ever longer executions, by splitting.
+    pub survival: Vec<Survival>,
+    /// Counts that go with the time.
+    pub correlations: Vec<Correlation>,
+    /// The times of the executions behind [`correlations`](PerfReport::correlations).
+    pub counted_times: Vec<f64>,
+    /// What changes would do.
+    pub what_if: Vec<Answer>,
+    /// MacePC's analysis, if it was asked for.
+    pub mace: Option<MaceReport>,
+    /// The one execution that was asked for.
+    pub replayed: Option<Replayed>,
+    /// Why no execution reached the stopping condition, if none did.
+    pub never: Option<String>,
+    /// What was only partly done, or could not be used.
+    pub problems: Vec<String>,
+    /// Executions in all phases.
+    pub executions: u64,
+    /// Events simulated.
+    pub events: u64,
+    /// Simulated time of all executions.
+    pub simulated: Duration,
+    /// Wall time.
+    pub time: Duration,
+    /// The share of slow executions that may go unseen for the verdict to be "holds".
+    pub slow_share_max: f64,
+    pub(super) cut_short: Option<CutShort>,
+}
+
+/// A slow execution, with the evidence.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What makes it different from other findings.
+    pub signature: Signature,
+    /// Seconds that it takes.
+    pub time: f64,
+    /// How it was come by.
+    pub how: How,
+    /// Uniform executions with the same signature among those looked at.
+    pub seen: usize,
+    /// The timer that it waits for most.
+    pub wait: Option<TimerWait>,
+    /// What its end waited for.
+    pub path: Path,
+    /// The chance of a good end over its events.
+    pub curve: Curve,
+    /// The fast execution that leaves it last.
+    pub nearest: Option<Nearest>,
+    /// Messages whose delay decides.
+    pub causes: Causes,
+    /// The execution itself.
+    pub slow: Recorded,
+    /// The same with states and contents, unless it is very long.
+    pub trace: Option<Execution>,
+}
+
+/// A fast execution for comparison.
+#[derive(Clone, Debug)]
+pub struct Nearest {
+    /// What to replay.
+    pub token: String,
+    /// The execution.
+    pub recorded: Recorded,
+}
+
+/// One execution that was run again.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// What happened.
+    pub slow: Recorded,
+    /// What its end waited for.
+    pub path: Path,
+    /// The same with states and contents, unless it is very long.
+    pub trace: Option<Execution>,
+}
+
+/// What MacePC would report.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MaceReport {
+    /// Phase 1b.
+    pub training: Training,
+    /// Phase 2: executions until an anomalous one, itself included.
+    pub searched: usize,
+    /// The anomalous execution's time, in seconds.
+    pub anomaly: Option<f64>,
+    /// What to replay.
+    pub token: Option<String>,
+    /// Its events.
+    pub events: u64,
+    /// Phase 3a.
+    pub divergence: Option<Divergence>,
+    /// The event at the divergence, in words.
+    pub at: Option<String>,
+    /// The good execution with the longest common prefix.
+    pub nearest: Option<String>,
+    /// Phase 3b.
+    pub frequencies: Vec<Frequency>,
+}
+
+impl Finding {
+    /// A short name: eight hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let hash = everhold_node::fingerprint::hash(&self.token());
+        format!("{:08x}", hash as u32)
+    }
+
+    /// What to replay.
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.slow.draws.token()
+    }
+
+    /// The most telling reason, as a sentence.
+    #[must_use]
+    pub fn because(&self) -> Option<String> {
+        text::because(self)
+    }
+}
+
+impl PerfReport {
+    pub(super) fn new(test: TestId, seed: u64, workers: usize, slow_share_max: f64) -> PerfReport {
+        PerfReport {
+            test,
+            seed,
+            workers,
+            nodes: Vec::new(),
+            timers: Vec::new(),
+            detection: Detection::default(),
+            findings: Vec::new(),
+            more_findings: 0,
+            tally: Vec::new(),
+            survival: Vec::new(),
+            correlations: Vec::new(),
+            counted_times: Vec::new(),
+            what_if: Vec::new(),
+            mace: None,
+            replayed: None,
+            never: None,
+            problems: Vec::new(),
+            executions: 0,
+            events: 0,
+            simulated: Duration::ZERO,
+            time: Duration::ZERO,
+            slow_share_max,
+            cut_short: None,
+        }
+    }
+
+    pub(super) fn finish(&mut self, crew: &Crew) {
+        let work = crew.work();
+        (self.executions, self.events) = (work.executions, work.events);
+        self.simulated = Duration::from_secs_f64(work.simulated);
+        (self.time, self.cut_short) = (crew.elapsed(), work.cut_short);
+    }
+
+    /// The answer in a word: violated if slow executions were found, holds if so many were drawn
+    /// that a share of slow ones above the limit would have shown (95 %), otherwise unknown.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let anomalous = self.mace.as_ref().is_some_and(|mace| mace.anomaly.is_some());
+        if !self.findings.is_empty() || anomalous {
+            return Verdict::Violated;
+        }
+        let cut = self.replayed.is_some()
+            || self.never.is_some()
+            || self.cut_short.is_some()
+            || self.mace.is_some();
+        if !cut && self.unseen_share() <= self.slow_share_max {
+            Verdict::Holds
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// Slow executions may be this share and still not have been seen (95 %): the rule of three.
+    #[must_use]
+    pub fn unseen_share(&self) -> f64 {
+        (3.0 / self.detection.times.len().max(1) as f64).min(1.0)
+    }
+
+    /// The first finding.
+    #[must_use]
+    pub fn finding(&self) -> Option<&Finding> {
+        self.findings.first()
+    }
+
+    /// True if Ctrl-C ended it early; what is there is what was done by then.
+    #[must_use]
+    pub fn interrupted(&self) -> bool {
+        self.cut_short == Some(CutShort::Interrupted)
+    }
+
+    /// The test as the report names it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.test.name()
+    }
+
+    /// The data behind the report as JSON, for plots: `docs/perf.md` describes it.
+    #[must_use]
+    pub fn data(&self) -> String {
+        serde_json::to_string(&plots::Data::new(self)).expect("numbers and texts have a JSON form")
+    }
+
+    /// Writes traces and plot data of the findings under `target/everhold`; gives the report as
+    /// text, with the files' names.
+    #[must_use]
+    pub fn save(&self) -> String {
+        let mut saved = Saved::default();
+        let data = self.data();
+        for finding in &self.findings {
+            let folder = artifacts::folder().join(finding.id());
+            if let Some(trace) = &finding.trace {
+                let trace = trace.clone().with_name(self.name());
+                saved.write(folder.join("trace.jsonl"), &artifacts::bytes(&[trace]));
+            }
+            saved.write(folder.join("perf.json"), data.as_bytes());
+        }
+        text::report(self, &saved)
+    }
+
+    /// Ends a test: prints the report, and panics if executions are slow.
+    ///
+    /// # Panics
+    ///
+    /// If there is a finding, or if no execution reached the stopping condition. Not if a bound on
+    /// time or executions was reached: then the printed report says what was covered.
+    pub fn assert_fast(self) {
+        println!("{}", self.save());
+        if let Some(problem) = text::last_words(&self) {
+            panic!("{problem}");
+        }
+    }
+}
+
+impl fmt::Display for PerfReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text::report(self, &Saved::default()))
+    }
+}
+
+/// Where the evidence was written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Saved {
+    pub(super) files: Vec<PathBuf>,
+    pub(super) problems: Vec<String>,
+}
+
+impl Saved {
+    fn write(&mut self, file: PathBuf, bytes: &[u8]) {
+        match artifacts::write_whole(&file, bytes) {
+            Ok(()) => self.files.push(file),
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+}

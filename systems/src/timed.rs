@@ -1,0 +1,212 @@
+//! The case studies on a virtual clock: the systems of the MacePC paper with its networks, scales
+//! and stopping conditions, and what `everhold perf` runs by name.
+
+use everhold::node::Message;
+use everhold::prelude::*;
+use everhold::sim::perf::{OnProgress, Perf, PerfReport, WhatIf};
+use everhold::sim::timed::{Draws, Durations, Timed};
+
+use crate::{chord, randtree};
+
+/// A system that can be run by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Its bugs by name; the first is the default, `none` is the fixed system.
+    pub bugs: &'static [&'static str],
+    /// How many nodes it has if nothing else is said.
+    pub nodes: usize,
+    run: fn(&Settings) -> Result<Ready, String>,
+}
+
+/// What to run, and how.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// The bug by name; none given is the system's first.
+    pub bug: Option<String>,
+    /// Nodes.
+    pub nodes: Option<usize>,
+    /// How long handlers take; none given is 20 to 200 µs.
+    pub durations: Option<Durations>,
+}
+
+/// A system that is ready to run, whatever its messages are.
+pub trait Run {
+    /// Looks for slow executions.
+    fn perf(self: Box<Self>, how: How) -> PerfReport;
+    /// Learns how long handlers take on this machine.
+    fn train(&self, executions: u64) -> Durations;
+    /// The kinds of event that have no durations of their own.
+    fn untrained(&self) -> Vec<String>;
+}
+
+/// A system that is ready to run.
+pub type Ready = Box<dyn Run>;
+
+/// How to look for slow executions; what is not given is as [`Perf`] has it.
+#[derive(Default)]
+pub struct How {
+    /// Executions.
+    pub executions: Option<usize>,
+    /// The seed.
+    pub seed: Option<u64>,
+    /// Threads.
+    pub workers: Option<usize>,
+    /// Wall time.
+    pub time: Option<Duration>,
+    /// MacePC's analysis: executions for training, walks from each prefix.
+    pub mace: Option<(usize, u32)>,
+    /// Changes to try.
+    pub what_if: Vec<WhatIf>,
+    /// One execution instead of a search.
+    pub replay: Option<Draws>,
+    /// Called with progress.
+    pub on_progress: Option<OnProgress>,
+    /// What the report calls it.
+    pub name: String,
+}
+
+impl std::fmt::Debug for How {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("How").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<M: Message> Run for Timed<M> {
+    fn perf(self: Box<Self>, how: How) -> PerfReport {
+        let mut perf = Perf::new(*self).name(&how.name);
+        if let Some(executions) = how.executions {
+            perf = perf.executions(executions);
+        }
+        if let Some(seed) = how.seed {
+            perf = perf.seed(seed);
+        }
+        if let Some(workers) = how.workers {
+            perf = perf.workers(workers);
+        }
+        if let Some(time) = how.time {
+            perf = perf.time(time);
+        }
+        if let Some((training, walks)) = how.mace {
+            perf = perf.mace(training, walks);
+        }
+        if let Some(call) = how.on_progress {
+            perf = perf.on_progress(call);
+        }
+        if let Some(draws) = how.replay {
+            perf = perf.replay(draws);
+        }
+        how.what_if.into_iter().fold(perf, Perf::what_if).run()
+    }
+
+    fn train(&self, executions: u64) -> Durations {
+        Timed::train(self, executions)
+    }
+
+    fn untrained(&self) -> Vec<String> {
+        let mut sim = self.sim();
+        sim.run(0);
+        sim.untrained()
+    }
+}
+
+/// All of them.
+pub static CASES: [Case; 2] = [
+    Case {
+        name: "randtree",
+        about: "an overlay tree; a root forgets that it is joining (MacePC, figure 1)",
+        bugs: &["forgets-join", "none"],
+        nodes: 4,
+        run: |settings| {
+            let bug = match settings.bug("randtree")? {
+                "forgets-join" => randtree::Bug::ForgetsJoin,
+                _ => randtree::Bug::None,
+            };
+            Ok(Box::new(settings.timed(randtree(settings.nodes.unwrap_or(4), bug))))
+        },
+    },
+    Case {
+        name: "chord",
+        about: "a ring; of many that join at once most find their place step by step",
+        bugs: &["tells-nobody", "none"],
+        nodes: 40,
+        run: |settings| {
+            let bug = match settings.bug("chord")? {
+                "tells-nobody" => chord::Bug::TellsNobody,
+                _ => chord::Bug::None,
+            };
+            Ok(Box::new(settings.timed(chord(settings.nodes.unwrap_or(40), bug))))
+        },
+    },
+];
+
+impl Case {
+    /// The case of a name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none; the text lists those there are.
+    pub fn find(name: &str) -> Result<&'static Case, String> {
+        CASES.iter().find(|case| case.name == name).ok_or_else(|| {
+            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+            format!("there is no system `{name}`; there are {}", names.join(", "))
+        })
+    }
+
+    /// Makes it ready.
+    ///
+    /// # Errors
+    ///
+    /// If the settings do not fit it.
+    pub fn ready(&self, settings: &Settings) -> Result<Ready, String> {
+        if settings.nodes.is_some_and(|nodes| nodes < 2) {
+            return Err(format!("{} needs at least 2 nodes", self.name));
+        }
+        (self.run)(settings)
+    }
+}
+
+impl Settings {
+    /// The bug by name, checked.
+    fn bug(&self, case: &str) -> Result<&str, String> {
+        let case = Case::find(case)?;
+        let bug = self.bug.as_deref().unwrap_or(case.bugs[0]);
+        if case.bugs.contains(&bug) {
+            return Ok(bug);
+        }
+        Err(format!("{} has no bug `{bug}`; it has {}", case.name, case.bugs.join(", ")))
+    }
+
+    fn timed<M: Message>(&self, timed: Timed<M>) -> Timed<M> {
+        match &self.durations {
+            Some(durations) => timed.durations(durations.clone()),
+            None => timed,
+        }
+    }
+}
+
+/// Handlers of 20 to 200 µs; the paper's network, 1 ms and 8 Mbit/s, is the default.
+fn handlers() -> Durations {
+    Durations::uniform(Duration::from_micros(20), Duration::from_micros(200))
+}
+
+/// RandTree until there is one tree.
+#[must_use]
+pub fn randtree(nodes: usize, bug: randtree::Bug) -> Timed<randtree::Msg> {
+    Timed::new(randtree::system(nodes, randtree::DEGREE, bug))
+        .durations(handlers())
+        .stop_when(randtree::is_one_tree)
+        .unchecked()
+}
+
+/// Chord until there is one ring.
+#[must_use]
+pub fn chord(nodes: usize, bug: chord::Bug) -> Timed<chord::Msg> {
+    Timed::new(chord::system(nodes, bug))
+        .durations(handlers())
+        .stop_when(chord::is_one_ring)
+        .unchecked()
+}
