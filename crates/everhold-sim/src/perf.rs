@@ -64,6 +64,7 @@ pub use what_if::{Answer, WhatIf};
 
 use crate::explore::DEFAULT_SEED;
 use crate::regressions::TestId;
+use crate::rng::seed_of;
 use crate::timed::{Draws, Timed};
 use analysis::{Analysis, Mace, Options};
 use lab::{Crew, MakeLab, nanos};
@@ -271,6 +272,28 @@ impl<M: Message> Perf<M> {
         }
         self.timed.check().map_err(|error| error.to_string())
     }
+}
+
+/// Compares two versions of a system on the same seeds: for slowness that is the same in every
+/// execution, and for changes that should not cost anything.
+///
+/// # Panics
+///
+/// If the settings of one of them make no sense.
+pub fn compare_versions<A: Message, B: Message>(
+    first: &Timed<A>,
+    second: &Timed<B>,
+    executions: u64,
+) -> Comparison {
+    let (mut a, mut b) = (first.sim(), second.sim());
+    let seeds = (0..executions).map(|number| seed_of(DEFAULT_SEED, number));
+    let pair = |seed: u64| {
+        let (first, second) = (a.run(seed), b.run(seed));
+        let both = first.is_done() && second.is_done();
+        both.then_some((first.time.as_secs_f64(), second.time.as_secs_f64()))
+    };
+    let (first, second): (Vec<f64>, Vec<f64>) = seeds.filter_map(pair).unzip();
+    compare(&first, &second)
 }
 
 fn cores() -> usize {

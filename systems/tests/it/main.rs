@@ -9,4 +9,5 @@ mod raft;
 mod raft_language;
 mod randtree;
 mod storage;
+mod timed;
 mod two_phase;

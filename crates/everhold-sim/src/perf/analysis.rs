@@ -6,7 +6,7 @@ use std::time::Duration;
 use everhold_node::fingerprint::mix;
 use everhold_trace::Execution;
 
-use super::cause::{Question, causes};
+use super::cause::{Causes, Question, causes};
 use super::correlate::{Correlation, correlate};
 use super::detect::{Detection, Measured};
 use super::divergence::{Curve, Effort, Walks};
@@ -15,7 +15,7 @@ use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
 use super::normal::Share;
-use super::path::Path;
+use super::path::{Path, TimerWait};
 use super::report::{Finding, MaceReport, Nearest, PerfReport, Replayed};
 use super::sample::Sample;
 use super::search::{Candidate, Guide, How, guided, tally, uniform};
@@ -130,24 +130,31 @@ impl<'a> Analysis<'a> {
         guide: &Guide,
         all: &[Candidate],
     ) -> Option<Finding> {
-        let suspect = group.members.first()?;
+        // Where all are slow, the usual one; otherwise the simplest.
+        let usual = if detection.common_path() { group.members.len() / 2 } else { 0 };
+        let suspect = group.members.get(usual)?;
         let slow = self.record(&suspect.candidate.draws)?;
         let limit = nanos(detection.slow_limit);
         let (curve, nearest) = self.curve(&slow, limit);
         let nearest = nearest.or_else(|| fastest(all)).and_then(|draws| {
             let recorded = self.record(&draws)?;
-            Some(Nearest { token: draws.token(), recorded })
+            let fast = recorded.run.time.as_secs_f64() <= detection.slow_limit;
+            fast.then(|| Nearest { token: draws.token(), recorded })
         });
         let until = suspect.wait.as_ref().and_then(|wait| story::first(&slow, &wait.name));
+        // A change may cost a little itself and still remove the wait.
+        let removed = detection
+            .slow_limit
+            .max((slow.run.time.as_secs_f64() / 2.0).min(3.0 * detection.slow_limit));
         let question = Question {
             slow: &slow,
-            limit,
+            limit: nanos(removed),
             fall: curve.decisive().map(|fall| fall.event as u32),
             until: until.map_or(u64::MAX, |time| time.0),
             round_trip: guide.round_trip,
             messages_max: self.options.messages_max,
         };
-        let causes = causes(self.crew, &question);
+        let causes = self.causes(question, suspect.wait.as_ref());
         let seen = group.members.iter().filter(|s| s.candidate.how == How::Uniform).count();
         Some(Finding {
             signature: group.signature.clone(),
@@ -162,6 +169,18 @@ impl<'a> Analysis<'a> {
             trace: self.trace(&slow),
             slow,
         })
+    }
+
+    /// If no single message makes it fast, one may still spare it a round of the timer.
+    fn causes(&self, question: Question<'_>, wait: Option<&TimerWait>) -> Causes {
+        let found = causes(self.crew, &question);
+        let (Some(wait), 0) = (wait, found.rescuing) else { return found };
+        let time = question.slow.run.time.as_nanos() as u64;
+        let limit = time.saturating_sub(wait.longest / 2);
+        if limit <= question.limit {
+            return found;
+        }
+        causes(self.crew, &Question { limit, ..question })
     }
 
     /// The execution with its states, if that is not too much to read or to keep.
@@ -227,6 +246,8 @@ impl<'a> Analysis<'a> {
         let times = Sample::new(trained.iter().map(|c| c.ran.measured.time));
         let training = Training::new(&times);
         report.detection = detect(&trained, &[]);
+        let first = trained.first().and_then(|first| self.record(&first.draws));
+        report.nodes = first.map(|recorded| recorded.nodes).unwrap_or_default();
         let searched = self.until_anomalous(mace, training.bound);
         let anomaly = searched.iter().find(|c| c.ran.measured.time > training.bound).cloned();
         let mut found = MaceReport {

@@ -70,12 +70,8 @@ const GUIDED_MAX: usize = 16;
 /// Records suspects and says what they waited for.
 pub(super) fn suspects(crew: &Crew, candidates: &[Candidate], slow_limit: f64) -> Vec<Suspect> {
     let slow = |how: fn(&How) -> bool| {
-        let mut slow: Vec<&Candidate> = candidates
-            .iter()
-            .filter(|c| {
-                how(&c.how) && (c.ran.measured.time > slow_limit || !c.ran.measured.reached)
-            })
-            .collect();
+        let mut slow: Vec<&Candidate> =
+            candidates.iter().filter(|c| how(&c.how) && c.is_slow(slow_limit)).collect();
         slow.sort_by(|a, b| a.ran.measured.time.total_cmp(&b.ran.measured.time));
         slow
     };
@@ -146,19 +142,21 @@ pub(super) fn findings(
 
 fn why(suspect: &Suspect, detection: &Detection, baseline: Baseline) -> Option<Why> {
     let measured = suspect.candidate.ran.measured;
-    let longer = measured.time - baseline.time;
-    let waited = suspect.waited - baseline.waited;
+    let longer = suspect.candidate.own_time() - baseline.time;
+    // A delay that was put in may itself have run into a timer.
+    let put_in = measured.time - suspect.candidate.own_time();
+    let waited = suspect.waited - baseline.waited - put_in;
     let rounds = suspect.wait.as_ref().map_or(0, |wait| wait.rounds);
     if longer > 0.0 && waited >= longer / 2.0 && rounds <= ROUNDS_MAX {
         return Some(Why::Timer);
     }
-    if !measured.reached {
+    if !measured.reached && put_in == 0.0 {
         return Some(Why::Unfinished);
     }
     // A timer that works all the time sets the pace; it does not repair.
     let paced = rounds > ROUNDS_MAX;
-    let slow: usize = detection.slow_modes().map(|mode| mode.count).sum();
-    let common = slow as f64 >= NORMAL_SHARE * detection.times.len() as f64;
-    let in_mode = detection.slow_modes().any(|m| measured.time >= m.low && measured.time <= m.high);
-    (common && in_mode && !paced && suspect.candidate.how == How::Uniform).then_some(Why::Mode)
+    let common = |count: usize| count as f64 >= NORMAL_SHARE * detection.times.len() as f64;
+    let mut modes = detection.slow_modes().filter(|mode| common(mode.count));
+    let in_mode = modes.any(|m| measured.time >= m.low && measured.time <= m.high);
+    (in_mode && !paced && suspect.candidate.how == How::Uniform).then_some(Why::Mode)
 }

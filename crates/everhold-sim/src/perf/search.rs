@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::lab::{Crew, Ran, branch, nanos};
 use super::multiples::TimerPeriod;
 use crate::rng::{Rng, seed_of};
-use crate::timed::{Delay, Draws, OnLink};
+use crate::timed::{Change, Delay, Draws, OnLink};
 
 /// How an execution was come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,6 +48,21 @@ pub(super) struct Candidate {
     pub(super) draws: Draws,
     pub(super) ran: Ran,
     pub(super) how: How,
+}
+
+impl Candidate {
+    /// Its time without the delays that were put into it: those are not the system's own.
+    pub(super) fn own_time(&self) -> f64 {
+        let put_in = |change: &Change| match change {
+            Change::Message(_, Delay::Plus(by)) => by.as_secs_f64(),
+            _ => 0.0,
+        };
+        self.ran.measured.time - self.draws.changes.iter().map(put_in).sum::<f64>()
+    }
+
+    pub(super) fn is_slow(&self, limit: f64) -> bool {
+        self.own_time() > limit || !self.ran.measured.reached
+    }
 }
 
 /// What a way of searching contributed.
@@ -151,10 +166,10 @@ const PARENTS: usize = 20;
 
 fn forked(crew: &Crew, guide: &Guide, pool: &[Candidate]) -> Vec<Candidate> {
     let mut pool: Vec<&Candidate> = pool.iter().filter(|c| c.ran.events > 1).collect();
-    pool.sort_by(|a, b| b.ran.measured.time.total_cmp(&a.ran.measured.time));
+    pool.sort_by(|a, b| b.own_time().total_cmp(&a.own_time()));
     let mut parents: Vec<&Candidate> = Vec::new();
     for candidate in pool {
-        let time = |c: &Candidate| c.ran.measured.time;
+        let time = Candidate::own_time;
         let alike = |c: &&&Candidate| (time(c) - time(candidate)).abs() < 0.1 * time(candidate);
         if parents.len() < PARENTS && parents.iter().filter(alike).count() < ALIKE_MAX {
             parents.push(candidate);
@@ -232,9 +247,10 @@ fn continued(
 pub(super) fn tally(candidates: &[Candidate], slow_limit: f64) -> Vec<Tally> {
     let ways = [How::Uniform, How::Delayed, How::Forked, How::Split];
     let tally = |how: How| {
-        let times = || candidates.iter().filter(|c| c.how == how).map(|c| c.ran.measured.time);
-        let slow = times().filter(|time| *time > slow_limit).count();
-        Tally { how, executions: times().count(), slow, slowest: times().fold(0.0, f64::max) }
+        let these = || candidates.iter().filter(|c| c.how == how);
+        let slow = these().filter(|c| c.is_slow(slow_limit)).count();
+        let slowest = these().map(Candidate::own_time).fold(0.0, f64::max);
+        Tally { how, executions: these().count(), slow, slowest }
     };
     ways.into_iter().map(tally).filter(|tally| tally.executions > 0).collect()
 }

@@ -11,6 +11,7 @@
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `timed`: the same nodes on a virtual clock.
+//! - `perf`: slow executions: found, named, explained; silence where there is nothing.
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod attack;
@@ -20,6 +21,7 @@ mod language;
 mod limits;
 mod liveness;
 mod nodes;
+mod perf;
 mod replay;
 mod strategies;
 mod timed;

@@ -9,7 +9,7 @@ use crate::perf::cause::{Rescue, Shift};
 use crate::perf::detect::{Detection, Fired};
 use crate::perf::judge::Why;
 use crate::perf::lab::{CutShort, seconds};
-use crate::perf::path::Spent;
+use crate::perf::path::{Path, Spent};
 use crate::perf::story;
 use crate::report::Verdict;
 use crate::report::text::thousands;
@@ -22,6 +22,10 @@ pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         write_finding(&mut out, report, finding);
+    }
+    if let Some(replayed) = &report.replayed {
+        let _ = writeln!(out, "replayed    {}", replayed.slow.run);
+        path(&mut out, &replayed.path);
     }
     if let Some(never) = &report.never {
         let _ = writeln!(out, "? UNKNOWN   no execution reached the stopping condition: {never}\n");
@@ -126,7 +130,7 @@ fn write_finding(out: &mut String, report: &PerfReport, finding: &Finding) {
     let _ = writeln!(out);
     divergence(out, finding);
     causes(out, finding);
-    path(out, finding);
+    path(out, &finding.path);
     let _ = writeln!(out, "  Replay     {}", replay(report, &finding.token()));
     if let Some(nearest) = &finding.nearest {
         let time = span(nearest.recorded.run.time.as_secs_f64());
@@ -204,8 +208,8 @@ fn causes(out: &mut String, finding: &Finding) {
     }
 }
 
-fn path(out: &mut String, finding: &Finding) {
-    let totals = finding.path.totals();
+fn path(out: &mut String, path: &Path) {
+    let totals = path.totals();
     let all: u64 = totals.values().sum();
     if all == 0 {
         return;
@@ -348,6 +352,9 @@ fn what_if(out: &mut String, report: &PerfReport) {
 fn replay(report: &PerfReport, token: &str) -> String {
     match report.test.test_name() {
         Some(name) => format!("EVERHOLD_REPLAY={token} cargo test {name}"),
+        None if report.replayed.is_some() || report.mace.is_some() => {
+            "no more was asked for".to_owned()
+        }
         None => format!("EVERHOLD_REPLAY={token}"),
     }
 }
@@ -356,6 +363,7 @@ fn summary(report: &PerfReport) -> String {
     let wall = report.time.as_secs_f64();
     let rate = if wall > 0.0 { report.events as f64 / wall } else { 0.0 };
     let found = match (report.verdict(), report.findings.len()) {
+        _ if report.replayed.is_some() => "replayed one execution".to_owned(),
         (Verdict::Holds, _) => "✓ no slow execution".to_owned(),
         (Verdict::Violated, 0) => "1 anomalous execution".to_owned(),
         (_, 0) => "? no slow execution, but that says little".to_owned(),

@@ -1,0 +1,195 @@
+//! Slow executions: found, named, explained; and silence where there is nothing.
+
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId, Timer};
+use everhold_sim::perf::{Fired, Perf, PerfReport, WhatIf, Why, compare_versions};
+use everhold_sim::timed::{Durations, Timed};
+use everhold_sim::{System, Verdict};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Msg {
+    Open,
+    Ask,
+}
+
+const JUDGE: NodeId = NodeId(0);
+const REPAIR: Duration = Duration::from_secs(1);
+
+/// A door that is asked before it is open remembers that only if it is fixed; otherwise a timer
+/// looks after it.
+#[derive(Clone, Debug, Serialize)]
+struct Door {
+    fixed: bool,
+    open: bool,
+    asked: bool,
+    done: bool,
+}
+
+impl Node for Door {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("repair", REPAIR);
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        match msg {
+            Msg::Open => self.open = true,
+            Msg::Ask => self.asked = true,
+        }
+        let in_order = self.open && self.asked && (self.fixed || matches!(msg, Msg::Ask));
+        self.done |= in_order;
+    }
+    fn timer(&mut self, _: &mut Cx<Msg>, _: Timer) {
+        self.done = self.asked;
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Client {
+    says: Msg,
+}
+
+impl Node for Client {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.send(JUDGE, self.says.clone());
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        cx.unexpected(msg);
+    }
+}
+
+fn door(fixed: bool) -> Timed<Msg> {
+    Timed::new(move |system: &mut System<Msg>| {
+        system.node("door", Door { fixed, open: false, asked: false, done: false });
+        system.node("porter", Client { says: Msg::Open });
+        system.node("guest", Client { says: Msg::Ask });
+    })
+    .durations(Durations::uniform(Duration::from_micros(20), Duration::from_micros(200)))
+    .stop_when(|view| view.get::<Door>(JUDGE).is_some_and(|door| door.done))
+}
+
+fn perf(timed: Timed<Msg>) -> Perf<Msg> {
+    Perf::new(timed).executions(100)
+}
+
+/// Of 100 executions about half are slow: that none or nearly all are has odds below 1e-20.
+fn found() -> PerfReport {
+    perf(door(false)).run()
+}
+
+#[test]
+fn a_masked_bug_is_found_named_and_explained() {
+    let report = found();
+    assert_eq!(report.verdict(), Verdict::Violated, "{report}");
+    assert_eq!(report.findings.len(), 1, "{report}");
+    let finding = report.finding().expect("there is one");
+    assert_eq!(finding.signature.why, Why::Timer);
+    assert_eq!(finding.signature.timers, ["timer repair"]);
+    let fit = report.detection.multiples.as_ref().expect("the timer is named");
+    assert_eq!((fit.timer.name.as_str(), fit.timer.period), ("repair", 1.0));
+    assert!(report.detection.fired.contains(&Fired::Gap), "{report}");
+    let because = finding.because().expect("one message decides");
+    assert!(
+        because.contains("because Open porter → door arrived after Ask guest → door"),
+        "{because}\n{report}"
+    );
+    assert_eq!(finding.causes.rescuing, 2, "{report}");
+}
+
+#[test]
+fn the_chance_falls_where_the_race_is_decided() {
+    let report = found();
+    let finding = report.finding().expect("there is one");
+    let first = finding.curve.points.first().expect("there are points").good.rate();
+    assert!(first > 0.1, "{report}");
+    let nearest = finding.nearest.as_ref().expect("half of the walks are fast");
+    assert!(nearest.recorded.run.time < REPAIR / 2, "{report}");
+}
+
+#[test]
+fn silence_where_nothing_is_wrong() {
+    let report = perf(door(true)).run();
+    assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+    report.assert_fast();
+}
+
+#[test]
+fn few_executions_prove_nothing() {
+    let report = Perf::new(door(true)).executions(10).run();
+    assert_eq!(report.verdict(), Verdict::Unknown, "{report}");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let alone = perf(door(false)).workers(1).name("door").run();
+    let together = perf(door(false)).workers(3).name("door").run();
+    assert_eq!(alone.data(), together.data());
+}
+
+#[test]
+fn findings_replay() {
+    let report = found();
+    let finding = report.finding().expect("there is one");
+    let again = perf(door(false)).replay(finding.slow.draws.clone()).run();
+    let replayed = again.replayed.expect("it was asked for");
+    assert_eq!(replayed.slow.run.time, finding.slow.run.time);
+    assert_eq!(replayed.slow.events, finding.slow.events);
+}
+
+/// Half of the executions are slow, so the quartiles are wide and MacePC's rule flags none.
+#[test]
+fn the_baseline_is_blind_where_many_are_slow() {
+    let report = perf(door(false)).mace(50, 20).run();
+    let mace = report.mace.as_ref().expect("it was asked for");
+    assert_eq!(mace.anomaly, None, "{report}");
+    assert_eq!(mace.frequencies[0].kind, "timer repair", "{report}");
+}
+
+#[test]
+fn what_if_a_link_were_slower() {
+    let slower = WhatIf::link(NodeId(2), JUDGE, 2_000);
+    let report = perf(door(false)).what_if(slower).run();
+    let answer = report.what_if.first().expect("it was asked for");
+    assert!(answer.comparison.faster > answer.comparison.slower, "{report}");
+}
+
+#[test]
+fn versions_are_compared_on_the_same_seeds() {
+    let found = compare_versions(&door(false), &door(true), 100);
+    assert_eq!(found.pairs, 100);
+    assert!(found.slower == 0 && found.faster > 20 && found.p_value < 0.001, "{found:?}");
+}
+
+#[test]
+fn a_condition_that_never_holds_is_unknown() {
+    let never = door(true).stop_when(|_| false).time_max(Duration::from_secs(5));
+    let report = perf(never).run();
+    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert!(report.to_string().contains("no execution reached the stopping condition"), "{report}");
+}
+
+#[test]
+fn a_system_that_does_nothing_is_asked_about() {
+    let idle = Timed::new(|system: &mut System<Msg>| {
+        let _ = system.node("idle", Idle);
+    });
+    let report = perf(idle.stop_when(|_| false)).run();
+    assert!(report.to_string().contains("does the system do anything?"), "{report}");
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Idle;
+
+impl Node for Idle {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+}
+
+#[test]
+fn out_of_time_keeps_what_was_done() {
+    let report = perf(door(false)).time(Duration::from_nanos(1)).run();
+    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert!(report.to_string().contains("out of time"), "{report}");
+}
