@@ -2,7 +2,7 @@
 //! fixed is left in peace.
 
 use everhold::prelude::*;
-use everhold::sim::perf::{Perf, PerfReport, compare_versions};
+use everhold::sim::perf::{Finding, Perf, PerfReport, compare_versions};
 use everhold_systems::timed::{chord, randtree};
 use everhold_systems::{chord as ring, randtree as tree};
 
@@ -28,7 +28,7 @@ fn randtree_waits_for_recovery() {
 #[test]
 fn randtrees_race_is_named() {
     let report = run(4, tree::Bug::ForgetsJoin);
-    let because = report.finding().and_then(|finding| finding.because()).expect("a cause");
+    let because = report.finding().and_then(Finding::because).expect("a cause");
     assert!(because.contains("Accepted") && because.contains("arrived after Join"), "{because}");
     assert!(report.correlations.iter().any(|c| c.what.contains("Remove")), "{report}");
 }

@@ -3,6 +3,7 @@
 //! - `program`: how it is run here; the demo, help, wrong use.
 //! - `check`: properties judged on real traces of other projects and on small ones.
 //! - `convert`, `show`: the other ways to look at a trace.
+//! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
 //!
@@ -12,6 +13,7 @@
 mod bad_input;
 mod check;
 mod convert;
+mod perf;
 mod program;
 mod show;
 mod workspace;

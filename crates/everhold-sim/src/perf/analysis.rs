@@ -10,7 +10,7 @@ use super::cause::{Causes, Question, causes};
 use super::correlate::{Correlation, correlate};
 use super::detect::{Detection, Measured};
 use super::divergence::{Curve, Effort, Walks};
-use super::judge::{Baseline, Group, findings, suspects};
+use super::judge::{Baseline, Group, Suspect, findings, suspects};
 use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
@@ -123,6 +123,8 @@ impl<'a> Analysis<'a> {
         findings(suspects, detection, baseline)
     }
 
+    /// Explains the simplest execution of a group. Where all are slow that one may have no single
+    /// cause; then the usual one, which at least one message may spare a round.
     fn explain(
         &self,
         group: &Group,
@@ -130,9 +132,23 @@ impl<'a> Analysis<'a> {
         guide: &Guide,
         all: &[Candidate],
     ) -> Option<Finding> {
-        // Where all are slow, the usual one; otherwise the simplest.
-        let usual = if detection.common_path() { group.members.len() / 2 } else { 0 };
-        let suspect = group.members.get(usual)?;
+        let explain = |suspect| self.explain_one(group, suspect, detection, guide, all);
+        let simplest = explain(group.members.first()?)?;
+        if simplest.causes.rescuing > 0 || !detection.common_path() {
+            return Some(simplest);
+        }
+        let usual = explain(&group.members[group.members.len() / 2]);
+        usual.filter(|usual| usual.causes.rescuing > 0).or(Some(simplest))
+    }
+
+    fn explain_one(
+        &self,
+        group: &Group,
+        suspect: &Suspect,
+        detection: &Detection,
+        guide: &Guide,
+        all: &[Candidate],
+    ) -> Option<Finding> {
         let slow = self.record(&suspect.candidate.draws)?;
         let limit = nanos(detection.slow_limit);
         let (curve, nearest) = self.curve(&slow, limit);

@@ -1,0 +1,63 @@
+//! `everhold perf`: slow executions of bundled systems.
+
+use std::fs;
+
+use crate::program::{check, everhold, temporary};
+
+#[test]
+fn systems_are_listed() {
+    check(&["perf"], 0, &["randtree", "chord", "forgets-join, none"]);
+    check(&["help", "perf"], 0, &["# Slow executions", "findings[].good_curve"]);
+}
+
+#[test]
+fn a_slow_tree_is_explained_and_the_fixed_one_is_not_blamed() {
+    let prints = ["SLOW", "timer recovery", "because Accepted", "arrived after Join", "Replay"];
+    check(&["perf", "randtree", "--executions", "100"], 1, &prints);
+    check(&["perf", "randtree", "--bug", "none", "--executions", "100"], 0, &["no slow execution"]);
+}
+
+#[test]
+fn the_baseline_is_there() {
+    let arguments = ["perf", "randtree", "--mace", "--executions", "60"];
+    check(&arguments, 2, &["trained on 50 executions", "goes along: timer recovery"]);
+}
+
+#[test]
+fn handlers_are_measured_edited_and_used() {
+    let file = temporary("handlers.txt");
+    let name = file.to_str().expect("a plain name");
+    let few = ["perf", "randtree", "--bug", "none", "--executions", "60"];
+    check(&[&few[..], &["--train", name]].concat(), 0, &["handler times are in"]);
+    let text = fs::read_to_string(&file).expect("it was written");
+    assert!(text.contains("Join: 0%="), "{text}");
+    let what_if = ["--durations", name, "--what-if", "Join=5000%", "--what-if", "0->1=50%"];
+    check(&[&few[..], &what_if].concat(), 0, &["what if", "Join=5000%", "0->1=50%"]);
+}
+
+#[test]
+fn an_execution_is_replayed() {
+    check(&["perf", "randtree", "--replay", "7"], 2, &["replayed", "Path"]);
+}
+
+#[test]
+fn data_is_json() {
+    let output = everhold(&["perf", "randtree", "--executions", "40", "--json"]);
+    let data: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(data["version"], 1);
+    assert!(data["findings"][0]["good_curve"].is_array(), "{data}");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    let broken = temporary("broken-handlers.txt");
+    fs::write(&broken, "everhold durations 1\nJoin: 0%=3ms 100%=1ms\n").expect("it can be written");
+    let broken = broken.to_str().expect("a plain name");
+    check(&["perf", "pond"], 64, &["no system `pond`", "randtree"]);
+    check(&["perf", "randtree", "--bug", "none-such"], 64, &["no bug `none-such`", "forgets-join"]);
+    check(&["perf", "randtree", "--nodes", "1"], 64, &["at least 2 nodes"]);
+    check(&["perf", "randtree", "--durations", broken], 64, &["line 2", "100%=1ms"]);
+    check(&["perf", "randtree", "--durations", "no-such-file"], 64, &["no-such-file"]);
+    check(&["perf", "randtree", "--what-if", "Join"], 64, &["Join=200%"]);
+    check(&["perf", "randtree", "--replay", "nonsense"], 64, &["nonsense"]);
+}
