@@ -1,0 +1,359 @@
+//! What always held: templates over one node, two nodes, the steps of a node, elements of its
+//! containers and sums over all nodes, with roles as conditions, in all four scopes.
+//!
+//! The work falls into families of rows: a node alone, two nodes that some cut shows together, the
+//! two ends of a message, a node before and after a step, an element and its node. A candidate of a
+//! family is a relation of two values under up to three conditions. Candidates are judged on
+//! blocks of rows as bitmaps and dropped at their first counterexample (`family`); what survives
+//! and does not follow from something stronger is weighed (`evidence`) and written out (`lines`).
+
+mod atoms;
+mod elements;
+mod evidence;
+mod family;
+mod linear;
+mod lines;
+mod literal;
+mod pairs;
+mod redundant;
+mod snapshots;
+mod sums;
+mod terms;
+
+use everhold_property::{Property, Scope, print};
+use everhold_trace::{Execution, Order};
+
+pub use lines::{Hidden, Line};
+pub use snapshots::always_snapshots;
+
+use atoms::Atoms;
+use elements::Elements;
+use evidence::gather;
+use family::{Candidates, Form, Pairs, rows};
+use lines::{Draft, Setting, confidences};
+use literal::{Context, Rows};
+use pairs::Together;
+use terms::{Identity, Numbers, Side, What};
+
+use crate::states::States;
+use crate::variables::{KindId, Origin, Row, TableId};
+
+/// How to infer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where properties may hold, the strongest first.
+    pub scopes: Vec<Scope>,
+    /// How many lines to show at most.
+    pub lines_max: usize,
+    /// Which share of the lines may be coincidences.
+    pub alpha: f64,
+    /// How many bytes pairs of states may take.
+    pub memory_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            scopes: vec![Scope::EveryCut, Scope::Quiet, Scope::Delivery, Scope::Chains],
+            lines_max: 20,
+            alpha: 0.01,
+            memory_max: 1 << 30,
+        }
+    }
+}
+
+impl Settings {
+    /// How many pairs of states fit.
+    fn pairs_max(&self) -> usize {
+        (self.memory_max / 32).max(1024)
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Always {
+    /// The lines, the most telling first.
+    pub lines: Vec<Line>,
+    /// What held and is not among them, and why.
+    pub hidden: Vec<Hidden>,
+    /// Variables that no line speaks of, and why.
+    pub left_out: Vec<(String, String)>,
+    /// How many candidates were tried.
+    pub tried: u64,
+    /// Bounds that were reached, in words.
+    pub bounds: Vec<String>,
+}
+
+/// Infers what always held in these runs.
+///
+/// ```
+/// use everhold_infer::{Settings, always};
+/// use everhold_trace::{EventKind, TraceBuilder, Value};
+///
+/// let mut trace = TraceBuilder::new();
+/// let nodes: Vec<_> = (0..3).map(|i| trace.add_node(&format!("n{i}"), "")).collect();
+/// for step in 0..60_i64 {
+///     let node = nodes[(step % 3) as usize];
+///     trace.begin(node, EventKind::Local { name: "step".into() });
+///     let (low, high) = (step * 7 % 11, step * 7 % 11 + step * 5 % 13);
+///     trace.observe(Value::record([("low", low), ("high", high)]));
+/// }
+/// let found = always(&[&trace.finish()], &Settings::default());
+/// assert_eq!(found.lines[0].property.name, "n's high is at least n's low");
+/// ```
+#[must_use]
+pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
+    let mut states = States::of_all(executions);
+    let orders: Vec<Order> = executions.iter().map(|execution| Order::of(execution)).collect();
+    let atoms = Atoms::of(&states);
+    let identity = Identity::of(&mut states, &atoms);
+    let numbers = Numbers::of(&states.values);
+    let mut findings = Findings::default();
+    let left_out = &mut findings.found.left_out;
+    let sides: Vec<Side> = (0..states.kinds.len())
+        .map(|kind| Side::of(kind, &states, &atoms, &numbers, &identity, left_out))
+        .collect();
+    let pairs_max = settings.pairs_max();
+    let mut search = Search {
+        executions,
+        states: &states,
+        atoms: &atoms,
+        numbers: &numbers,
+        sides: &sides,
+        together: Together { atoms: &atoms, orders: &orders, pairs_max, bounded: false },
+        findings,
+    };
+    search.run(settings);
+    if search.together.bounded {
+        search.findings.bound("not all pairs of states were judged: allow more memory");
+    }
+    search.findings.finish(settings)
+}
+
+/// One search over executions.
+struct Search<'a> {
+    executions: &'a [&'a Execution],
+    states: &'a States,
+    atoms: &'a Atoms,
+    numbers: &'a Numbers,
+    sides: &'a [Side],
+    together: Together<'a>,
+    findings: Findings,
+}
+
+impl<'a> Search<'a> {
+    fn run(&mut self, settings: &Settings) {
+        let kinds = 0..self.sides.len();
+        let alone: Vec<Candidates> = kinds.clone().map(|kind| self.one(kind)).collect();
+        for left in kinds.clone() {
+            for right in kinds.clone() {
+                self.two(left, right, settings, (&alone[left], &alone[right]));
+            }
+        }
+    }
+
+    fn context(&self, left: &'a Side, right: &'a Side) -> Context<'a> {
+        Context { left, right, values: &self.states.values, numbers: self.numbers }
+    }
+
+    /// One node: its states, its steps, its elements, and the sum over all such nodes.
+    fn one(&mut self, kind: KindId) -> Candidates {
+        let sides = self.sides;
+        let context = self.context(&sides[kind], &sides[kind]);
+        let pairs = pairs::alone(self.states, self.atoms, kind);
+        let setting = self.setting(Form::One, Scope::EveryCut, kind, kind);
+        let family =
+            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
+        let judged = self.findings.family(&family, None, &[], None);
+        let (drafts, tried) = linear::within(&setting, &pairs, &context);
+        self.findings.add(drafts, tried);
+        let steps = pairs::steps(self.states, self.atoms, kind);
+        let setting = self.setting(Form::Steps, Scope::EveryCut, kind, kind);
+        let family =
+            Family { setting: &setting, pairs: &steps, both_ways: false, context: &context };
+        // While others move, a node stays as it is, which is no evidence and may be a
+        // counterexample.
+        self.findings.family(&family, Some(&pairs), &[], None);
+        for table in self.containers(kind) {
+            self.elements(kind, table);
+        }
+        let runs = (self.executions, self.together.orders);
+        let side = (&sides[kind], self.numbers);
+        let name = setting.kinds.0.as_deref();
+        let (drafts, tried) = sums::constant_sums(kind, name, self.states, self.atoms, side, runs);
+        self.findings.add(drafts, tried);
+        judged
+    }
+
+    /// The tables of containers that lie in the state itself.
+    fn containers(&self, kind: KindId) -> Vec<TableId> {
+        let tables = &self.states.variables.kinds[kind].tables;
+        let direct = |table: &TableId| match tables[*table].origin {
+            Origin::Elements { table, .. } | Origin::Entries { table, .. } => table == 0,
+            Origin::State => false,
+        };
+        (0..tables.len()).filter(direct).collect()
+    }
+
+    /// The elements of a container: with their node, and with those of other nodes.
+    fn elements(&mut self, kind: KindId, table: TableId) {
+        let side = Side::of_elements(kind, table, self.states, self.numbers);
+        if side.terms.is_empty() {
+            return;
+        }
+        let elements = Elements::of(kind, table, self.states, &side);
+        let own = &self.states.variables.kinds[kind];
+        let row = |name: &str| match own.tables[table].origin {
+            Origin::Entries { .. } => Row::Entry(format!("{name}k"), format!("{name}v")),
+            _ => Row::Value(name.to_owned()),
+        };
+        let (values, numbers) = (&self.states.values, self.numbers);
+        let items = own.tables[table].origin.container().map(|(_, variable)| variable);
+        let items = items.map(|variable| What::Variable(own.tables[0].variables[variable].clone()));
+        let items =
+            self.sides[kind].terms.iter().position(|term| Some(&term.what) == items.as_ref());
+        let mut setting = self.setting(Form::Elements(items), Scope::EveryCut, kind, kind);
+        setting.inner = own.binders(table, "n", &["x"]);
+        setting.rows = Rows { left: row("x"), right: Row::Value("n".into()), left_is_past: false };
+        let pairs = elements.with_node(kind, self.atoms);
+        let context = Context { left: &side, right: &self.sides[kind], values, numbers };
+        let family =
+            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
+        self.findings.family(&family, None, &[], None);
+        let mut setting = self.setting(Form::TwoElements, Scope::EveryCut, kind, kind);
+        setting.inner = own.binders(table, "a", &["x"]);
+        setting.inner.extend(own.binders(table, "b", &["y"]));
+        setting.rows = Rows { left: row("x"), right: row("y"), left_is_past: false };
+        let nodes = self.together.pairs(Scope::EveryCut, kind, kind);
+        let Some(pairs) = elements.with_elements(kind, self.atoms, &nodes) else {
+            self.findings.bound("pairs of elements are too many and were not judged");
+            return;
+        };
+        let context = Context { left: &side, right: &side, values, numbers };
+        let family =
+            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
+        self.findings.family(&family, None, &[], None);
+    }
+
+    /// Two nodes of these kinds, in all scopes.
+    fn two(
+        &mut self,
+        left: KindId,
+        right: KindId,
+        settings: &Settings,
+        alone: (&Candidates, &Candidates),
+    ) {
+        let sides = self.sides;
+        let context = self.context(&sides[left], &sides[right]);
+        let mut wider: Vec<Candidates> = Vec::new();
+        for &scope in &settings.scopes {
+            let form = if scope == Scope::Delivery { Form::Delivery } else { Form::Two };
+            if form == Form::Two && left > right {
+                continue;
+            }
+            let pairs = self.together.pairs(scope, left, right);
+            if pairs.left.is_empty() {
+                continue;
+            }
+            let both_ways = form == Form::Two && left == right;
+            let setting = self.setting(form, scope, left, right);
+            let family = Family { setting: &setting, pairs: &pairs, both_ways, context: &context };
+            let judged = self.findings.family(&family, None, &wider, Some(alone));
+            wider.push(judged);
+        }
+    }
+
+    fn setting(&self, form: Form, scope: Scope, left: KindId, right: KindId) -> Setting {
+        let several = self.states.variables.kinds.len() > 1;
+        let name = |kind: KindId| several.then(|| self.states.variables.kinds[kind].name.clone());
+        let rows = rows(&form);
+        Setting { form, scope, kinds: (name(left), name(right)), rows, inner: Vec::new() }
+    }
+}
+
+/// Rows, and how to speak of them.
+struct Family<'a> {
+    setting: &'a Setting,
+    pairs: &'a Pairs,
+    /// Whether each pair stands for both of its orders.
+    both_ways: bool,
+    context: &'a Context<'a>,
+}
+
+/// What is found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    drafts: Vec<Draft>,
+    found: Always,
+}
+
+impl Findings {
+    fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
+        self.drafts.extend(drafts);
+        self.found.tried += tried;
+    }
+
+    fn bound(&mut self, words: &str) {
+        if !self.found.bounds.iter().any(|known| known == words) {
+            self.found.bounds.push(words.to_owned());
+        }
+    }
+
+    /// Judges one family; rows of `also` may refute and do not support, and what holds in a wider
+    /// family already is not said again.
+    fn family(
+        &mut self,
+        family: &Family<'_>,
+        also: Option<&Pairs>,
+        wider: &[Candidates],
+        alone: Option<(&Candidates, &Candidates)>,
+    ) -> Candidates {
+        let Family { setting, pairs, both_ways, context } = *family;
+        let mut candidates = Candidates::of(&setting.form, context);
+        if let Some(also) = also {
+            candidates.judge(also, false, context);
+            candidates.support.fill(0);
+        }
+        candidates.judge(pairs, both_ways, context);
+        self.found.tried += candidates.tried;
+        let (kept, hidden) =
+            redundant::split(&candidates, setting, both_ways, wider, alone, context);
+        for (candidate, reason) in hidden {
+            let property = setting.property(&candidates, candidate, context);
+            self.found.hidden.push(Hidden { property, reason });
+        }
+        let evidence = gather(&candidates, &kept, pairs, both_ways, context);
+        for (candidate, evidence) in kept.iter().zip(evidence) {
+            let property = setting.property(&candidates, *candidate, context);
+            let weight = setting.weight(&candidates, *candidate);
+            self.drafts.push(Draft { property, evidence, weight });
+        }
+        candidates
+    }
+
+    fn finish(mut self, settings: &Settings) -> Always {
+        let confidences = confidences(&self.drafts, self.found.tried, settings.alpha);
+        for (draft, (confidence, justified)) in self.drafts.into_iter().zip(confidences) {
+            let Draft { property, evidence, weight } = draft;
+            if !justified {
+                let distinct = evidence.distinct;
+                let reason = format!("not enough evidence: {distinct} distinct pairs of values");
+                self.found.hidden.push(Hidden { property, reason });
+                continue;
+            }
+            // Certainty counts, and ever less the more of it there is.
+            let score = weight + (1.0 - evidence.ln_chance).ln() / 4.0;
+            let (samples, distinct) = (evidence.samples, evidence.distinct);
+            self.found.lines.push(Line { property, samples, distinct, confidence, score });
+        }
+        let text = |property: &Property| print(property);
+        self.found.lines.sort_by(|a, b| {
+            b.score.total_cmp(&a.score).then_with(|| text(&a.property).cmp(&text(&b.property)))
+        });
+        for line in self.found.lines.split_off(settings.lines_max.min(self.found.lines.len())) {
+            let reason = format!("beyond the first {} lines", settings.lines_max);
+            self.found.hidden.push(Hidden { property: line.property, reason });
+        }
+        self.found
+    }
+}

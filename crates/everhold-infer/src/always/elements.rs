@@ -1,0 +1,119 @@
+//! Rows that are elements of containers: with their node, and with those of another node.
+
+use crate::states::States;
+use crate::variables::{KindId, TableId};
+
+use super::atoms::Atoms;
+use super::family::Pairs;
+use super::terms::Side;
+
+/// Pairs of elements looked at.
+const PAIRS_MAX: usize = 4_000_000;
+
+/// The rows of a table, by the state they belong to; only of containers in the state itself.
+#[derive(Debug)]
+pub(super) struct Elements {
+    /// For each state the first row and the one after the last.
+    ranges: Vec<(u32, u32)>,
+    /// For each row the first row with the same values.
+    first: Vec<u32>,
+}
+
+impl Elements {
+    pub(super) fn of(kind: KindId, table: TableId, states: &States, side: &Side) -> Elements {
+        let own = &states.kinds[kind];
+        let owners = own.owners(table);
+        let row = |place: usize| u32::try_from(place).expect("rows are fewer than 2^32");
+        let ranges = (0..row(own.len()))
+            .map(|state| {
+                let begin = owners.partition_point(|owner| *owner < state);
+                let end = owners.partition_point(|owner| *owner <= state);
+                (row(begin), row(end))
+            })
+            .collect();
+        let mut known = std::collections::BTreeMap::new();
+        let first = (0..owners.len())
+            .map(|place| {
+                let key: Vec<u32> = side.columns.iter().map(|column| column[place]).collect();
+                *known.entry(key).or_insert(row(place))
+            })
+            .collect();
+        Elements { ranges, first }
+    }
+
+    /// Each element with the node that has it.
+    pub(super) fn with_node(&self, kind: KindId, atoms: &Atoms) -> Pairs {
+        let mut found = Vec::new();
+        let mut samples = 0;
+        for (atom, state) in (0..).zip(&atoms.kinds[kind].states) {
+            let (begin, end) = self.ranges[*state as usize];
+            samples += u64::from(end - begin);
+            found.extend((begin..end).map(|row| (self.first[row as usize], atom)));
+            if found.len() > PAIRS_MAX {
+                break;
+            }
+        }
+        distinct(found, samples)
+    }
+
+    /// The elements of one node with those of another that some cut shows beside it, in both
+    /// orders; `None` if they are too many.
+    pub(super) fn with_elements(
+        &self,
+        kind: KindId,
+        atoms: &Atoms,
+        nodes: &Pairs,
+    ) -> Option<Pairs> {
+        let states = &atoms.kinds[kind].states;
+        // Containers repeat, so their pairs are made distinct first.
+        let content = |atom: &u32| {
+            let (begin, end) = self.ranges[states[*atom as usize] as usize];
+            let rows = (begin..end).map(|row| self.first[row as usize]);
+            rows.collect::<std::collections::BTreeSet<u32>>()
+        };
+        let mut numbers = std::collections::BTreeMap::new();
+        let mut contents = Vec::new();
+        let number: Vec<u32> = (0..u32::try_from(states.len()).ok()?)
+            .map(|atom| {
+                let content = content(&atom);
+                let next = u32::try_from(contents.len()).expect("fewer than 2^32");
+                *numbers.entry(content.clone()).or_insert_with(|| {
+                    contents.push(content);
+                    next
+                })
+            })
+            .collect();
+        let both = nodes.left.iter().zip(&nodes.right);
+        let both = both.map(|(l, r)| (number[*l as usize], number[*r as usize]));
+        let both = distinct(both.collect(), 0);
+        let mut found = Vec::new();
+        let mut samples = 0;
+        for (l, r) in both.left.iter().zip(&both.right) {
+            if contents[*l as usize].len() * contents[*r as usize].len() > PAIRS_MAX / 2 {
+                return None;
+            }
+            for x in &contents[*l as usize] {
+                for y in &contents[*r as usize] {
+                    found.push((*x, *y));
+                    found.push((*y, *x));
+                    samples += 2;
+                }
+            }
+            if found.len() > PAIRS_MAX {
+                let kept = distinct(found, 0);
+                if kept.left.len() > PAIRS_MAX / 2 {
+                    return None;
+                }
+                found = kept.left.into_iter().zip(kept.right).collect();
+            }
+        }
+        Some(distinct(found, samples))
+    }
+}
+
+fn distinct(mut found: Vec<(u32, u32)>, samples: u64) -> Pairs {
+    found.sort_unstable();
+    found.dedup();
+    let (left, right) = found.into_iter().unzip();
+    Pairs { left, right, samples }
+}

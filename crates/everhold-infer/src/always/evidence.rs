@@ -1,0 +1,232 @@
+//! How likely it is that something held by chance.
+//!
+//! Evidence is counted over distinct pairs of values, node by node. If a relation meant nothing,
+//! the pairs that occurred would be scattered over all combinations of the values that occurred;
+//! the chance that all of them fall where the relation is true is hypergeometric. A relation
+//! that could not have been false (the values of one side are always larger) gets a chance of 1,
+//! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
+
+use std::collections::BTreeMap;
+
+use everhold_trace::Value;
+
+use super::family::{Candidate, Candidates, Pairs};
+use super::literal::{Context, Literal, Relation};
+use super::terms::Class;
+
+/// Rows looked at for evidence; more would only add to what is already certain.
+const ROWS_MAX: usize = 400_000;
+/// Distinct pairs of values counted for one line.
+const DISTINCT_MAX: usize = 20_000;
+/// Combinations judged one by one to find how many are possible.
+const COMBINATIONS_MAX: usize = 250_000;
+
+/// What speaks for a candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Evidence {
+    /// Rows in which its condition is true.
+    pub(super) samples: u64,
+    /// Distinct pairs of values, over all nodes.
+    pub(super) distinct: u64,
+    /// The natural logarithm of the chance of coincidence.
+    pub(super) ln_chance: f64,
+}
+
+/// The pairs of values of each node.
+type Seen = BTreeMap<u32, Vec<(u32, u32)>>;
+
+/// The evidence for these candidates, in their order.
+pub(super) fn gather(
+    candidates: &Candidates,
+    kept: &[Candidate],
+    pairs: &Pairs,
+    both_ways: bool,
+    context: &Context<'_>,
+) -> Vec<Evidence> {
+    let rows = pairs.left.len();
+    let step = rows.div_ceil(ROWS_MAX).max(1);
+    let mut seen: Vec<Seen> = vec![Seen::new(); kept.len()];
+    let mut full = vec![0_usize; kept.len()];
+    let ways: &[bool] = if both_ways { &[false, true] } else { &[false] };
+    let mut truth = vec![false; candidates.conditions.len()];
+    for row in (0..rows).step_by(step) {
+        for &swapped in ways {
+            let (l, r) = (pairs.left[row], pairs.right[row]);
+            let (l, r) = if swapped { (r, l) } else { (l, r) };
+            hold(candidates, context, l, r, &mut truth);
+            for (place, candidate) in kept.iter().enumerate() {
+                if !truth[candidate.condition] || full[place] > DISTINCT_MAX * 4 {
+                    continue;
+                }
+                let literal = candidates.literals[candidate.literal];
+                if let Some(pair) = values(literal, context, l, r) {
+                    let group = context.left.groups[l as usize];
+                    seen[place].entry(group).or_default().push(pair);
+                    full[place] += 1;
+                }
+            }
+        }
+    }
+    let evidence = |(candidate, seen): (&Candidate, Seen)| {
+        let literal = candidates.literals[candidate.literal];
+        let (distinct, ln_chance) = chance(literal, seen, context);
+        Evidence { samples: candidates.support[candidate.condition], distinct, ln_chance }
+    };
+    kept.iter().zip(seen).map(evidence).collect()
+}
+
+/// Which conditions are true of a row.
+fn hold(candidates: &Candidates, context: &Context<'_>, l: u32, r: u32, truth: &mut [bool]) {
+    for (condition, truth) in candidates.conditions.iter().zip(truth) {
+        *truth = condition.iter().all(|place| match candidates.literals[*place] {
+            Literal::Left(equal, term, code) => {
+                (context.left.columns[term][l as usize] == code) == equal
+            }
+            Literal::Right(equal, term, code) => {
+                (context.right.columns[term][r as usize] == code) == equal
+            }
+            Literal::Cross(_, a, b) => {
+                context.left.columns[a][l as usize] == context.right.columns[b][r as usize]
+            }
+        });
+    }
+}
+
+/// The values that a literal relates, where it is not vacuous.
+fn values(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> Option<(u32, u32)> {
+    match literal {
+        Literal::Cross(relation, a, b) => {
+            let pair = (context.left.columns[a][l as usize], context.right.columns[b][r as usize]);
+            let classes = (context.left.terms[a].class, context.right.terms[b].class);
+            (!vacuous(relation, classes, pair, context)).then_some(pair)
+        }
+        Literal::Left(_, term, _) => Some((0, context.left.columns[term][l as usize])),
+        Literal::Right(_, term, _) => Some((0, context.right.columns[term][r as usize])),
+    }
+}
+
+fn vacuous(
+    relation: Relation,
+    classes: (Class, Class),
+    (l, r): (u32, u32),
+    context: &Context<'_>,
+) -> bool {
+    if l == 0 || r == 0 {
+        return relation != Relation::Equal || (l == 0 && r == 0);
+    }
+    let empty = |class: Class, code: u32| match (class, &*context.value(class, code)) {
+        (Class::List, Value::List(items)) => items.is_empty(),
+        (Class::Set, Value::Set(items)) => items.is_empty(),
+        (Class::Set, Value::Map(entries)) => entries.is_empty(),
+        _ => false,
+    };
+    empty(classes.0, l) || empty(classes.1, r)
+}
+
+/// Distinct pairs, and the logarithm of the chance that all of them are where they are.
+fn chance(literal: Literal, seen: Seen, context: &Context<'_>) -> (u64, f64) {
+    let (mut distinct, mut ln_chance) = (0, 0.0);
+    for mut pairs in seen.into_values() {
+        pairs.sort_unstable();
+        pairs.dedup();
+        distinct += pairs.len() as u64;
+        ln_chance += match literal {
+            Literal::Cross(relation, a, b) => {
+                let classes = (context.left.terms[a].class, context.right.terms[b].class);
+                ln_chance_of(relation, classes, &pairs, context)
+            }
+            Literal::Left(equal, term, _) => {
+                one_sided(equal, context.left.terms[term].distinct, &pairs)
+            }
+            Literal::Right(equal, term, _) => {
+                one_sided(equal, context.right.terms[term].distinct, &pairs)
+            }
+        };
+    }
+    (distinct, ln_chance)
+}
+
+/// Of all values of a role, only the allowed ones occurred.
+fn one_sided(equal: bool, all: usize, pairs: &[(u32, u32)]) -> f64 {
+    let allowed = if equal { 1 } else { all.saturating_sub(1) };
+    ln_all_inside(allowed as f64, all as f64, pairs.len().min(allowed))
+}
+
+fn ln_chance_of(
+    relation: Relation,
+    classes: (Class, Class),
+    pairs: &[(u32, u32)],
+    context: &Context<'_>,
+) -> f64 {
+    let side = |side: fn(&(u32, u32)) -> u32| {
+        let mut codes: Vec<u32> = pairs.iter().map(side).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    };
+    let (xs, ys) = (side(|pair| pair.0), side(|pair| pair.1));
+    let all = xs.len() as f64 * ys.len() as f64;
+    let inside = |relation: Relation| count_inside(relation, classes, &xs, &ys, context);
+    ln_all_inside(inside(relation), all, pairs.len())
+}
+
+/// How many combinations of these values a relation allows.
+fn count_inside(
+    relation: Relation,
+    classes: (Class, Class),
+    xs: &[u32],
+    ys: &[u32],
+    context: &Context<'_>,
+) -> f64 {
+    let all = xs.len() as f64 * ys.len() as f64;
+    let below = |strict: bool| -> f64 {
+        let at = |x: &u32| ys.partition_point(|y| if strict { y <= x } else { y < x });
+        xs.iter().map(|x| (ys.len() - at(x)) as f64).sum()
+    };
+    match relation {
+        Relation::Equal => xs.iter().filter(|x| ys.binary_search(x).is_ok()).count() as f64,
+        Relation::Differ => all - xs.iter().filter(|x| ys.binary_search(x).is_ok()).count() as f64,
+        Relation::Less => below(true),
+        Relation::AtMost => below(false),
+        Relation::Greater => all - below(false),
+        Relation::AtLeast => all - below(true),
+        _ => {
+            // Large containers are many: a sample of the combinations tells their share.
+            let step = (xs.len() * ys.len()).div_ceil(COMBINATIONS_MAX).max(1);
+            let combinations = (0..xs.len() * ys.len()).step_by(step);
+            let (mut judged, mut inside) = (0.0, 0.0);
+            for at in combinations {
+                judged += 1.0;
+                let (x, y) = (xs[at / ys.len()], ys[at % ys.len()]);
+                inside += f64::from(context.relate(relation, classes, x, y) == Some(true));
+            }
+            all * inside / judged
+        }
+    }
+}
+
+/// The chance that `drawn` of `all` combinations, drawn without putting back, are all among the
+/// `inside` ones.
+fn ln_all_inside(inside: f64, all: f64, drawn: usize) -> f64 {
+    let mut ln = 0.0;
+    for taken in 0..drawn {
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let taken = taken as f64;
+        let (left_inside, left) = ((inside - taken).max(1.0), (all - taken).max(1.0));
+        ln += (left_inside / left).min(1.0).ln();
+    }
+    ln
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chance_is_hypergeometric() {
+        // All 3 equal pairs of 9 combinations: 1 of C(9, 3).
+        assert!((ln_all_inside(3.0, 9.0, 3) - (1.0_f64 / 84.0).ln()).abs() < 1e-9);
+        // What could not be otherwise is no evidence.
+        assert!(ln_all_inside(9.0, 9.0, 5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,432 @@
+//! Rows, what may be claimed of them, and the streaming search that drops what is false.
+
+use crate::dictionary::hash_of;
+
+use super::literal::{Bits, Context, Judge, Literal, Relation, Rows};
+use super::terms::{Class, Term};
+
+/// Rows judged at a time: their bits stay in the nearest cache.
+const BLOCK: usize = 16_384;
+/// How many conditions are tried in one family.
+const CONDITIONS_MAX: usize = 600;
+
+/// How the rows of a family are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `forall n in nodes`.
+    One,
+    /// `forall a, b in nodes where a != b`.
+    Two,
+    /// `forall n in nodes`, the state before and the state now.
+    Steps,
+    /// `on delivery`.
+    Delivery,
+    /// `forall n in nodes, x in n.items`; the place of the items among the terms of the node.
+    Elements(Option<usize>),
+    /// `forall a, b in nodes, x in a.items, y in b.items`.
+    TwoElements,
+}
+
+/// Pairs of rows: one of the left side and one of the right.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pairs {
+    pub(super) left: Vec<u32>,
+    pub(super) right: Vec<u32>,
+    /// How many there were before equal ones were left out.
+    pub(super) samples: u64,
+}
+
+/// Candidates over the rows of one family.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    pub(super) literals: Vec<Literal>,
+    /// Literals that must all be true, by place; the weaker before the stronger.
+    pub(super) conditions: Vec<Vec<usize>>,
+    /// For each condition the literals that follow from it as far as is known.
+    pub(super) live: Vec<Vec<usize>>,
+    /// For each condition the number of rows in which it is true.
+    pub(super) support: Vec<u64>,
+    /// For each condition a hash of these rows.
+    rows_hash: Vec<u64>,
+    /// How many were tried.
+    pub(super) tried: u64,
+}
+
+impl Candidates {
+    /// All that the terms of the two sides give rise to.
+    pub(super) fn of(form: &Form, context: &Context<'_>) -> Candidates {
+        let mut literals = Vec::new();
+        let crosses = crosses(form, context);
+        let roles = roles(context);
+        literals.extend(crosses.iter().copied());
+        let first_role = literals.len();
+        literals.extend(roles.iter().copied());
+        let equalities: Vec<usize> =
+            (0..first_role).filter(|&i| is_condition(form, literals[i], context)).collect();
+        let conditions = conditions(form, &literals, first_role, &equalities);
+        let mut candidates = Candidates {
+            support: vec![0; conditions.len()],
+            rows_hash: vec![0; conditions.len()],
+            live: Vec::new(),
+            literals,
+            conditions,
+            tried: 0,
+        };
+        candidates.live = (0..candidates.conditions.len())
+            .map(|condition| candidates.consequents(form, condition, context))
+            .collect();
+        candidates.tried = candidates.live.iter().map(|live| live.len() as u64).sum();
+        candidates
+    }
+
+    /// The literals worth trying below a condition.
+    fn consequents(&self, form: &Form, condition: usize, context: &Context<'_>) -> Vec<usize> {
+        let condition = &self.conditions[condition];
+        let worth = |place: &usize| {
+            let literal = self.literals[*place];
+            if condition.contains(place) {
+                return false;
+            }
+            match literal {
+                Literal::Cross(relation, l, r) => {
+                    let decided = condition.iter().any(|c| match self.literals[*c] {
+                        Literal::Cross(_, a, b) => (a, b) == (l, r),
+                        Literal::Left(true, a, _) => {
+                            a == l
+                                && relation != Relation::Equal
+                                && *form != Form::Steps
+                                && is_role_like(context, l)
+                        }
+                        _ => false,
+                    });
+                    let both_given = given(condition, &self.literals, true, l)
+                        && given(condition, &self.literals, false, r);
+                    // That two things merely differ is news only of ids, or under a condition.
+                    let differ_ok = relation != Relation::Differ
+                        || *form != Form::Steps && (!condition.is_empty() || is_id(context, l, r));
+                    !decided && !both_given && differ_ok
+                }
+                Literal::Left(..) => false,
+                Literal::Right(equal, term, _) => {
+                    // Alone, left and right are the same state.
+                    let own = *form == Form::One && given(condition, &self.literals, true, term);
+                    !condition.is_empty()
+                        && !own
+                        && !given(condition, &self.literals, false, term)
+                        && (equal || *form != Form::One)
+                }
+            }
+        };
+        (0..self.literals.len()).filter(worth).collect()
+    }
+
+    /// Judges all rows and drops what is false somewhere.
+    pub(super) fn judge(&mut self, pairs: &Pairs, both_ways: bool, context: &Context<'_>) {
+        let mut judge = Judge::new(context);
+        let mut at = 0;
+        while at < pairs.left.len() {
+            let end = (at + BLOCK).min(pairs.left.len());
+            self.judge_block(&pairs.left[at..end], &pairs.right[at..end], &mut judge);
+            if both_ways {
+                self.judge_block(&pairs.right[at..end], &pairs.left[at..end], &mut judge);
+            }
+            at = end;
+        }
+    }
+
+    fn judge_block(&mut self, left: &[u32], right: &[u32], judge: &mut Judge<'_>) {
+        let mut bits: Vec<Option<(Bits, Bits)>> = vec![None; self.literals.len()];
+        let all = full(left.len());
+        for condition in 0..self.conditions.len() {
+            if self.live[condition].is_empty() {
+                continue;
+            }
+            let mut mask = all.clone();
+            for literal in &self.conditions[condition] {
+                let (yes, _) = bits[*literal]
+                    .get_or_insert_with(|| judge.bits(self.literals[*literal], left, right));
+                and(&mut mask, yes);
+            }
+            let count: u64 = mask.iter().map(|word| u64::from(word.count_ones())).sum();
+            self.support[condition] += count;
+            self.rows_hash[condition] = hash_of(&(self.rows_hash[condition], &mask));
+            if count == 0 {
+                continue;
+            }
+            let literals = &self.literals;
+            self.live[condition].retain(|literal| {
+                let (_, no) = bits[*literal]
+                    .get_or_insert_with(|| judge.bits(literals[*literal], left, right));
+                !mask.iter().zip(no.iter()).any(|(mask, no)| mask & no != 0)
+            });
+        }
+    }
+
+    /// The survivors that do not follow from one with fewer conditions or a stronger relation,
+    /// as (condition, literal); and those that do, with what they follow from.
+    pub(super) fn strongest(&self) -> (Vec<Candidate>, Vec<(Candidate, Candidate)>) {
+        let (mut kept, mut implied) = (Vec::new(), Vec::new());
+        for condition in 0..self.conditions.len() {
+            if self.support[condition] == 0 {
+                continue;
+            }
+            for &literal in &self.live[condition] {
+                let own = Candidate { condition, literal };
+                match self.stronger(own) {
+                    Some(other) => implied.push((own, other)),
+                    None => kept.push(own),
+                }
+            }
+        }
+        (kept, implied)
+    }
+
+    fn stronger(&self, own: Candidate) -> Option<Candidate> {
+        let literal = self.literals[own.literal];
+        let own_set = &self.conditions[own.condition];
+        let weaker = (0..=own.condition).filter(|&other| {
+            self.support[other] > 0 && self.conditions[other].iter().all(|c| own_set.contains(c))
+        });
+        for condition in weaker {
+            let found = self.live[condition].iter().find(|&&other| {
+                let same = other == own.literal && condition != own.condition;
+                same || entails(self.literals[other], literal)
+            });
+            if let Some(&literal) = found {
+                return Some(Candidate { condition, literal });
+            }
+        }
+        None
+    }
+}
+
+/// A condition and what follows from it, by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    pub(super) condition: usize,
+    pub(super) literal: usize,
+}
+
+fn entails(strong: Literal, weak: Literal) -> bool {
+    match (strong, weak) {
+        (Literal::Cross(a, l, r), Literal::Cross(b, x, y)) => {
+            (l, r) == (x, y) && a.implies().contains(&b)
+        }
+        (Literal::Right(true, a, v), Literal::Right(false, b, w)) => a == b && v != w,
+        _ => false,
+    }
+}
+
+/// Whether the condition fixes the value of a term.
+fn given(condition: &[usize], literals: &[Literal], left: bool, term: usize) -> bool {
+    condition.iter().any(|place| match literals[*place] {
+        Literal::Left(true, other, _) => left && other == term,
+        Literal::Right(true, other, _) => !left && other == term,
+        _ => false,
+    })
+}
+
+fn is_role_like(context: &Context<'_>, term: usize) -> bool {
+    context.left.terms[term].is_role()
+}
+
+/// Whether two terms are names or ids, so that differing says something.
+fn is_id(context: &Context<'_>, l: usize, r: usize) -> bool {
+    let id = |class: Class| matches!(class, Class::Token("node" | "text" | "bytes"));
+    let (l, r) = (&context.left.terms[l], &context.right.terms[r]);
+    id(l.class) && id(r.class) && !l.is_role() && !r.is_role()
+}
+
+/// The relations between terms of the two sides.
+fn crosses(form: &Form, context: &Context<'_>) -> Vec<Literal> {
+    let mut found = Vec::new();
+    for (l, left) in context.left.terms.iter().enumerate() {
+        for (r, right) in context.right.terms.iter().enumerate() {
+            // Within one node each pair once; over time each variable with its own past.
+            let skip = match form {
+                Form::One => l >= r,
+                Form::Steps | Form::TwoElements => l != r,
+                Form::Elements(items) => *items == Some(r),
+                _ => false,
+            };
+            if skip || (left.is_role() != right.is_role()) {
+                continue;
+            }
+            for &relation in Relation::between(left.class, right.class) {
+                // That a size is an element of something is a coincidence of numbers.
+                let one = |term: &Term| matches!(term.class, Class::Number | Class::Token(_));
+                let odd = (left.is_size() || right.is_size()) && one(left) != one(right);
+                // Whether elements of two nodes agree is the question; their order is not.
+                let agree = matches!(relation, Relation::Equal | Relation::Differ);
+                if odd || *form == Form::TwoElements && !agree {
+                    continue;
+                }
+                let strict = matches!(relation, Relation::Less | Relation::Greater);
+                if !(strict && *form == Form::Steps) {
+                    found.push(Literal::Cross(relation, l, r));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Values of roles, on both sides.
+fn roles(context: &Context<'_>) -> Vec<Literal> {
+    let mut found = Vec::new();
+    let mut add = |left: bool, term: usize, codes: Vec<u32>| {
+        for code in codes.into_iter().filter(|code| *code != 0) {
+            for equal in [true, false] {
+                found.push(if left {
+                    Literal::Left(equal, term, code)
+                } else {
+                    Literal::Right(equal, term, code)
+                });
+            }
+        }
+    };
+    for (place, _) in context.left.terms.iter().enumerate().filter(|(_, t)| t.is_role()) {
+        add(true, place, distinct(&context.left.columns[place]));
+    }
+    for (place, _) in context.right.terms.iter().enumerate().filter(|(_, t)| t.is_role()) {
+        add(false, place, distinct(&context.right.columns[place]));
+    }
+    found
+}
+
+pub(super) fn distinct(column: &[u32]) -> Vec<u32> {
+    let mut codes = column.to_vec();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+/// Whether an equality may be a condition: of one variable in both rows, and not of a role.
+fn is_condition(form: &Form, literal: Literal, context: &Context<'_>) -> bool {
+    let Literal::Cross(Relation::Equal, l, r) = literal else { return false };
+    let (left, right) = (&context.left.terms[l], &context.right.terms[r]);
+    matches!(form, Form::Two | Form::Steps | Form::TwoElements)
+        && left.what == right.what
+        && !left.is_role()
+        && matches!(left.class, Class::Number | Class::Token(_))
+}
+
+/// Conjunctions of up to three literals: a role on each side, and an equality.
+fn conditions(
+    form: &Form,
+    literals: &[Literal],
+    first_role: usize,
+    equalities: &[usize],
+) -> Vec<Vec<usize>> {
+    let is = |left: bool| {
+        move |place: &usize| match literals[*place] {
+            Literal::Left(true, ..) => left,
+            Literal::Right(true, ..) => !left,
+            _ => false,
+        }
+    };
+    let lefts: Vec<usize> = (first_role..literals.len()).filter(is(true)).collect();
+    let rights: Vec<usize> = match form {
+        // Both sides are the same node in the same state.
+        Form::One => Vec::new(),
+        _ => (first_role..literals.len()).filter(is(false)).collect(),
+    };
+    let mut found: Vec<Vec<usize>> = vec![Vec::new()];
+    let singles = lefts.iter().chain(&rights).chain(equalities);
+    found.extend(singles.map(|literal| vec![*literal]));
+    let mut pairs = Vec::new();
+    if *form == Form::TwoElements {
+        for (place, e) in equalities.iter().enumerate() {
+            pairs.extend(equalities[place + 1..].iter().map(|f| vec![*e, *f]));
+        }
+    }
+    for l in &lefts {
+        pairs.extend(rights.iter().map(|r| vec![*l, *r]));
+        pairs.extend(equalities.iter().map(|e| vec![*l, *e]));
+    }
+    pairs.extend(rights.iter().flat_map(|r| equalities.iter().map(move |e| vec![*r, *e])));
+    found.extend(pairs);
+    if *form == Form::Two || *form == Form::Delivery {
+        for l in &lefts {
+            for r in &rights {
+                found.extend(equalities.iter().map(|e| vec![*l, *r, *e]));
+            }
+        }
+    }
+    found.truncate(CONDITIONS_MAX);
+    found
+}
+
+fn full(rows: usize) -> Bits {
+    let mut bits = vec![u64::MAX; rows.div_ceil(64)];
+    if let Some(last) = bits.last_mut()
+        && !rows.is_multiple_of(64)
+    {
+        *last = (1 << (rows % 64)) - 1;
+    }
+    bits
+}
+
+fn and(into: &mut Bits, other: &Bits) {
+    into.iter_mut().zip(other).for_each(|(a, b)| *a &= b);
+}
+
+/// How the sides of a form are called, if both are nodes.
+pub(super) fn rows(form: &Form) -> Rows {
+    use crate::variables::Row;
+    let row = |name: &str| Row::Value(name.to_owned());
+    let (left, right) = match form {
+        Form::One | Form::Steps => (row("n"), row("n")),
+        Form::Delivery => (row("sender"), row("receiver")),
+        Form::Elements(_) => (row("x"), row("n")),
+        Form::TwoElements => (row("x"), row("y")),
+        Form::Two => (row("a"), row("b")),
+    };
+    Rows { left, right, left_is_past: *form == Form::Steps }
+}
+
+impl Candidates {
+    /// A candidate by what it says.
+    pub(super) fn key(&self, candidate: Candidate) -> (Vec<Literal>, Literal) {
+        let mut condition: Vec<Literal> = self.conditions[candidate.condition]
+            .iter()
+            .map(|place| self.literals[*place])
+            .collect();
+        condition.sort_unstable();
+        (condition, self.literals[candidate.literal])
+    }
+
+    /// Whether this or something stronger survived here.
+    pub(super) fn covers(&self, (condition, literal): &(Vec<Literal>, Literal)) -> bool {
+        (0..self.conditions.len()).any(|other| {
+            self.support[other] > 0
+                && self.conditions[other].iter().all(|c| condition.contains(&self.literals[*c]))
+                && self.live[other].iter().any(|place| {
+                    let strong = self.literals[*place];
+                    strong == *literal || entails(strong, *literal)
+                })
+        })
+    }
+
+    /// Whether, under a condition, a term of the left side is at most (or at least) one of the
+    /// right.
+    pub(super) fn ordered(&self, condition: &[usize], l: usize, r: usize, up: bool) -> bool {
+        let wanted = if up { Relation::AtMost } else { Relation::AtLeast };
+        let condition: Vec<Literal> = condition.iter().map(|place| self.literals[*place]).collect();
+        self.covers(&(condition, Literal::Cross(wanted, l, r)))
+    }
+
+    /// The same within a node, where each pair of terms is written in one order.
+    pub(super) fn ordered_within(&self, a: usize, b: usize, up: bool) -> bool {
+        if a < b { self.ordered(&[], a, b, up) } else { self.ordered(&[], b, a, !up) }
+    }
+
+    /// One more than the largest number of a term.
+    pub(super) fn terms(&self) -> usize {
+        let largest = self.literals.iter().map(|literal| match literal {
+            Literal::Cross(_, l, r) => *l.max(r),
+            Literal::Left(_, term, _) | Literal::Right(_, term, _) => *term,
+        });
+        largest.max().map_or(0, |largest| largest + 1)
+    }
+}

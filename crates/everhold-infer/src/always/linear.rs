@@ -1,0 +1,209 @@
+//! Linear relations of two and three variables: `y == a * x + c`, `z == a * x + b * y + c`.
+
+use std::collections::BTreeSet;
+
+use everhold_property::{BinaryOp, Expr};
+
+use super::evidence::Evidence;
+use super::family::Pairs;
+use super::lines::{Draft, Setting, binary};
+use super::literal::{Context, constant};
+use super::terms::Class;
+
+/// Coefficients beyond this are accidents.
+const COEFFICIENT_MAX: i64 = 12;
+/// How many variables are combined.
+const TERMS_MAX: usize = 40;
+/// Distinct points counted.
+const POINTS_MAX: usize = 2_000;
+
+/// A sum of multiples of terms, by place, and a constant, equal to a term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Equation {
+    result: usize,
+    parts: Vec<(i64, usize)>,
+    constant: i64,
+}
+
+/// The linear relations within a row of one side, of whole numbers only.
+pub(super) fn within(setting: &Setting, pairs: &Pairs, context: &Context<'_>) -> (Vec<Draft>, u64) {
+    let terms: Vec<usize> = (0..context.left.terms.len())
+        .filter(|&t| {
+            context.left.terms[t].class == Class::Number && !context.left.terms[t].is_role()
+        })
+        .take(TERMS_MAX)
+        .collect();
+    let (mut found, mut tried) = (Vec::new(), 0);
+    let mut related = BTreeSet::new();
+    for (place, &x) in terms.iter().enumerate() {
+        for &y in &terms[place + 1..] {
+            tried += 1;
+            if let Some(equation) = fit(&[x], y, pairs, context) {
+                related.insert((x, y));
+                // Plain equality is told elsewhere.
+                if equation.parts != [(1, x)] || equation.constant != 0 {
+                    found.extend(draft(&equation, setting, pairs, context));
+                }
+            }
+        }
+    }
+    for (i, &x) in terms.iter().enumerate() {
+        for (j, &y) in terms.iter().enumerate().skip(i + 1) {
+            for &z in &terms[j + 1..] {
+                tried += 1;
+                if [(x, y), (x, z), (y, z)].iter().any(|pair| related.contains(pair)) {
+                    continue;
+                }
+                let orders = [([x, y], z), ([x, z], y), ([y, z], x)];
+                let equation = orders.iter().find_map(|(xs, z)| fit(xs, *z, pairs, context));
+                found.extend(equation.and_then(|e| draft(&e, setting, pairs, context)));
+            }
+        }
+    }
+    (found, tried)
+}
+
+/// The values of terms in a row; `None` if one is no whole number.
+fn point(terms: &[usize], row: u32, context: &Context<'_>) -> Option<Vec<i64>> {
+    let value = |term: &usize| context.numbers.int(context.left.columns[*term][row as usize]);
+    terms.iter().map(value).collect()
+}
+
+/// The relation that the first rows suggest, if all rows obey it.
+fn fit(xs: &[usize], z: usize, pairs: &Pairs, context: &Context<'_>) -> Option<Equation> {
+    let all: Vec<usize> = xs.iter().copied().chain([z]).collect();
+    // As many points as unknowns, such that they determine the relation.
+    let mut basis: Vec<Vec<i64>> = Vec::new();
+    let mut equation = None;
+    for &row in &pairs.left {
+        // Where something is missing there is nothing to add up.
+        let values = point(&all, row, context)?;
+        match &equation {
+            None => {
+                if independent(&basis, &values[..xs.len()]) {
+                    basis.push(values);
+                    if basis.len() > xs.len() {
+                        equation = Some(solve(&basis, xs, z)?);
+                    }
+                }
+            }
+            Some(equation) => {
+                if !obeys(equation, &values) {
+                    return None;
+                }
+            }
+        }
+    }
+    let equation = equation?;
+    let obey = |row: &u32| point(&all, *row, context).is_some_and(|v| obeys(&equation, &v));
+    (pairs.left.iter().take(10_000).all(obey) && equation.parts.iter().all(|(a, _)| *a != 0))
+        .then_some(equation)
+}
+
+fn obeys(equation: &Equation, values: &[i64]) -> bool {
+    let (result, xs) = values.split_last().expect("the result is there");
+    let mut sum = Some(equation.constant);
+    for ((a, _), x) in equation.parts.iter().zip(xs) {
+        sum = sum.and_then(|sum| a.checked_mul(*x).and_then(|ax| sum.checked_add(ax)));
+    }
+    sum == Some(*result)
+}
+
+/// Whether a point is not on the line (or the point) through the others.
+fn independent(basis: &[Vec<i64>], xs: &[i64]) -> bool {
+    let difference = |from: &[i64], k: usize| i128::from(xs[k]) - i128::from(from[k]);
+    match basis {
+        [] => true,
+        [first] => (0..xs.len()).any(|k| difference(first, k) != 0),
+        [first, second, ..] => {
+            let across = |k: usize| i128::from(second[k]) - i128::from(first[k]);
+            difference(first, 0) * across(1) != difference(first, 1) * across(0)
+        }
+    }
+}
+
+fn solve(basis: &[Vec<i64>], xs: &[usize], z: usize) -> Option<Equation> {
+    let d = |row: usize, k: usize| i128::from(basis[row][k]) - i128::from(basis[0][k]);
+    let whole = |over: i128, under: i128| (under != 0 && over % under == 0).then(|| over / under);
+    let coefficients: Vec<i128> = match xs.len() {
+        1 => vec![whole(d(1, 1), d(1, 0))?],
+        _ => {
+            let under = d(1, 0) * d(2, 1) - d(1, 1) * d(2, 0);
+            vec![
+                whole(d(1, 2) * d(2, 1) - d(1, 1) * d(2, 2), under)?,
+                whole(d(1, 0) * d(2, 2) - d(1, 2) * d(2, 0), under)?,
+            ]
+        }
+    };
+    let mut constant = i128::from(basis[0][xs.len()]);
+    let mut parts = Vec::new();
+    for ((coefficient, term), x) in coefficients.iter().zip(xs).zip(&basis[0]) {
+        constant -= coefficient * i128::from(*x);
+        let coefficient =
+            i64::try_from(*coefficient).ok().filter(|a| a.abs() <= COEFFICIENT_MAX)?;
+        parts.push((coefficient, *term));
+    }
+    Some(Equation { result: z, parts, constant: i64::try_from(constant).ok()? })
+}
+
+fn draft(
+    equation: &Equation,
+    setting: &Setting,
+    pairs: &Pairs,
+    context: &Context<'_>,
+) -> Option<Draft> {
+    let mut all: Vec<usize> = equation.parts.iter().map(|(_, term)| *term).collect();
+    all.push(equation.result);
+    let step = (pairs.left.len() / (POINTS_MAX * 4)).max(1);
+    let points: BTreeSet<Vec<i64>> = pairs
+        .left
+        .iter()
+        .step_by(step)
+        .filter_map(|row| point(&all, *row, context))
+        .take(POINTS_MAX)
+        .collect();
+    let range: BTreeSet<i64> = points.iter().filter_map(|point| point.last().copied()).collect();
+    // Each point beyond those that fix the relation could have been anywhere in the range.
+    let free = points.len().checked_sub(all.len()).filter(|free| *free > 0)?;
+    let ln_chance = -(free as f64) * (range.len().max(1) as f64).ln();
+    let expr = |term: usize| setting.rows.right_expr(&context.left.terms[term]);
+    let mut sum: Option<Expr> = None;
+    for (coefficient, term) in &equation.parts {
+        let (negative, size) = (*coefficient < 0, coefficient.abs());
+        let part = match size {
+            1 => expr(*term),
+            size => binary(BinaryOp::Mul, constant(&size.into()), expr(*term)),
+        };
+        sum = Some(match (sum, negative) {
+            (None, false) => part,
+            (None, true) => binary(BinaryOp::Sub, constant(&0.into()), part),
+            (Some(sum), false) => binary(BinaryOp::Add, sum, part),
+            (Some(sum), true) => binary(BinaryOp::Sub, sum, part),
+        });
+    }
+    let mut sum = sum.expect("there are parts");
+    if equation.constant != 0 {
+        let op = if equation.constant < 0 { BinaryOp::Sub } else { BinaryOp::Add };
+        sum = binary(op, sum, constant(&equation.constant.checked_abs()?.into()));
+    }
+    let body = binary(BinaryOp::Eq, expr(equation.result), sum);
+    let name = everhold_property::print_expr(&body).replace("==", "is");
+    let evidence =
+        Evidence { samples: pairs.left.len() as u64, distinct: points.len() as u64, ln_chance };
+    Some(Draft { property: setting.named(name, body), evidence, weight: 4.5 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coefficients_are_found_exactly() {
+        let points =
+            [[1, 2], [2, 7], [5, -3]].map(|[x, y]: [i64; 2]| vec![x, y, 3 * x - 2 * y + 7]);
+        let equation = solve(&points, &[0, 1], 2).expect("they are whole");
+        assert_eq!(equation, Equation { result: 2, parts: vec![(3, 0), (-2, 1)], constant: 7 });
+        assert!(obeys(&equation, &[10, 10, 17]) && !obeys(&equation, &[10, 10, 18]));
+        assert!(!independent(&points[..2], &[3, 12]) && independent(&points[..2], &[3, 13]));
+    }
+}

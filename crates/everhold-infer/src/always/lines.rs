@@ -1,0 +1,196 @@
+//! From what survived to lines that can be read: written out, justified, ranked.
+
+use everhold_property::{
+    BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property, Quantifier,
+    Scope, Span,
+};
+
+use super::evidence::Evidence;
+use super::family::{Candidate, Candidates, Form};
+use super::literal::{Context, Literal, Relation, Rows};
+
+/// A property that held wherever it was judged, and what speaks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The property, as `check` reads it.
+    pub property: Property,
+    /// How many cases it was seen in: local states, pairs of states, deliveries, steps.
+    pub samples: u64,
+    /// How many distinct pairs of values among them, node by node.
+    pub distinct: u64,
+    /// One minus the chance that it held by coincidence, given how many candidates were tried.
+    pub confidence: f64,
+    /// What the lines are sorted by: how telling it is.
+    pub score: f64,
+}
+
+/// A property that held and is not shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hidden {
+    /// The property.
+    pub property: Property,
+    /// Why it is not shown, in words.
+    pub reason: String,
+}
+
+/// A candidate that survived, before it is known whether it is justified.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) property: Property,
+    pub(super) evidence: Evidence,
+    pub(super) weight: f64,
+}
+
+/// Where the rows of a family are from.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) form: Form,
+    pub(super) scope: Scope,
+    /// The kinds of the two nodes, where there are several.
+    pub(super) kinds: (Option<String>, Option<String>),
+    /// How the rows are called.
+    pub(super) rows: Rows,
+    /// Ranges over elements, after those over nodes.
+    pub(super) inner: Vec<Binder>,
+}
+
+impl Setting {
+    /// The property that a candidate stands for.
+    pub(super) fn property(
+        &self,
+        candidates: &Candidates,
+        candidate: Candidate,
+        context: &Context<'_>,
+    ) -> Property {
+        let rows = &self.rows;
+        let condition: Vec<Literal> = candidates.conditions[candidate.condition]
+            .iter()
+            .map(|place| candidates.literals[*place])
+            .collect();
+        let literal = candidates.literals[candidate.literal];
+        let mut conditions: Vec<Expr> =
+            condition.iter().map(|literal| context.expr(*literal, rows)).collect();
+        if self.form == Form::Delivery {
+            conditions.splice(0..0, self.kind_conditions());
+        }
+        let claim = context.expr(literal, rows);
+        let body = match conditions.into_iter().reduce(|a, b| binary(BinaryOp::And, a, b)) {
+            Some(condition) => binary(BinaryOp::Implies, condition, claim),
+            None => claim,
+        };
+        let mut name = context.words(literal, rows);
+        for (place, condition) in condition.iter().enumerate() {
+            name += if place == 0 { " when " } else { " and " };
+            name += &context.words(*condition, rows);
+        }
+        self.named(name, body)
+    }
+
+    /// A claim about the rows, quantified and named.
+    pub(super) fn named(&self, claim: String, body: Expr) -> Property {
+        let name = claim + &self.scope_words();
+        let (scope, body) = (self.scope, self.quantified(body));
+        Property { name, modality: Modality::Always, scope, body, span: Span::default() }
+    }
+
+    fn scope_words(&self) -> String {
+        let kinds = match &self.kinds {
+            (Some(a), Some(b)) if a == b => format!(", {a} nodes"),
+            (Some(a), Some(b)) => format!(", {a} and {b} nodes"),
+            (Some(a), None) => format!(", {a} nodes"),
+            _ => String::new(),
+        };
+        let scope = match self.scope {
+            Scope::EveryCut => "",
+            Scope::Quiet => ", when quiet",
+            Scope::AllQuiet => ", when all is quiet",
+            Scope::Delivery => ", on delivery",
+            Scope::Chains => ", along chains",
+        };
+        format!("{kinds}{scope}")
+    }
+
+    fn kind_conditions(&self) -> Vec<Expr> {
+        let (Some(a), Some(b)) = &self.kinds else { return Vec::new() };
+        let is = |name: &str, kind: &str| {
+            let node = Expr::new(ExprKind::Name(name.to_owned()));
+            let call = Expr::new(ExprKind::Call(Ident::new("kind"), vec![node]));
+            binary(BinaryOp::Eq, call, super::literal::constant(&kind.into()))
+        };
+        vec![is("sender", a), is("receiver", b)]
+    }
+
+    fn quantified(&self, body: Expr) -> Expr {
+        let nodes = |names: &[&str], kind: &Option<String>| Binder {
+            pattern: Pattern::Names(names.iter().map(|name| Ident::new(*name)).collect()),
+            domain: Domain::Nodes { kind: kind.clone(), all: false },
+        };
+        let apart = || {
+            let name = |name: &str| Expr::new(ExprKind::Name(name.to_owned()));
+            Some(Box::new(binary(BinaryOp::Ne, name("a"), name("b"))))
+        };
+        let mut over = match (&self.form, &self.kinds) {
+            (Form::Delivery, _) => return body,
+            (Form::Two | Form::TwoElements, (a, b)) if a == b => {
+                Over { binders: vec![nodes(&["a", "b"], a)], guard: apart() }
+            }
+            (Form::Two | Form::TwoElements, (a, b)) => {
+                Over { binders: vec![nodes(&["a"], a), nodes(&["b"], b)], guard: None }
+            }
+            (_, (kind, _)) => Over { binders: vec![nodes(&["n"], kind)], guard: None },
+        };
+        over.binders.extend(self.inner.iter().cloned());
+        let (quantifier, body) = (Quantifier::Forall, Box::new(body));
+        Expr::new(ExprKind::Quantified { quantifier, over, body })
+    }
+
+    /// How much a true line of this shape tells a reader.
+    pub(super) fn weight(&self, candidates: &Candidates, candidate: Candidate) -> f64 {
+        let form = match self.form {
+            Form::Two | Form::TwoElements => 3.0,
+            Form::Delivery | Form::Elements(_) => 2.0,
+            Form::One | Form::Steps => 1.5,
+        };
+        let relation = match candidates.literals[candidate.literal] {
+            Literal::Cross(relation, l, r) => {
+                let same = if l == r { 1.0 } else { 0.0 };
+                same + match relation {
+                    Relation::Equal | Relation::Prefix | Relation::Extends => 3.0,
+                    Relation::Subset | Relation::Superset | Relation::Disjoint => 2.5,
+                    Relation::In | Relation::Holds | Relation::NotIn | Relation::Lacks => 2.0,
+                    Relation::Less | Relation::Greater => 2.0,
+                    Relation::AtMost | Relation::AtLeast => 2.0,
+                    Relation::Differ => 1.5,
+                }
+            }
+            Literal::Left(..) | Literal::Right(..) => 1.5,
+        };
+        // One condition that names a role is what people say; each further one is harder to read.
+        let conditions = candidates.conditions[candidate.condition].len() as f64;
+        form + relation - conditions
+    }
+}
+
+pub(super) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    Expr::new(ExprKind::Binary(op, Box::new(left), Box::new(right)))
+}
+
+/// Which drafts are justified, with their confidence: the share of false ones among those that are
+/// accepted is kept below `alpha` (Benjamini and Hochberg), given how many were tried.
+pub(super) fn confidences(drafts: &[Draft], tried: u64, alpha: f64) -> Vec<(f64, bool)> {
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    let ln_tried = (tried.max(1) as f64).ln();
+    let mut order: Vec<usize> = (0..drafts.len()).collect();
+    order.sort_by(|a, b| drafts[*a].evidence.ln_chance.total_cmp(&drafts[*b].evidence.ln_chance));
+    let mut found = vec![(0.0, false); drafts.len()];
+    let mut worst = 0.0_f64;
+    for (rank, place) in order.iter().enumerate().rev() {
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let ln_rank = ((rank + 1) as f64).ln();
+        let ln_q = drafts[*place].evidence.ln_chance + ln_tried - ln_rank;
+        worst = if rank + 1 == order.len() { ln_q } else { worst.min(ln_q) };
+        let q = worst.exp().min(1.0);
+        found[*place] = (1.0 - q, q <= alpha);
+    }
+    found
+}

@@ -1,0 +1,430 @@
+//! What is claimed of one row: a relation of two terms, or of a term and a value.
+
+use std::borrow::Cow;
+
+use everhold_property::{BinaryOp, Expr, ExprKind, Literal as Constant};
+use everhold_trace::Value;
+use hashbrown::HashTable;
+
+use super::terms::{Class, Numbers, Side, Term};
+use crate::dictionary::{Dictionary, hash_of};
+use crate::variables::Row;
+
+/// A relation of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Relation {
+    Equal,
+    Less,
+    Greater,
+    AtMost,
+    AtLeast,
+    Differ,
+    In,
+    Holds,
+    NotIn,
+    Lacks,
+    Subset,
+    Superset,
+    Disjoint,
+    Prefix,
+    Extends,
+}
+
+/// A claim about one row of a family, whose sides are called left and right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Literal {
+    /// Of a term of the left side and one of the right.
+    Cross(Relation, usize, usize),
+    /// Of a term of the left side and a value; the flag says equal or not.
+    Left(bool, usize, u32),
+    /// Of a term of the right side and a value.
+    Right(bool, usize, u32),
+}
+
+/// One bit a row.
+pub(super) type Bits = Vec<u64>;
+
+impl Relation {
+    /// The relations worth trying between values of these classes, the strongest first.
+    pub(super) fn between(left: Class, right: Class) -> &'static [Relation] {
+        use Relation as R;
+        match (left, right) {
+            (Class::Number, Class::Number) => {
+                &[R::Equal, R::Less, R::Greater, R::AtMost, R::AtLeast, R::Differ]
+            }
+            (Class::Token(a), Class::Token(b)) if a == b => &[R::Equal, R::Differ],
+            (Class::List, Class::List) => {
+                &[R::Equal, R::Prefix, R::Extends, R::Subset, R::Superset, R::Disjoint, R::Differ]
+            }
+            (Class::Set, Class::Set) => &[R::Equal, R::Subset, R::Superset, R::Disjoint, R::Differ],
+            (Class::Token("record"), _) | (_, Class::Token("record")) => &[],
+            (Class::Number | Class::Token(_), Class::List | Class::Set) => &[R::In, R::NotIn],
+            (Class::List | Class::Set, Class::Number | Class::Token(_)) => &[R::Holds, R::Lacks],
+            _ => &[],
+        }
+    }
+
+    /// The relations that follow from it.
+    pub(super) fn implies(self) -> &'static [Relation] {
+        use Relation as R;
+        match self {
+            R::Equal => &[R::AtMost, R::AtLeast, R::Prefix, R::Extends, R::Subset, R::Superset],
+            R::Less => &[R::AtMost, R::Differ],
+            R::Greater => &[R::AtLeast, R::Differ],
+            R::Prefix => &[R::Subset],
+            R::Extends => &[R::Superset],
+            _ => &[],
+        }
+    }
+
+    /// The same with its sides exchanged.
+    pub(super) fn mirrored(self) -> Relation {
+        use Relation as R;
+        match self {
+            R::Less => R::Greater,
+            R::Greater => R::Less,
+            R::AtMost => R::AtLeast,
+            R::AtLeast => R::AtMost,
+            R::In => R::Holds,
+            R::Holds => R::In,
+            R::NotIn => R::Lacks,
+            R::Lacks => R::NotIn,
+            R::Subset => R::Superset,
+            R::Superset => R::Subset,
+            R::Prefix => R::Extends,
+            R::Extends => R::Prefix,
+            R::Equal | R::Differ | R::Disjoint => self,
+        }
+    }
+
+    /// How it is written: the operator, and whether the right side comes first.
+    fn operator(self) -> (BinaryOp, bool) {
+        use Relation as R;
+        match self {
+            R::Equal => (BinaryOp::Eq, false),
+            R::Differ => (BinaryOp::Ne, false),
+            R::Less => (BinaryOp::Lt, false),
+            R::Greater => (BinaryOp::Gt, false),
+            R::AtMost => (BinaryOp::Le, false),
+            R::AtLeast => (BinaryOp::Ge, false),
+            R::In => (BinaryOp::In, false),
+            R::NotIn => (BinaryOp::NotIn, false),
+            R::Holds => (BinaryOp::In, true),
+            R::Lacks => (BinaryOp::NotIn, true),
+            R::Subset => (BinaryOp::Subset, false),
+            R::Superset => (BinaryOp::Subset, true),
+            R::Disjoint => (BinaryOp::Disjoint, false),
+            R::Prefix => (BinaryOp::Prefix, false),
+            R::Extends => (BinaryOp::Prefix, true),
+        }
+    }
+
+    /// How it is said, and whether the right side comes first.
+    fn words(self) -> (&'static str, bool) {
+        use Relation as R;
+        match self {
+            R::Equal => ("equals", false),
+            R::Differ => ("differs from", false),
+            R::Less => ("is below", false),
+            R::Greater => ("is above", false),
+            R::AtMost => ("is at most", false),
+            R::AtLeast => ("is at least", false),
+            R::In => ("is in", false),
+            R::NotIn => ("is not in", false),
+            R::Holds => ("is in", true),
+            R::Lacks => ("is not in", true),
+            R::Subset => ("is part of", false),
+            R::Superset => ("is part of", true),
+            R::Disjoint => ("shares nothing with", false),
+            R::Prefix => ("is a prefix of", false),
+            R::Extends => ("is a prefix of", true),
+        }
+    }
+}
+
+/// How the two sides of a family are called.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) left: Row,
+    pub(super) right: Row,
+    /// Whether the left side is the state before.
+    pub(super) left_is_past: bool,
+}
+
+impl Rows {
+    pub(super) fn left_expr(&self, term: &Term) -> Expr {
+        let expr = term.expr(&self.left);
+        if !self.left_is_past {
+            return expr;
+        }
+        let op = everhold_property::History::Previous;
+        Expr::new(ExprKind::History { op, steps: 1, body: Box::new(expr) })
+    }
+
+    pub(super) fn right_expr(&self, term: &Term) -> Expr {
+        term.expr(&self.right)
+    }
+}
+
+/// What literals are made of and need to be written and judged.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) left: &'a Side,
+    pub(super) right: &'a Side,
+    pub(super) values: &'a Dictionary,
+    pub(super) numbers: &'a Numbers,
+}
+
+impl Context<'_> {
+    /// The value of a code of a term.
+    pub(super) fn value(&self, class: Class, code: u32) -> Cow<'_, Value> {
+        match class {
+            Class::Number => Cow::Owned(self.numbers.value(code)),
+            _ => Cow::Borrowed(self.values.value(code)),
+        }
+    }
+
+    /// As it is written.
+    pub(super) fn expr(&self, literal: Literal, rows: &Rows) -> Expr {
+        let (op, left, right) = match literal {
+            Literal::Cross(relation, left, right) => {
+                let (op, swapped) = relation.operator();
+                let left = rows.left_expr(&self.left.terms[left]);
+                let right = rows.right_expr(&self.right.terms[right]);
+                if swapped { (op, right, left) } else { (op, left, right) }
+            }
+            Literal::Left(equal, term, code) => {
+                let term = &self.left.terms[term];
+                (equality(equal), rows.left_expr(term), constant(&self.value(term.class, code)))
+            }
+            Literal::Right(equal, term, code) => {
+                let term = &self.right.terms[term];
+                (equality(equal), rows.right_expr(term), constant(&self.value(term.class, code)))
+            }
+        };
+        match (&right.kind, op) {
+            // A truth value speaks for itself.
+            (ExprKind::Literal(Constant::Bool(wanted)), BinaryOp::Eq | BinaryOp::Ne) => {
+                if *wanted == (op == BinaryOp::Eq) {
+                    left
+                } else {
+                    Expr::new(ExprKind::Unary(everhold_property::UnaryOp::Not, Box::new(left)))
+                }
+            }
+            _ => Expr::new(ExprKind::Binary(op, Box::new(left), Box::new(right))),
+        }
+    }
+
+    /// As it is said.
+    pub(super) fn words(&self, literal: Literal, rows: &Rows) -> String {
+        let say = |expr: &Expr| said(&everhold_property::print_expr(expr));
+        match literal {
+            Literal::Cross(relation, left, right) => {
+                let (words, swapped) = relation.words();
+                let left = say(&rows.left_expr(&self.left.terms[left]));
+                let right = say(&rows.right_expr(&self.right.terms[right]));
+                let (left, right) = if swapped { (right, left) } else { (left, right) };
+                format!("{left} {words} {right}")
+            }
+            Literal::Left(equal, term, code) | Literal::Right(equal, term, code) => {
+                let is_left = matches!(literal, Literal::Left(..));
+                let term = if is_left { &self.left.terms[term] } else { &self.right.terms[term] };
+                let expr = if is_left { rows.left_expr(term) } else { rows.right_expr(term) };
+                let value = self.value(term.class, code).to_string().replace('"', "");
+                format!("{} is {}{value}", say(&expr), if equal { "" } else { "not " })
+            }
+        }
+    }
+
+    /// Whether a relation is true of two values; `None` where that is not known.
+    pub(super) fn relate(
+        &self,
+        relation: Relation,
+        classes: (Class, Class),
+        l: u32,
+        r: u32,
+    ) -> Option<bool> {
+        use Relation as R;
+        match relation {
+            R::Equal => Some(l == r),
+            R::Differ => Some(l != r),
+            R::Less | R::Greater | R::AtMost | R::AtLeast if l == 0 || r == 0 => None,
+            R::Less => Some(l < r),
+            R::Greater => Some(l > r),
+            R::AtMost => Some(l <= r),
+            R::AtLeast => Some(l >= r),
+            _ => {
+                let (op, swapped) = relation.operator();
+                let (left, right) = (self.value(classes.0, l), self.value(classes.1, r));
+                let (left, right) = if swapped { (right, left) } else { (left, right) };
+                contained(op, &left, &right)
+            }
+        }
+    }
+}
+
+/// The relations of containers, as the language has them.
+fn contained(op: BinaryOp, left: &Value, right: &Value) -> Option<bool> {
+    match op {
+        BinaryOp::In => has(right, left),
+        BinaryOp::NotIn => has(right, left).map(|found| !found),
+        BinaryOp::Prefix => match (left, right) {
+            (Value::Null, Value::Null | Value::List(_)) => Some(true),
+            (Value::List(part), Value::Null) => Some(part.is_empty()),
+            (Value::List(part), Value::List(whole)) => Some(whole.starts_with(part)),
+            _ => None,
+        },
+        BinaryOp::Subset => every(left, |item| has(right, item)),
+        BinaryOp::Disjoint => every(left, |item| has(right, item).map(|found| !found)),
+        _ => unreachable!("other relations need no containers"),
+    }
+}
+
+fn has(container: &Value, item: &Value) -> Option<bool> {
+    Some(match container {
+        Value::Null => false,
+        Value::List(items) => items.contains(item),
+        Value::Set(items) => items.contains(item),
+        Value::Map(entries) => entries.contains_key(item),
+        _ => return None,
+    })
+}
+
+fn every(container: &Value, mut test: impl FnMut(&Value) -> Option<bool>) -> Option<bool> {
+    let mut all = |items: &mut dyn Iterator<Item = &Value>| {
+        for item in items {
+            if !test(item)? {
+                return Some(false);
+            }
+        }
+        Some(true)
+    };
+    match container {
+        Value::Null => Some(true),
+        Value::List(items) => all(&mut items.iter()),
+        Value::Set(items) => all(&mut items.iter()),
+        Value::Map(entries) => all(&mut entries.keys()),
+        _ => None,
+    }
+}
+
+fn equality(equal: bool) -> BinaryOp {
+    if equal { BinaryOp::Eq } else { BinaryOp::Ne }
+}
+
+/// A value written out; only those that the language can write.
+pub(super) fn constant(value: &Value) -> Expr {
+    let literal = match value {
+        Value::Null => Constant::Null,
+        Value::Bool(truth) => Constant::Bool(*truth),
+        Value::Int(number) => Constant::Int(*number),
+        Value::Float(number) => Constant::Float(*number),
+        Value::Bytes(bytes) => Constant::Bytes(bytes.clone()),
+        other => Constant::Text(other.as_text().unwrap_or_default().to_owned()),
+    };
+    Expr::new(ExprKind::Literal(literal))
+}
+
+/// An expression as people say it: `previous(n.term)` is `n's term before`.
+fn said(text: &str) -> String {
+    if let Some(inner) = text.strip_prefix("previous(").and_then(|rest| rest.strip_suffix(')')) {
+        return format!("{} before", said(inner));
+    }
+    if let Some(inner) = text.strip_prefix("len(").and_then(|rest| rest.strip_suffix(')')) {
+        return format!("the size of {}", said(inner));
+    }
+    if let Some(inner) = text.strip_prefix("name(").and_then(|rest| rest.strip_suffix(')')) {
+        return format!("{inner}'s name");
+    }
+    match text.split_once('.') {
+        Some((owner, field)) => format!("{owner}'s {}", field.replace('"', "").replace('_', " ")),
+        None => text.to_owned(),
+    }
+}
+
+/// Judges literals on blocks of rows.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    context: &'a Context<'a>,
+    /// Container relations that were worked out before.
+    known: HashTable<(Key, Option<bool>)>,
+}
+
+/// A relation, whether it is of a number, and two codes.
+type Key = (Relation, bool, u32, u32);
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(context: &'a Context<'a>) -> Judge<'a> {
+        Judge { context, known: HashTable::new() }
+    }
+
+    /// In which of these rows the literal is true, and in which it is false.
+    pub(super) fn bits(&mut self, literal: Literal, left: &[u32], right: &[u32]) -> (Bits, Bits) {
+        let context = self.context;
+        match literal {
+            Literal::Left(equal, term, code) => {
+                let column = &context.left.columns[term];
+                split(left.len(), |row| Some((column[left[row] as usize] == code) == equal))
+            }
+            Literal::Right(equal, term, code) => {
+                let column = &context.right.columns[term];
+                split(left.len(), |row| Some((column[right[row] as usize] == code) == equal))
+            }
+            Literal::Cross(relation, l, r) => {
+                let (ls, rs) = (&context.left.columns[l], &context.right.columns[r]);
+                let pair = |row: usize| (ls[left[row] as usize], rs[right[row] as usize]);
+                use Relation as R;
+                let known = |(l, r): (u32, u32), truth: bool| (l != 0 && r != 0).then_some(truth);
+                let count = left.len();
+                match relation {
+                    R::Equal => split(count, |row| Some(pair(row).0 == pair(row).1)),
+                    R::Differ => split(count, |row| Some(pair(row).0 != pair(row).1)),
+                    R::Less => split(count, |row| known(pair(row), pair(row).0 < pair(row).1)),
+                    R::Greater => split(count, |row| known(pair(row), pair(row).0 > pair(row).1)),
+                    R::AtMost => split(count, |row| known(pair(row), pair(row).0 <= pair(row).1)),
+                    R::AtLeast => split(count, |row| known(pair(row), pair(row).0 >= pair(row).1)),
+                    _ => {
+                        let classes = (context.left.terms[l].class, context.right.terms[r].class);
+                        split(count, |row| self.container(relation, classes, pair(row)))
+                    }
+                }
+            }
+        }
+    }
+
+    fn container(
+        &mut self,
+        relation: Relation,
+        classes: (Class, Class),
+        (l, r): (u32, u32),
+    ) -> Option<bool> {
+        // Codes of numbers and of other values overlap, so the class of the item is part of the key.
+        let number = classes.0 == Class::Number || classes.1 == Class::Number;
+        let key = (relation, number, l, r);
+        let hash = |(relation, number, l, r): &Key| hash_of(&(*relation as u8, *number, *l, *r));
+        if let Some((_, truth)) = self.known.find(hash(&key), |(known, _)| *known == key) {
+            return *truth;
+        }
+        let truth = self.context.relate(relation, classes, l, r);
+        self.known.insert_unique(hash(&key), (key, truth), |(key, _)| hash(key));
+        truth
+    }
+}
+
+/// Bits of the true and of the false ones.
+fn split(rows: usize, mut test: impl FnMut(usize) -> Option<bool>) -> (Bits, Bits) {
+    let words = rows.div_ceil(64);
+    let (mut yes, mut no) = (vec![0_u64; words], vec![0_u64; words]);
+    for word in 0..words {
+        let (mut trues, mut falses) = (0_u64, 0_u64);
+        let end = (rows - word * 64).min(64);
+        for bit in 0..end {
+            let truth = test(word * 64 + bit);
+            trues |= u64::from(truth == Some(true)) << bit;
+            falses |= u64::from(truth == Some(false)) << bit;
+        }
+        yes[word] = trues;
+        no[word] = falses;
+    }
+    (yes, no)
+}

@@ -1,0 +1,249 @@
+//! Which states are seen together, in each scope: distinct pairs of atoms.
+
+use everhold_property::Scope;
+use everhold_trace::{NodeId, Order, Slice};
+
+use super::atoms::{Atom, Atoms, NONE};
+use super::family::Pairs;
+use crate::states::States;
+use crate::variables::KindId;
+
+/// Pairs of atoms, packed and made distinct from time to time.
+#[derive(Debug, Default)]
+struct Distinct {
+    packed: Vec<u64>,
+    /// The length at which they are next made distinct.
+    next: usize,
+    samples: u64,
+}
+
+impl Distinct {
+    fn add(&mut self, left: Atom, right: Atom) {
+        self.packed.push(u64::from(left) << 32 | u64::from(right));
+        if self.packed.len() >= self.next.max(1 << 20) {
+            self.settle();
+            self.next = self.packed.len() * 2;
+        }
+    }
+
+    fn settle(&mut self) {
+        self.packed.sort_unstable();
+        self.packed.dedup();
+    }
+
+    fn finish(mut self, pairs: &mut Pairs) {
+        self.settle();
+        #[expect(clippy::cast_possible_truncation, reason = "this half is the whole")]
+        let right = |packed: &u64| *packed as u32;
+        pairs.left.extend(self.packed.iter().map(|packed| (packed >> 32) as u32));
+        pairs.right.extend(self.packed.iter().map(right));
+        pairs.samples += self.samples;
+    }
+}
+
+/// The pairs of all scopes, by the kinds of the two nodes.
+#[derive(Debug)]
+pub(super) struct Together<'a> {
+    pub(super) atoms: &'a Atoms,
+    pub(super) orders: &'a [Order],
+    /// Distinct pairs kept in one scope and pair of kinds.
+    pub(super) pairs_max: usize,
+    /// Whether some were left out.
+    pub(super) bounded: bool,
+}
+
+impl Together<'_> {
+    /// The pairs of nodes of these kinds in a scope; of one kind, each pair in one of its orders.
+    pub(super) fn pairs(&mut self, scope: Scope, left: KindId, right: KindId) -> Pairs {
+        let mut found = Distinct::default();
+        for run in 0..self.orders.len() {
+            match scope {
+                Scope::Delivery => self.deliveries(run, (left, right), &mut found),
+                Scope::Chains => self.chains(run, (left, right), &mut found),
+                _ => self.cuts(run, scope, (left, right), &mut found),
+            }
+            if found.packed.len() > self.pairs_max {
+                found.settle();
+                if found.packed.len() > self.pairs_max {
+                    self.bounded = true;
+                    break;
+                }
+            }
+        }
+        let mut pairs = Pairs::default();
+        found.finish(&mut pairs);
+        pairs
+    }
+
+    fn cuts(&mut self, run: usize, scope: Scope, kinds: (KindId, KindId), found: &mut Distinct) {
+        let (order, nodes) = (&self.orders[run], &self.atoms.runs[run]);
+        let changes: Vec<Vec<u32>> = nodes.iter().map(|(_, atoms)| changes(atoms)).collect();
+        let mut visit = |p: usize, q: usize, windows: &mut dyn Iterator<Item = (u32, u32, u32)>| {
+            let (left, right) = (&nodes[p].1, &nodes[q].1);
+            sweep(left, right, &changes[q], windows, found);
+        };
+        let wanted = |p: usize, q: usize| {
+            let own = (nodes[p].0, nodes[q].0);
+            if kinds.0 == kinds.1 {
+                p < q && own == (Some(kinds.0), Some(kinds.1))
+            } else {
+                p != q && own == (Some(kinds.0), Some(kinds.1))
+            }
+        };
+        if scope == Scope::EveryCut {
+            let slice = Slice::consistent(order);
+            slice.all_windows(|p, q, windows| {
+                if wanted(p, q) {
+                    let states = (0..).zip(windows);
+                    visit(p, q, &mut states.map(|(state, (low, high))| (state, *low, *high)));
+                }
+            });
+            return;
+        }
+        for p in 0..nodes.len() {
+            for q in (0..nodes.len()).filter(|q| wanted(p, *q)) {
+                let id = |place: usize| NodeId(u32::try_from(place).expect("fewer than 2^32"));
+                let slice = Slice::quiet_among(order, &[id(p), id(q)]);
+                let others = slice.states(1);
+                let mut windows = slice
+                    .windows(0, 1)
+                    .map(|(state, window)| (state, others[*window.start()], others[*window.end()]));
+                // Not every state between the ends need be quiet, so each is looked up.
+                quiet_sweep(&nodes[p].1, &nodes[q].1, others, &mut windows, found);
+            }
+        }
+    }
+
+    fn deliveries(&self, run: usize, kinds: (KindId, KindId), found: &mut Distinct) {
+        let nodes = &self.atoms.runs[run];
+        for delivery in self.orders[run].deliveries() {
+            let (from, to) = (&nodes[delivery.from.index()], &nodes[delivery.to.index()]);
+            if (from.0, to.0) == (Some(kinds.0), Some(kinds.1)) {
+                let pair = (from.1[delivery.sent as usize], to.1[delivery.received as usize]);
+                together(pair, found);
+            }
+        }
+    }
+
+    /// Two nodes of one chain, in the order of the chain. Only those with its last two nodes: the
+    /// others are met in the chain of the delivery before.
+    fn chains(&self, run: usize, kinds: (KindId, KindId), found: &mut Distinct) {
+        let nodes = &self.atoms.runs[run];
+        let atom = |(node, state): &(NodeId, u32)| {
+            let (kind, atoms) = &nodes[node.index()];
+            (*kind, atoms[*state as usize])
+        };
+        for chain in self.orders[run].chains(nodes.len()) {
+            let ends = chain.len().saturating_sub(2)..chain.len();
+            for end in ends {
+                for other in 0..end {
+                    let (a, b) = (atom(&chain[other]), atom(&chain[end]));
+                    if (a.0, b.0) == (Some(kinds.0), Some(kinds.1)) {
+                        together((a.1, b.1), found);
+                    } else if kinds.0 != kinds.1 && (b.0, a.0) == (Some(kinds.0), Some(kinds.1)) {
+                        together((b.1, a.1), found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn together((left, right): (Atom, Atom), found: &mut Distinct) {
+    found.samples += 1;
+    if left != NONE && right != NONE {
+        found.add(left, right);
+    }
+}
+
+/// The states at which a sequence takes another atom.
+fn changes(atoms: &[Atom]) -> Vec<u32> {
+    let differs = |place: &usize| *place == 0 || atoms[*place] != atoms[place - 1];
+    let state = |place: usize| u32::try_from(place).expect("event ids are 32 bits");
+    (0..atoms.len()).filter(differs).map(state).collect()
+}
+
+/// All pairs of states that windows show together, each stretch of one atom once.
+fn sweep(
+    left: &[Atom],
+    right: &[Atom],
+    right_changes: &[u32],
+    windows: &mut dyn Iterator<Item = (u32, u32, u32)>,
+    found: &mut Distinct,
+) {
+    // The atom of the stretch of the left node, and how far the right node was followed in it.
+    let mut stretch: Option<(Atom, u32)> = None;
+    for (state, low, high) in windows {
+        found.samples += u64::from(high - low + 1);
+        let atom = left[state as usize];
+        let from = match stretch {
+            Some((same, done)) if same == atom => low.max(done + 1),
+            _ => low,
+        };
+        stretch = Some((atom, high));
+        if atom == NONE || from > high {
+            continue;
+        }
+        let first = right[from as usize];
+        if first != NONE {
+            found.add(atom, first);
+        }
+        let next = right_changes.partition_point(|change| *change <= from);
+        for change in right_changes[next..].iter().take_while(|change| **change <= high) {
+            let other = right[*change as usize];
+            if other != NONE {
+                found.add(atom, other);
+            }
+        }
+    }
+}
+
+/// The same where only some states of the right node count.
+fn quiet_sweep(
+    left: &[Atom],
+    right: &[Atom],
+    others: &[u32],
+    windows: &mut dyn Iterator<Item = (u32, u32, u32)>,
+    found: &mut Distinct,
+) {
+    for (state, low, high) in windows {
+        let begin = others.partition_point(|other| *other < low);
+        let mut last = NONE;
+        for other in others[begin..].iter().take_while(|other| **other <= high) {
+            found.samples += 1;
+            let atom = right[*other as usize];
+            if atom != last && atom != NONE && left[state as usize] != NONE {
+                found.add(left[state as usize], atom);
+            }
+            last = atom;
+        }
+    }
+}
+
+/// Each state of a node and the next, within one of its lives.
+pub(super) fn steps(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
+    let mut found = Distinct::default();
+    for (run, sequences) in states.runs.iter().zip(&atoms.runs) {
+        for (node, (own, sequence)) in run.nodes.iter().zip(sequences) {
+            if *own != Some(kind) {
+                continue;
+            }
+            for at in 1..sequence.len() {
+                let same_life = node.incarnation[at] == node.incarnation[at - 1];
+                if same_life && sequence[at] != sequence[at - 1] {
+                    together((sequence[at - 1], sequence[at]), &mut found);
+                }
+            }
+        }
+    }
+    let mut pairs = Pairs::default();
+    found.finish(&mut pairs);
+    pairs
+}
+
+/// Each atom with itself.
+pub(super) fn alone(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
+    let count = u32::try_from(atoms.kinds[kind].len()).expect("fewer than 2^32 atoms");
+    let samples = states.kinds[kind].times.iter().sum();
+    Pairs { left: (0..count).collect(), right: (0..count).collect(), samples }
+}

@@ -1,0 +1,302 @@
+//! What can stand in a line: the variables of a node, its identity, its name, as columns.
+
+use everhold_property::{Expr, ExprKind, Ident, Type};
+use everhold_trace::Value;
+
+use super::atoms::{Atoms, KindAtoms};
+use crate::dictionary::{Code, Dictionary};
+use crate::states::States;
+use crate::variables::{Access, KindId, Row, TableId, Variable};
+
+/// Which values can be compared with which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Numbers, coded so that larger numbers have larger codes.
+    Number,
+    /// Truth values, texts, node ids, ...: told apart and nothing else.
+    Token(&'static str),
+    /// Values in order.
+    List,
+    /// Values without order, and the keys of maps.
+    Set,
+}
+
+/// Something that has a value in each row of one side.
+#[derive(Clone, Debug)]
+pub(super) struct Term {
+    pub(super) what: What,
+    pub(super) class: Class,
+    /// How many distinct values it has, null included.
+    pub(super) distinct: usize,
+}
+
+/// What a term is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A variable of the row.
+    Variable(Variable),
+    /// The node itself.
+    Node,
+    /// `name(n)`.
+    Name,
+}
+
+/// The terms of one kind of node with a column each, indexed by atom. Code 0 is null.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    pub(super) terms: Vec<Term>,
+    pub(super) columns: Vec<Vec<u32>>,
+    /// What evidence is gathered by: the node of each row.
+    pub(super) groups: Vec<u32>,
+}
+
+impl Term {
+    /// As it is written, given what its row is called.
+    pub(super) fn expr(&self, row: &Row) -> Expr {
+        let Row::Value(name) = row else {
+            return match &self.what {
+                What::Variable(variable) => variable.expr(row),
+                What::Node | What::Name => unreachable!("entries are no nodes"),
+            };
+        };
+        let node = || Expr::new(ExprKind::Name(name.clone()));
+        match &self.what {
+            What::Variable(variable) => variable.expr(row),
+            What::Node => node(),
+            What::Name => Expr::new(ExprKind::Call(Ident::new("name"), vec![node()])),
+        }
+    }
+
+    /// Whether its values name roles or modes: few, and each of them often.
+    pub(super) fn is_role(&self) -> bool {
+        const ROLES_MAX: usize = 6;
+        let few = match self.class {
+            Class::Token("text" | "bool") => ROLES_MAX,
+            // A number with two values is a flag.
+            Class::Number if !self.is_size() => 2,
+            _ => 0,
+        };
+        (2..=few).contains(&self.distinct) && matches!(self.what, What::Variable(_))
+    }
+
+    /// Whether it is the number of elements of something.
+    pub(super) fn is_size(&self) -> bool {
+        matches!(&self.what, What::Variable(v) if v.path.last() == Some(&Access::Size))
+    }
+}
+
+/// Numbers of all variables in one order; their places count from 1, and 0 is no number.
+#[derive(Debug)]
+pub(super) enum Numbers {
+    /// Those that occur.
+    Listed {
+        /// By code of the dictionary.
+        place: Vec<u32>,
+        /// By place.
+        values: Vec<Value>,
+    },
+    /// All whole numbers from the one at place 1.
+    From(i64),
+}
+
+impl Numbers {
+    pub(super) fn of(values: &Dictionary) -> Numbers {
+        let code = |place: usize| Code::try_from(place).expect("fewer than 2^32 values");
+        let is_number = |c: &Code| match values.value(*c) {
+            Value::Int(_) => true,
+            Value::Float(number) => !number.is_nan(),
+            _ => false,
+        };
+        let mut codes: Vec<Code> = (0..values.len()).map(code).filter(is_number).collect();
+        codes.sort_by(|a, b| by_size(values.value(*a), values.value(*b)));
+        let (mut place, mut listed) = (vec![0; values.len()], vec![Value::Null]);
+        for code in codes {
+            let value = values.value(code);
+            let last = listed.last().expect("null is there");
+            if *last == Value::Null || by_size(last, value).is_ne() {
+                listed.push(value.clone());
+            }
+            place[code as usize] = u32::try_from(listed.len() - 1).expect("fewer than 2^32 values");
+        }
+        Numbers::Listed { place, values: listed }
+    }
+
+    /// The number at a place.
+    pub(super) fn value(&self, place: u32) -> Value {
+        match self {
+            _ if place == 0 => Value::Null,
+            Numbers::Listed { values, .. } => values[place as usize].clone(),
+            Numbers::From(first) => Value::Int(first + i64::from(place) - 1),
+        }
+    }
+
+    /// The whole number at a place.
+    pub(super) fn int(&self, place: u32) -> Option<i64> {
+        match self {
+            _ if place == 0 => None,
+            Numbers::Listed { values, .. } => values[place as usize].as_int(),
+            Numbers::From(first) => Some(first + i64::from(place) - 1),
+        }
+    }
+
+    /// The place of a value that has this code.
+    fn place(&self, code: Code) -> u32 {
+        match self {
+            Numbers::Listed { place, .. } => place[code as usize],
+            Numbers::From(_) => unreachable!("tables have no codes"),
+        }
+    }
+}
+
+/// The order of numbers by size.
+fn by_size(a: &Value, b: &Value) -> std::cmp::Ordering {
+    #[expect(clippy::cast_precision_loss, reason = "as the language compares them")]
+    let float = |value: &Value| match value {
+        Value::Int(number) => *number as f64,
+        Value::Float(number) => *number,
+        _ => f64::NAN,
+    };
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        // `0.0` and `-0.0` are one number.
+        (a, b) => float(a).partial_cmp(&float(b)).unwrap_or(std::cmp::Ordering::Equal),
+    }
+}
+
+/// The class of a type; `None` for what no template speaks of.
+pub(super) fn class_of(ty: &Type) -> Option<Class> {
+    Some(match ty {
+        Type::Int | Type::Float => Class::Number,
+        Type::Bool => Class::Token("bool"),
+        Type::Text => Class::Token("text"),
+        Type::Bytes => Class::Token("bytes"),
+        Type::Node(_) => Class::Token("node"),
+        Type::Variant(_) => Class::Token("variant"),
+        Type::Record(_) => Class::Token("record"),
+        Type::List(_) => Class::List,
+        Type::Set(_) | Type::Map(..) => Class::Set,
+        Type::Any | Type::Null => return None,
+    })
+}
+
+/// Something that was not looked at, and why.
+pub(super) type LeftOut = (String, String);
+
+impl Side {
+    /// The terms of the nodes of one kind.
+    pub(super) fn of(
+        kind: KindId,
+        states: &States,
+        atoms: &Atoms,
+        numbers: &Numbers,
+        identity: &Identity,
+        left_out: &mut Vec<LeftOut>,
+    ) -> Side {
+        let own = &atoms.kinds[kind];
+        let mut side = Side { groups: own.nodes.clone(), ..Side::default() };
+        for (place, variable) in states.variables.kinds[kind].tables[0].variables.iter().enumerate()
+        {
+            let Some(class) = class_of(&variable.ty) else {
+                left_out.push((variable.to_string(), "its values are of different types".into()));
+                continue;
+            };
+            let codes = states.kinds[kind].column(0, place);
+            let column = own.states.iter().map(|state| codes[*state as usize]);
+            let column: Vec<u32> = column.collect();
+            side.add(What::Variable(variable.clone()), class, column, states, numbers, left_out);
+        }
+        side.add_identity(own, identity);
+        side
+    }
+
+    /// Adds a term, unless it is a constant or holds what is no number.
+    pub(super) fn add(
+        &mut self,
+        what: What,
+        class: Class,
+        codes: Vec<u32>,
+        states: &States,
+        numbers: &Numbers,
+        left_out: &mut Vec<LeftOut>,
+    ) {
+        let mut seen: Vec<u32> = codes.clone();
+        seen.sort_unstable();
+        seen.dedup();
+        let name = match &what {
+            What::Variable(variable) => variable.to_string().replacen("x.", "", 1),
+            What::Node => "the node".into(),
+            What::Name => "its name".into(),
+        };
+        if seen.len() < 2 {
+            let value = seen.first().map_or(&Value::Null, |code| states.values.value(*code));
+            left_out.push((name, format!("it is always {value}")));
+            return;
+        }
+        let is_nan =
+            |code: &u32| matches!(states.values.value(*code), Value::Float(x) if x.is_nan());
+        if seen.iter().any(is_nan) {
+            left_out.push((name, "it is sometimes not a number".into()));
+            return;
+        }
+        let column = match class {
+            Class::Number => codes.iter().map(|code| numbers.place(*code)).collect(),
+            _ => codes,
+        };
+        self.terms.push(Term { what, class, distinct: seen.len() });
+        self.columns.push(column);
+    }
+
+    /// The node itself and its name, where some variable says which node.
+    fn add_identity(&mut self, own: &KindAtoms, identity: &Identity) {
+        let both = [
+            (What::Node, Class::Token("node"), &identity.ids),
+            (What::Name, Class::Token("text"), &identity.names),
+        ];
+        for (what, class, codes) in both {
+            if !codes.is_empty() {
+                self.columns.push(own.nodes.iter().map(|node| codes[*node as usize]).collect());
+                self.terms.push(Term { what, class, distinct: codes.len() });
+            }
+        }
+    }
+
+    /// The elements of the containers of a table, one row each; equal ones share the first.
+    pub(super) fn of_elements(
+        kind: KindId,
+        table: TableId,
+        states: &States,
+        numbers: &Numbers,
+    ) -> Side {
+        let own = &states.kinds[kind];
+        let mut side = Side { groups: vec![0; own.owners(table).len()], ..Side::default() };
+        let variables = &states.variables.kinds[kind].tables[table].variables;
+        for (place, variable) in variables.iter().enumerate() {
+            if let Some(class) = class_of(&variable.ty) {
+                let codes = own.column(table, place).to_vec();
+                let what = What::Variable(variable.clone());
+                side.add(what, class, codes, states, numbers, &mut Vec::new());
+            }
+        }
+        side
+    }
+}
+
+/// The codes of nodes, where some variable says which node; otherwise empty.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    ids: Vec<Code>,
+    names: Vec<Code>,
+}
+
+impl Identity {
+    pub(super) fn of(states: &mut States, atoms: &Atoms) -> Identity {
+        let ids: Vec<Value> = atoms.nodes.iter().map(|(_, id)| Value::Node(*id)).collect();
+        let names: Vec<Value> = atoms.nodes.iter().map(|(name, _)| name.as_str().into()).collect();
+        let mut codes = |nodes: Vec<Value>| {
+            let known = nodes.iter().filter(|node| states.values.find(node).is_some()).count();
+            let nodes = nodes.iter().filter(|_| known > 1);
+            nodes.map(|node| states.values.code(node)).collect()
+        };
+        Identity { ids: codes(ids), names: codes(names) }
+    }
+}

@@ -1,0 +1,11 @@
+//! Inference from whole executions.
+//!
+//! - `twin`: what is inferred holds by the evaluator of the language, on small random executions;
+//!   and what holds by it is inferred or hidden with a reason.
+//! - `real`: traces of other projects.
+//! - `bad_input`: too little, too mixed or too odd to say anything.
+
+mod bad_input;
+mod random;
+mod real;
+mod twin;

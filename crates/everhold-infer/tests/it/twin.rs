@@ -1,0 +1,116 @@
+//! What is inferred holds by the evaluator of the language, and the other way round.
+
+use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
+use everhold_property::{
+    Library, Limits, Property, Rule, Scope, Verdict, check_execution, parse, print,
+};
+use everhold_trace::Execution;
+use everhold_trace::format::ReadOptions;
+use everhold_trace::import::csv;
+
+use crate::random::execution;
+
+fn verdict(property: &Property, executions: &[&Execution]) -> Verdict {
+    let rule = Rule::new(property, &Library::new());
+    let one = |execution: &&Execution| check_execution(&rule, execution, Limits::default()).verdict;
+    executions.iter().map(one).min().expect("there are executions")
+}
+
+/// Everything that is said to hold, shown or hidden, holds; and its text is read back as it is.
+#[track_caller]
+pub(crate) fn check_sound(found: &Always, executions: &[&Execution], hidden: usize) {
+    let shown = found.lines.iter().map(|line| &line.property);
+    // Every so manieth of the hidden ones: there are thousands.
+    let step = (found.hidden.len() / hidden.max(1)).max(1);
+    let hidden = found.hidden.iter().step_by(step).map(|hidden| &hidden.property);
+    for property in shown.chain(hidden) {
+        let text = print(property);
+        let read = parse(&text).into_result().unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        assert_eq!(&read[0], property, "{text}");
+        assert_ne!(verdict(property, executions), Verdict::Violated, "{text}");
+    }
+    for line in &found.lines {
+        assert_eq!(
+            verdict(&line.property, executions),
+            Verdict::Holds,
+            "{}",
+            print(&line.property)
+        );
+    }
+}
+
+#[test]
+fn what_is_inferred_holds() {
+    for seed in 0..4 {
+        let runs: Vec<Execution> = (0..3).map(|run| execution(seed * 10 + run, 4, 70)).collect();
+        let runs: Vec<&Execution> = runs.iter().collect();
+        check_sound(&always(&runs, &Settings::default()), &runs, 150);
+    }
+}
+
+/// Relations of two nodes, in all scopes: what holds is found, unless it never could be false.
+#[test]
+fn what_holds_is_inferred() {
+    let relations = ["==", "<=", ">=", "<", ">"];
+    let scopes = ["at every cut", "when quiet", "along chains"];
+    for seed in 0..6 {
+        let run = execution(seed, 3, 40);
+        let settings = Settings { lines_max: usize::MAX, ..Settings::default() };
+        let found = always(&[&run], &settings);
+        let known: Vec<String> = found
+            .lines
+            .iter()
+            .map(|line| &line.property)
+            .chain(found.hidden.iter().map(|hidden| &hidden.property))
+            .map(|property| print(property).lines().skip(1).collect())
+            .collect();
+        for scope in scopes {
+            for (x, y) in [("clock", "clock"), ("clock", "size"), ("size", "noise")] {
+                for relation in relations {
+                    let claim = format!(
+                        "forall a, b in nodes where a != b: a.role == \"leader\" implies a.{x} {relation} b.{y}"
+                    );
+                    let text = format!("always \"t\" {scope}: {claim}");
+                    let property = parse(&text).into_result().expect("it is well formed").remove(0);
+                    let holds = verdict(&property, &[&run]) == Verdict::Holds;
+                    let body: String = print(&property).lines().skip(1).collect();
+                    // Scopes that hold less are named in the first line, which is not compared.
+                    if holds {
+                        let without = body.replace("a.role == \"leader\" implies ", "");
+                        let mentions = known.contains(&body) || known.contains(&without);
+                        assert!(mentions, "seed {seed}: {text}\n{known:#?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A table read straight into columns tells the same as its snapshots read as executions.
+#[test]
+fn tables_and_executions_tell_the_same() {
+    let mut random = crate::random::Random(7);
+    let mut text = String::from("snapshot,node,x,y,flag,noise\n");
+    for snapshot in 0..150 {
+        let common = random.below(40);
+        for node in 0..3 {
+            let y = common + random.below(5);
+            let flag = u64::from(node == snapshot % 3);
+            let x = common * flag + random.below(common + 1) * (1 - flag);
+            text += &format!("{snapshot},n{node},{x},{y},{flag},{}\n", random.below(90));
+        }
+    }
+    let table = Snapshots::read(text.as_bytes()).expect("it is a plain table");
+    let fast = always_snapshots(&table, &Settings::default());
+    let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
+    let executions: Vec<&Execution> = read.executions.iter().collect();
+    let scopes = vec![Scope::EveryCut];
+    let slow = always(&executions, &Settings { scopes, ..Settings::default() });
+    let claims = |found: &Always| -> Vec<String> {
+        found.lines.iter().map(|line| print(&line.property)).collect()
+    };
+    assert_eq!(claims(&fast), claims(&slow));
+    let ahead = "a.flag == 1 implies a.x >= b.x";
+    assert!(claims(&fast).iter().any(|claim| claim.contains(ahead)), "{:#?}", claims(&fast));
+    check_sound(&fast, &executions, 20);
+}
