@@ -48,12 +48,15 @@ pub(super) fn gather(
     let mut seen: Vec<Seen> = vec![Seen::new(); kept.len()];
     let mut full = vec![0_usize; kept.len()];
     let ways: &[bool] = if both_ways { &[false, true] } else { &[false] };
+    let mut used: Vec<usize> = kept.iter().map(|candidate| candidate.condition).collect();
+    used.sort_unstable();
+    used.dedup();
     let mut truth = vec![false; candidates.conditions.len()];
     for row in (0..rows).step_by(step) {
         for &swapped in ways {
             let (l, r) = (pairs.left[row], pairs.right[row]);
             let (l, r) = if swapped { (r, l) } else { (l, r) };
-            hold(candidates, context, l, r, &mut truth);
+            hold(candidates, &used, context, (l, r), &mut truth);
             for (place, candidate) in kept.iter().enumerate() {
                 if !truth[candidate.condition] || full[place] > DISTINCT_MAX * 4 {
                     continue;
@@ -75,10 +78,17 @@ pub(super) fn gather(
     kept.iter().zip(seen).map(evidence).collect()
 }
 
-/// Which conditions are true of a row.
-fn hold(candidates: &Candidates, context: &Context<'_>, l: u32, r: u32, truth: &mut [bool]) {
-    for (condition, truth) in candidates.conditions.iter().zip(truth) {
-        *truth = condition.iter().all(|place| match candidates.literals[*place] {
+/// Which of these conditions are true of a row.
+fn hold(
+    candidates: &Candidates,
+    used: &[usize],
+    context: &Context<'_>,
+    (l, r): (u32, u32),
+    truth: &mut [bool],
+) {
+    for &condition in used {
+        let literals = &candidates.conditions[condition];
+        truth[condition] = literals.iter().all(|place| match candidates.literals[*place] {
             Literal::Left(equal, term, code) => {
                 (context.left.columns[term][l as usize] == code) == equal
             }
@@ -114,11 +124,14 @@ fn vacuous(
     if l == 0 || r == 0 {
         return relation != Relation::Equal || (l == 0 && r == 0);
     }
-    let empty = |class: Class, code: u32| match (class, &*context.value(class, code)) {
-        (Class::List, Value::List(items)) => items.is_empty(),
-        (Class::Set, Value::Set(items)) => items.is_empty(),
-        (Class::Set, Value::Map(entries)) => entries.is_empty(),
-        _ => false,
+    let empty = |class: Class, code: u32| {
+        matches!(class, Class::List | Class::Set)
+            && match &*context.value(class, code) {
+                Value::List(items) => items.is_empty(),
+                Value::Set(items) => items.is_empty(),
+                Value::Map(entries) => entries.is_empty(),
+                _ => false,
+            }
     };
     empty(classes.0, l) || empty(classes.1, r)
 }
