@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Checks properties on recorded or imported traces
     Check(CheckArgs),
+    /// Infers properties from recorded or imported traces
+    Infer(InferArgs),
     /// Converts a trace or a log into another format
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics
@@ -86,6 +88,64 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What `everhold infer` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Each line held in all runs, wherever its scope asks, and is very unlikely \
+to have held by chance. Ends with 0 if there are lines, 2 if there is not enough evidence for any, \
+64 if the input cannot be used; with --why, as `check` does."
+)]
+pub(crate) struct InferArgs {
+    /// Traces or logs; `-` is the standard input
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Look only in this scope; may be given several times
+    #[arg(long = "scope", value_enum, value_name = "SCOPE")]
+    pub(crate) scopes: Vec<ScopeWord>,
+
+    /// Show at most this many lines
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    pub(crate) lines: usize,
+
+    /// Show also what held and was hidden, with the reason
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Explain why an expected property is not among the lines
+    #[arg(long, value_name = "PROPERTY")]
+    pub(crate) why: Option<String>,
+
+    /// Write the lines as properties that `check` reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Keep pairs of states within this many mebibytes
+    #[arg(long, value_name = "MIB", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_memory: u32,
+
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// Where properties are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScopeWord {
+    /// In every consistent global state
+    EveryCut,
+    /// Where no message is in flight between the nodes of the property
+    Quiet,
+    /// Sender and receiver of each message
+    Delivery,
+    /// Nodes on one causal chain
+    Chains,
 }
 
 /// What `everhold convert` takes.

@@ -4,5 +4,6 @@ pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod help;
+pub(crate) mod infer;
 pub(crate) mod perf;
 pub(crate) mod show;

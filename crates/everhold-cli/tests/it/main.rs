@@ -2,6 +2,7 @@
 //!
 //! - `program`: how it is run here; the demo, help, wrong use.
 //! - `check`: properties judged on real traces of other projects and on small ones.
+//! - `infer`: properties from traces.
 //! - `convert`, `show`: the other ways to look at a trace.
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
@@ -13,6 +14,7 @@
 mod bad_input;
 mod check;
 mod convert;
+mod infer;
 mod perf;
 mod program;
 mod show;

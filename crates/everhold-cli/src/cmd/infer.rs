@@ -1,0 +1,102 @@
+//! `everhold infer`: properties that held, from traces.
+//!
+//! - `why`: why an expected property is not among the lines.
+//! - `text`, `json`: the report.
+
+mod json;
+mod text;
+mod why;
+
+use std::fs;
+use std::io::{self, Write};
+
+use anyhow::Result;
+use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
+use everhold_property::{Scope, print_all};
+use everhold_trace::Execution;
+
+use crate::args::{Color, InferArgs, InputFormat, ScopeWord};
+use crate::exit::{BadInput, Code};
+use crate::input::{self, Given};
+use crate::paint::Paint;
+use crate::progress::Progress;
+use crate::words::counted;
+
+pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
+    if let Some(snapshots) = snapshots(args) {
+        let found = {
+            let _progress = Progress::new("inferring");
+            always_snapshots(&snapshots, &settings(args))
+        };
+        let of = format!(
+            "{} · {}",
+            counted(snapshots.snapshots(), "snapshot"),
+            counted(snapshots.nodes.len(), "node")
+        );
+        return report(&found, &of, args, color);
+    }
+    let inputs = input::read(&args.traces, &args.input)?;
+    if !inputs.errors.is_empty() {
+        return Err(BadInput::all(inputs.errors).into());
+    }
+    let executions = executions(&inputs.given);
+    let found = {
+        let _progress = Progress::new("inferring");
+        always(&executions, &settings(args))
+    };
+    if let Some(text) = &args.why {
+        return why::explain(text, &found, &inputs.given, &mut io::stdout().lock());
+    }
+    let events: usize = executions.iter().map(|execution| execution.events().len()).sum();
+    let of = format!("{} · {}", counted(executions.len(), "run"), counted(events, "event"));
+    report(&found, &of, args, color)
+}
+
+/// A large table of snapshots, which needs no executions; anything else is left to the readers.
+fn snapshots(args: &InferArgs) -> Option<Snapshots> {
+    let [path] = args.traces.as_slice() else { return None };
+    let is_table = path.extension().is_some_and(|end| end == "csv");
+    if !is_table || args.why.is_some() || args.input.format.is_some_and(|f| f != InputFormat::Csv) {
+        return None;
+    }
+    // What cannot be opened is for the readers to say.
+    fs::read(path).ok().and_then(|text| Snapshots::read(&text))
+}
+
+fn report(found: &Always, of: &str, args: &InferArgs, color: Color) -> Result<Code> {
+    if let Some(path) = &args.out {
+        let properties: Vec<_> = found.lines.iter().map(|line| line.property.clone()).collect();
+        fs::write(path, print_all(&properties))?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        json::write(found, args.all, &mut out)?;
+    } else {
+        text::write(found, of, args, Paint::new(color), &mut out)?;
+    }
+    out.flush()?;
+    Ok(if found.lines.is_empty() { Code::Unknown } else { Code::Holds })
+}
+
+fn executions(given: &[Given]) -> Vec<&Execution> {
+    given.iter().flat_map(|given| &given.executions).collect()
+}
+
+fn settings(args: &InferArgs) -> Settings {
+    let default = Settings::default();
+    let scopes = match args.scopes.as_slice() {
+        [] => default.scopes.clone(),
+        words => words.iter().map(|word| scope(*word)).collect(),
+    };
+    let memory_max = usize::try_from(args.max_memory).unwrap_or(usize::MAX) << 20;
+    Settings { scopes, lines_max: args.lines, memory_max, ..default }
+}
+
+fn scope(word: ScopeWord) -> Scope {
+    match word {
+        ScopeWord::EveryCut => Scope::EveryCut,
+        ScopeWord::Quiet => Scope::Quiet,
+        ScopeWord::Delivery => Scope::Delivery,
+        ScopeWord::Chains => Scope::Chains,
+    }
+}

@@ -1,0 +1,71 @@
+//! Why an expected property is not among the lines.
+
+use std::io::Write;
+
+use anyhow::Result;
+use everhold_infer::Always;
+use everhold_property::{
+    Library, Limits, Property, Rule, Verdict, check_execution, parse, print_expr, render_all,
+};
+
+use crate::exit::{BadInput, Code};
+use crate::input::Given;
+use crate::words;
+
+pub(super) fn explain(
+    text: &str,
+    found: &Always,
+    given: &[Given],
+    out: &mut impl Write,
+) -> Result<Code> {
+    let property = wanted(text)?;
+    let rule = Rule::new(&property, &Library::new());
+    let mut unknown = false;
+    for given in given {
+        for execution in &given.executions {
+            let outcome = check_execution(&rule, execution, Limits::default());
+            unknown |= outcome.verdict == Verdict::Unknown;
+            let Some(violation) = outcome.violation else { continue };
+            let place = violation.event.map_or("before the first event".to_owned(), |event| {
+                let node = words::node(execution, execution.event(event).node);
+                format!("at event {} of {}: {node}", event.0, given.name)
+            });
+            writeln!(out, "it is false {place}, {}", words::short(execution.name(), 40))?;
+            write!(out, "{}", violation.witness)?;
+            return Ok(Code::Violated);
+        }
+    }
+    let same = |other: &Property| {
+        other.scope == property.scope && print_expr(&other.body) == print_expr(&property.body)
+    };
+    if let Some(place) = found.lines.iter().position(|line| same(&line.property)) {
+        writeln!(out, "it is line {}", place + 1)?;
+    } else if let Some(hidden) = found.hidden.iter().find(|hidden| same(&hidden.property)) {
+        writeln!(out, "it holds, and is hidden: {}", hidden.reason)?;
+    } else if unknown {
+        writeln!(out, "it is unknown: something that it needs was not recorded, or was too much")?;
+        return Ok(Code::Unknown);
+    } else {
+        writeln!(
+            out,
+            "it holds, but is no form that is tried, or could not have been false: a variable in \
+             it is constant, or its condition was never true (see --all)"
+        )?;
+    }
+    Ok(Code::Holds)
+}
+
+/// The property meant: a whole one, or the claim alone.
+fn wanted(text: &str) -> Result<Property> {
+    let whole = if text.trim_start().starts_with("always") {
+        text.to_owned()
+    } else {
+        format!("always \"wanted\": {text}")
+    };
+    let parsed = parse(&whole);
+    match parsed.into_result() {
+        Ok(mut properties) if properties.len() == 1 => Ok(properties.remove(0)),
+        Ok(_) => Err(BadInput("--why takes one property".into()).into()),
+        Err(errors) => Err(BadInput(render_all(&errors, "--why", &whole)).into()),
+    }
+}
