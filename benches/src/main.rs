@@ -8,6 +8,7 @@ mod bugs;
 mod build;
 mod cuts;
 mod explore;
+mod infer;
 mod measure;
 mod table;
 
@@ -19,10 +20,11 @@ use measure::{Scorecard, Size};
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 4] = [
+const AREAS: [Area; 5] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
+    ("infer", "properties from traces: speed, memory, what is told", infer::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
 

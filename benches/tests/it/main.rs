@@ -32,6 +32,16 @@ fn cuts_still_runs() {
 }
 
 #[test]
+fn infer_still_runs() {
+    let output = benches(&["infer", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for title in ["Snapshots", "Nodes", "Bars:"] {
+        assert!(printed.contains(&format!("### {title}")), "{title} is missing in\n{printed}");
+    }
+}
+
+#[test]
 fn build_still_runs() {
     let output = benches(&["build", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,0 +1,39 @@
+//! Inference: large tables, many nodes.
+
+mod nodes;
+mod snapshots;
+
+use crate::Options;
+use crate::measure::{Scorecard, Size, cpu_seconds};
+
+/// The parts, in the order in which they run.
+const PARTS: [(&str, fn(Size, &mut Scorecard)); 2] =
+    [("snapshots", snapshots::run), ("nodes", nodes::run)];
+
+pub(crate) fn run(options: &Options) -> Scorecard {
+    let mut scores = Scorecard::default();
+    for (name, part) in PARTS {
+        if options.wants(name) {
+            part(options.size, &mut scores);
+        }
+    }
+    scores
+}
+
+/// What came of some work, and the CPU time it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let before = cpu_seconds();
+    let result = work();
+    (result, cpu_seconds() - before)
+}
+
+/// A sequence of numbers that look random, the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
