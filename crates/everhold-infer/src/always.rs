@@ -311,8 +311,7 @@ impl Findings {
         let Family { setting, pairs, both_ways, context } = *family;
         let mut candidates = Candidates::of(&setting.form, context);
         if let Some(also) = also {
-            candidates.judge(also, false, context);
-            candidates.support.fill(0);
+            candidates.refute(also, context);
         }
         candidates.judge(pairs, both_ways, context);
         self.found.tried += candidates.tried;

@@ -7,6 +7,8 @@ use super::terms::{Class, Term};
 
 /// Rows judged at a time: their bits stay in the nearest cache.
 const BLOCK: usize = 16_384;
+/// Blocks of the first look, spread over all rows.
+const FIRST_BLOCKS: usize = 8;
 /// How many conditions are tried in one family.
 const CONDITIONS_MAX: usize = 600;
 
@@ -120,17 +122,70 @@ impl Candidates {
         (0..self.literals.len()).filter(worth).collect()
     }
 
+    /// Drops what is false in some of these rows, which count for nothing else.
+    pub(super) fn refute(&mut self, pairs: &Pairs, context: &Context<'_>) {
+        self.pass(pairs, false, 1, &mut Judge::new(context));
+        self.support.fill(0);
+        self.rows_hash.fill(0);
+    }
+
     /// Judges all rows and drops what is false somewhere.
+    ///
+    /// A first look at some of the rows drops most. Of the rest only what does not follow from
+    /// something else is judged on all rows; if that falls, what followed from it is judged too.
     pub(super) fn judge(&mut self, pairs: &Pairs, both_ways: bool, context: &Context<'_>) {
         let mut judge = Judge::new(context);
-        let mut at = 0;
-        while at < pairs.left.len() {
-            let end = (at + BLOCK).min(pairs.left.len());
-            self.judge_block(&pairs.left[at..end], &pairs.right[at..end], &mut judge);
-            if both_ways {
-                self.judge_block(&pairs.right[at..end], &pairs.left[at..end], &mut judge);
+        let blocks = pairs.left.len().div_ceil(BLOCK);
+        let step = blocks.div_ceil(FIRST_BLOCKS).max(1);
+        let mut settled: Vec<Vec<usize>> = vec![Vec::new(); self.conditions.len()];
+        if step > 1 {
+            self.pass(pairs, both_ways, step, &mut judge);
+        }
+        loop {
+            let active = self.unsettled(&settled);
+            if active.iter().all(Vec::is_empty) {
+                break;
             }
-            at = end;
+            let parked: Vec<Vec<usize>> = (0..active.len())
+                .map(|condition| {
+                    if !active[condition].is_empty() {
+                        (self.support[condition], self.rows_hash[condition]) = (0, 0);
+                    }
+                    let own =
+                        std::mem::replace(&mut self.live[condition], active[condition].clone());
+                    own.into_iter().filter(|place| !active[condition].contains(place)).collect()
+                })
+                .collect();
+            self.pass(pairs, both_ways, 1, &mut judge);
+            for (condition, parked) in parked.into_iter().enumerate() {
+                settled[condition].extend(&self.live[condition]);
+                self.live[condition].extend(parked);
+                self.live[condition].sort_unstable();
+            }
+        }
+    }
+
+    /// What is not yet judged on all rows and does not follow from something that still lives.
+    fn unsettled(&self, settled: &[Vec<usize>]) -> Vec<Vec<usize>> {
+        let open = |condition: usize| {
+            let live = self.live[condition].iter().copied();
+            let open = live.filter(|literal| {
+                !settled[condition].contains(literal)
+                    && self.weaker(Candidate { condition, literal: *literal }, &|_| false).is_none()
+            });
+            open.collect()
+        };
+        (0..self.conditions.len()).map(open).collect()
+    }
+
+    /// Judges every so manieth block.
+    fn pass(&mut self, pairs: &Pairs, both_ways: bool, step: usize, judge: &mut Judge<'_>) {
+        for at in (0..pairs.left.len()).step_by(BLOCK * step) {
+            let end = (at + BLOCK).min(pairs.left.len());
+            self.judge_block(&pairs.left[at..end], &pairs.right[at..end], judge);
+            if both_ways {
+                self.judge_block(&pairs.right[at..end], &pairs.left[at..end], judge);
+            }
         }
     }
 
@@ -182,12 +237,23 @@ impl Candidates {
     }
 
     fn stronger(&self, own: Candidate) -> Option<Candidate> {
+        // A condition that was true in just the same rows says the same, as far as is known.
+        let same = |other: usize| {
+            (self.support[other], self.rows_hash[other])
+                == (self.support[own.condition], self.rows_hash[own.condition])
+        };
+        self.weaker(own, &same)
+    }
+
+    /// A survivor from which this one follows: under fewer conditions, or others that are `same`.
+    fn weaker(&self, own: Candidate, same: &dyn Fn(usize) -> bool) -> Option<Candidate> {
         let literal = self.literals[own.literal];
         let own_set = &self.conditions[own.condition];
-        let weaker = (0..=own.condition).filter(|&other| {
-            self.support[other] > 0 && self.conditions[other].iter().all(|c| own_set.contains(c))
+        let conditions = (0..=own.condition).filter(|&other| {
+            self.support[other] > 0
+                && (same(other) || self.conditions[other].iter().all(|c| own_set.contains(c)))
         });
-        for condition in weaker {
+        for condition in conditions {
             let found = self.live[condition].iter().find(|&&other| {
                 let same = other == own.literal && condition != own.condition;
                 same || entails(self.literals[other], literal)
