@@ -80,10 +80,20 @@ pub fn is_one_ring(s: &View<'_, Msg>) -> bool {
 /// A ring of `nodes` nodes. The first is there; each other one knows those before it.
 pub fn system(nodes: usize, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
-        system.nodes("chord", nodes, |number| Chord::new(NodeId(number as u32), bug));
-        system.network(Network::Streams);
+        environment(nodes, bug)(system);
         system.library(library());
         system.property(PROPERTIES);
         system.sometimes(ONE_RING, is_one_ring);
+    }
+}
+
+/// The system without properties.
+pub fn environment(
+    nodes: usize,
+    bug: Bug,
+) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
+    move |system| {
+        system.nodes("chord", nodes, |number| Chord::new(NodeId(number as u32), bug));
+        system.network(Network::Streams);
     }
 }

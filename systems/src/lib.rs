@@ -3,18 +3,26 @@
 //! - [`raft`](mod@raft): the `raft` crate of TiKV, in a modelled environment.
 //! - [`storage`]: the replicating storage system of the P# paper.
 //! - [`extent`]: the extent manager of Azure Storage vNext, with the harness of the P# paper.
-//! - [`paxos`]: single-decree Paxos with acceptors that crash.
+//! - [`paxos`]: Paxos with acceptors that crash.
 //! - [`chord`]: the ring of Mace.
+//! - [`kademlia`]: routing by the distance of identifiers.
+//! - [`path_vector`]: routing between networks as in BGP.
 //! - [`randtree`]: the overlay tree of Mace.
+//! - [`shards`]: keys that belong to one node at a time, and move.
+//! - [`swim`]: membership by gossip.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
 //! - [`timed`]: the systems of the MacePC paper on a virtual clock, by name.
 
 pub mod chord;
 pub mod extent;
+pub mod kademlia;
+pub mod path_vector;
 pub mod paxos;
 #[cfg(feature = "raft")]
 pub mod raft;
 pub mod randtree;
+pub mod shards;
 pub mod storage;
+pub mod swim;
 pub mod timed;
 pub mod two_phase;

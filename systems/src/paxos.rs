@@ -1,6 +1,7 @@
-//! Single-decree Paxos (Lamport, "Paxos Made Simple", 2001).
+//! Paxos (Lamport, "Paxos Made Simple", 2001).
 //!
-//! Two clients ask a proposer each to have their value chosen. A proposer first has a majority of
+//! Two clients ask a proposer each to have their value chosen, in one or several instances of
+//! consensus. A proposer first has a majority of
 //! the acceptors promise not to accept anything older than its ballot, and learns what they have
 //! accepted; then it proposes the newest of that, or, where there is none, its client's value. A
 //! value that a majority accepted under one ballot is chosen, for ever. Learners find out by
@@ -22,6 +23,9 @@ pub enum Bug {
     None,
     /// A proposer adopts the oldest of the values that were accepted before, not the newest.
     AdoptsLowest,
+    /// A proposer adopts what the last promise tells of. WiDS found it in a real implementation,
+    /// and Avenger injected it (section 3.2.3).
+    AdoptsLast,
     /// An acceptor answers before its promise is safely on disk.
     ForgetsPromise,
 }
@@ -29,16 +33,23 @@ pub enum Bug {
 /// What is to be agreed on.
 pub type Value = u8;
 
-/// The number of an attempt: unique because it names its proposer, and ordered.
+/// Which of several values is to be agreed on.
+pub type Instance = u8;
+
+/// The number of an attempt: unique because it names its proposer, and ordered within an instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ballot {
+    instance: Instance,
     round: u32,
     proposer: u32,
 }
 
-/// Short, for pictures: round 2 of node 4 is `2.4`.
+/// Short, for pictures: round 2 of node 4 is `2.4`, and `1/2.4` in instance 1.
 impl fmt::Debug for Ballot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.instance > 0 {
+            write!(f, "{}/", self.instance)?;
+        }
         write!(f, "{}.{}", self.round, self.proposer)
     }
 }
@@ -60,7 +71,7 @@ impl fmt::Debug for Proposal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Client to proposer: have this value chosen, or tell me which one is.
-    Propose(Value),
+    Propose(Instance, Value),
     /// Proposer to client: this one is.
     Chosen(Value),
     /// Proposer to acceptors (1a): promise not to accept anything older.
@@ -94,10 +105,10 @@ impl Votes {
 pub struct Acceptor {
     bug: Bug,
     learner: NodeId,
-    memory: Memory,
+    memory: BTreeMap<Instance, Memory>,
 }
 
-/// What an acceptor has on disk.
+/// What an acceptor has on disk for an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
     promised: Option<Ballot>,
@@ -109,20 +120,24 @@ impl Acceptor {
 
     /// True if nothing newer was promised.
     fn is_free_for(&self, ballot: Ballot) -> bool {
-        self.memory.promised.is_none_or(|promised| promised <= ballot)
+        let promised = self.memory.get(&ballot.instance).and_then(|memory| memory.promised);
+        promised.is_none_or(|promised| promised <= ballot)
     }
 
     fn prepare(&mut self, cx: &mut Cx<Msg>, from: NodeId, ballot: Ballot) {
-        self.memory.promised = Some(ballot);
+        let memory = self.memory.entry(ballot.instance).or_default();
+        memory.promised = Some(ballot);
+        let accepted = memory.accepted;
         cx.disk().save(Acceptor::RECORD, &self.memory);
         if self.bug != Bug::ForgetsPromise {
             cx.disk().sync();
         }
-        cx.send(from, Msg::Promise(ballot, self.memory.accepted));
+        cx.send(from, Msg::Promise(ballot, accepted));
     }
 
     fn accept(&mut self, cx: &mut Cx<Msg>, from: NodeId, proposal: Proposal) {
-        self.memory = Memory { promised: Some(proposal.ballot), accepted: Some(proposal) };
+        let memory = Memory { promised: Some(proposal.ballot), accepted: Some(proposal) };
+        self.memory.insert(proposal.ballot.instance, memory);
         cx.disk().save(Acceptor::RECORD, &self.memory);
         cx.disk().sync();
         cx.notify(Accepted { by: cx.id(), proposal });
@@ -158,7 +173,9 @@ pub struct Proposer {
     bug: Bug,
     acceptors: Vec<NodeId>,
     round: u32,
-    attempt: Option<Attempt>,
+    attempts: BTreeMap<Instance, Attempt>,
+    /// What it knows to be chosen.
+    chosen: BTreeMap<Instance, Value>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -172,33 +189,40 @@ struct Attempt {
 }
 
 impl Proposer {
-    fn propose(&mut self, cx: &mut Cx<Msg>, value: Value) {
+    fn propose(&mut self, cx: &mut Cx<Msg>, instance: Instance, value: Value) {
         self.round += 1;
-        let ballot = Ballot { round: self.round, proposer: cx.id().0 };
-        self.attempt = Some(Attempt {
+        let ballot = Ballot { instance, round: self.round, proposer: cx.id().0 };
+        let attempt = Attempt {
             client: cx.ticket(),
             ballot,
             value,
             promises: BTreeMap::new(),
             votes: Votes::default(),
-        });
+        };
+        self.attempts.insert(instance, attempt);
         self.broadcast(cx, Msg::Prepare(ballot));
     }
 
+    /// The attempt under this ballot, if it goes on.
+    fn attempt(&mut self, ballot: Ballot) -> Option<&mut Attempt> {
+        self.attempts.get_mut(&ballot.instance).filter(|attempt| attempt.ballot == ballot)
+    }
+
     fn promised(&mut self, cx: &mut Cx<Msg>, from: NodeId, ballot: Ballot, last: Option<Proposal>) {
-        let Some(attempt) = self.attempt.as_mut().filter(|a| a.ballot == ballot) else { return };
+        let bug = self.bug;
+        let Some(attempt) = self.attempt(ballot) else { return };
         let is_new = attempt.promises.insert(from, last).is_none();
         if is_new && attempt.promises.len() == MAJORITY {
-            let value = attempt.safe_value(self.bug);
+            let value = attempt.safe_value(bug, last);
             self.broadcast(cx, Msg::Accept(Proposal { ballot, value }));
         }
     }
 
     fn accepted(&mut self, cx: &mut Cx<Msg>, from: NodeId, proposal: Proposal) {
-        let current = self.attempt.as_mut().filter(|a| a.ballot == proposal.ballot);
-        let Some(attempt) = current else { return };
+        let Some(attempt) = self.attempt(proposal.ballot) else { return };
         if attempt.votes.add(from, proposal) {
             cx.answer(attempt.client, Msg::Chosen(proposal.value));
+            self.chosen.insert(proposal.ballot.instance, proposal.value);
         }
     }
 
@@ -214,10 +238,11 @@ impl Attempt {
     ///
     /// Whatever majority chose it has a member here, and the newest proposal wins because its own
     /// proposer looked at all older ones in the same way.
-    fn safe_value(&self, bug: Bug) -> Value {
-        let accepted = self.promises.values().flatten();
+    fn safe_value(&self, bug: Bug, last: Option<Proposal>) -> Value {
+        let accepted = self.promises.values().flatten().copied();
         let adopted = match bug {
             Bug::AdoptsLowest => accepted.min(),
+            Bug::AdoptsLast => last,
             Bug::None | Bug::ForgetsPromise => accepted.max(),
         };
         adopted.map_or(self.value, |proposal| proposal.value)
@@ -229,7 +254,7 @@ impl Node for Proposer {
 
     fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         match msg {
-            Msg::Propose(value) => self.propose(cx, value),
+            Msg::Propose(instance, value) => self.propose(cx, instance, value),
             Msg::Promise(ballot, last) => self.promised(cx, from, ballot, last),
             Msg::Accepted(proposal) => self.accepted(cx, from, proposal),
             other => cx.unexpected(other),
@@ -241,7 +266,8 @@ impl Node for Proposer {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Learner {
     votes: Votes,
-    learned: Option<Value>,
+    /// What it knows to be chosen.
+    chosen: BTreeMap<Instance, Value>,
 }
 
 impl Node for Learner {
@@ -251,7 +277,7 @@ impl Node for Learner {
         match msg {
             Msg::Accepted(proposal) => {
                 if self.votes.add(from, proposal) {
-                    self.learned = Some(proposal.value);
+                    self.chosen.insert(proposal.ballot.instance, proposal.value);
                 }
             }
             other => cx.unexpected(other),
@@ -260,22 +286,41 @@ impl Node for Learner {
 }
 
 /// What a client was told.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Answer(Value);
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    chosen: BTreeMap<Instance, Value>,
+}
 
 /// What the clients want.
 const VALUES: [Value; 2] = [1, 2];
 const ATTEMPTS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Wants `value` chosen, and is content with another.
-async fn client(cx: AsyncCx<Msg>, proposer: NodeId, value: Value) {
-    for _ in 0..ATTEMPTS {
-        let request = cx.call(proposer, Msg::Propose(value));
-        if let Ok(Msg::Chosen(chosen)) = cx.timeout(PATIENCE, request).await {
-            return cx.observe(Answer(chosen));
+/// Wants `value` chosen in every instance, and is content with others.
+async fn client(cx: AsyncCx<Msg>, proposer: NodeId, value: Value, instances: Instance) {
+    let mut chosen = BTreeMap::new();
+    for instance in 0..instances {
+        if let Some(value) = ask(&cx, proposer, instance, value).await {
+            chosen.insert(instance, value);
+            cx.observe(Answer { chosen: chosen.clone() });
         }
     }
+}
+
+/// What is chosen, if anybody says so in time.
+async fn ask(
+    cx: &AsyncCx<Msg>,
+    proposer: NodeId,
+    instance: Instance,
+    value: Value,
+) -> Option<Value> {
+    for _ in 0..ATTEMPTS {
+        let request = cx.call(proposer, Msg::Propose(instance, value));
+        if let Ok(Msg::Chosen(chosen)) = cx.timeout(PATIENCE, request).await {
+            return Some(chosen);
+        }
+    }
+    None
 }
 
 /// What the specification hears: an acceptor accepted.
@@ -289,7 +334,7 @@ struct Accepted {
 #[derive(Clone, Default, Serialize)]
 struct Agreement {
     votes: Votes,
-    chosen: Option<Value>,
+    chosen: BTreeMap<Instance, Value>,
 }
 
 impl Monitor for Agreement {
@@ -298,7 +343,7 @@ impl Monitor for Agreement {
     fn observe(&mut self, Accepted { by, proposal }: &Accepted) {
         if self.votes.add(*by, *proposal) {
             let value = proposal.value;
-            let before = *self.chosen.get_or_insert(value);
+            let before = *self.chosen.entry(proposal.ballot.instance).or_insert(value);
             assert!(before == value, "{value} is chosen, but {before} was chosen before");
         }
     }
@@ -306,40 +351,50 @@ impl Monitor for Agreement {
 
 /// The name of the specification.
 pub const AGREEMENT: &str = "one value is chosen";
-/// What follows from it for those who are told.
+/// What follows from it for those who are told (Avenger's table 1, Paxos1).
 pub const ANSWERS: &str = "everybody is told the same";
 
-/// Three acceptors, a learner, and two proposers with a client each.
+/// What follows for those who are told, in the language.
+pub const PROPERTIES: &str = r#"
+always "everybody is told the same":
+  forall a, b in nodes, k -> v in a.chosen, l -> w in b.chosen: k != l or v == w
+"#;
+
+/// Three acceptors, a learner, and two proposers with a client each; one instance.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
-        let learner = system.node("learner", Learner::default());
-        let memory = Memory::default();
-        let acceptors = system.nodes("acceptor", ACCEPTORS, |_| Acceptor { bug, learner, memory });
-        for value in VALUES {
-            let acceptors = acceptors.clone();
-            let proposer =
-                system.node("proposer", Proposer { bug, acceptors, round: 0, attempt: None });
-            system.spawn("client", move |cx| client(cx, proposer, value));
-        }
-        system.faults(Faults::none().lose(2).duplicate(1).crash(2).only(["acceptor"]));
+        environment(1, bug)(system);
         system.monitor(AGREEMENT, Agreement::default());
-        system.always(ANSWERS, told_the_same);
+        system.property(PROPERTIES);
         for value in VALUES {
             system.sometimes(&format!("{value} is chosen"), move |s| told(s).any(|v| v == value));
         }
     }
 }
 
-fn told_the_same(s: &View<'_, Msg>) -> Result<(), String> {
-    let Some(first) = told(s).next() else { return Ok(()) };
-    match told(s).find(|value| *value != first) {
-        Some(other) => Err(format!("somebody was told {first} and somebody {other}")),
-        None => Ok(()),
+/// The system without properties, with so many instances.
+pub fn environment(
+    instances: Instance,
+    bug: Bug,
+) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
+    move |system| {
+        let learner = system.node("learner", Learner::default());
+        let acceptor = Acceptor { bug, learner, memory: BTreeMap::new() };
+        let acceptors = system.nodes("acceptor", ACCEPTORS, |_| acceptor.clone());
+        for value in VALUES {
+            let acceptors = acceptors.clone();
+            let (attempts, chosen) = Default::default();
+            let proposer = Proposer { bug, acceptors, round: 0, attempts, chosen };
+            let proposer = system.node("proposer", proposer);
+            system.spawn("client", move |cx| client(cx, proposer, value, instances));
+        }
+        system.faults(Faults::none().lose(2).duplicate(1).crash(2).only(["acceptor"]));
     }
 }
 
 /// Every value that was given out as chosen.
 fn told(s: &View<'_, Msg>) -> impl Iterator<Item = Value> {
-    let learned = s.all::<Learner>().filter_map(|(_, learner)| learner.learned);
-    learned.chain(s.all::<Answer>().map(|(_, answer)| answer.0))
+    let learned = s.all::<Learner>().map(|(_, learner)| &learner.chosen);
+    let answered = s.all::<Answer>().map(|(_, answer)| &answer.chosen);
+    learned.chain(answered).flat_map(BTreeMap::values).copied()
 }

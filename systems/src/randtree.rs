@@ -344,10 +344,21 @@ pub fn system(
     bug: Bug,
 ) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
+        environment(nodes, degree, bug)(system);
+        system.property(PROPERTIES);
+        system.sometimes(ONE_TREE, is_one_tree);
+    }
+}
+
+/// The system without properties.
+pub fn environment(
+    nodes: usize,
+    degree: usize,
+    bug: Bug,
+) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
+    move |system| {
         let id = |number: usize| NodeId((number % nodes) as u32);
         system.nodes("tree", nodes, |i| RandTree::new(id(i), id(i + 1), degree, bug));
         system.network(Network::Streams);
-        system.property(PROPERTIES);
-        system.sometimes(ONE_TREE, is_one_tree);
     }
 }

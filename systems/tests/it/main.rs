@@ -2,12 +2,16 @@
 
 mod chord;
 mod extent;
+mod kademlia;
+mod path_vector;
 mod paxos;
 #[cfg(feature = "raft")]
 mod raft;
 #[cfg(feature = "raft")]
 mod raft_language;
 mod randtree;
+mod shards;
 mod storage;
+mod swim;
 mod timed;
 mod two_phase;

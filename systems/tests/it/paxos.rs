@@ -1,4 +1,4 @@
-//! Single-decree Paxos: a bug of the proposer and one of the acceptor.
+//! Paxos: two bugs of the proposer and one of the acceptor.
 
 use everhold::prelude::*;
 use everhold_systems::paxos::{AGREEMENT, Bug, system};
@@ -24,6 +24,13 @@ fn check(bug: Bug, search: Search, steps: usize) {
 fn adopting_the_lowest_is_found() {
     for search in [Search::Random, Search::Pct { depth: 10 }, Search::Portfolio] {
         check(Bug::AdoptsLowest, search, 30);
+    }
+}
+
+#[test]
+fn adopting_the_last_is_found() {
+    for search in [Search::Random, Search::Pct { depth: 10 }, Search::Portfolio] {
+        check(Bug::AdoptsLast, search, 30);
     }
 }
 
