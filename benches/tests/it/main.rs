@@ -42,6 +42,13 @@ fn infer_still_runs() {
 }
 
 #[test]
+fn watch_still_runs() {
+    let output = benches(&["watch", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Bars:"));
+}
+
+#[test]
 fn build_still_runs() {
     let output = benches(&["build", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

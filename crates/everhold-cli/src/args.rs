@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Finds slow executions of a bundled system, and says why they are slow
     Perf(PerfArgs),
+    /// Judges rules on a running system, from what its probes send
+    Watch(WatchArgs),
     /// Explains a topic: properties, traces, logs, exit-codes, or a command
     Help(HelpArgs),
 }
@@ -260,6 +262,86 @@ pub(crate) struct PerfArgs {
     /// Print the data for plots, as JSON, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What `everhold watch` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Runs until it is stopped. With --at it talks to a watch that runs: it prints \
+the rules in force, or changes them with --add and --remove. Ends with 1 if something was violated."
+)]
+pub(crate) struct WatchArgs {
+    /// The rules: see `everhold help properties`; followed while it runs
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["at", "engine"])]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Where probes connect
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Where the log, checkpoints and evidence are kept
+    #[arg(long, value_name = "FOLDER", default_value = "everhold-watch")]
+    pub(crate) folder: PathBuf,
+
+    /// `nats://HOST:PORT` shares the work with other processes; if not given, this one does it all
+    #[arg(long, value_name = "URL")]
+    pub(crate) engine: Option<String>,
+
+    /// Over how many partitions keys are spread; fixed when the log is made
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) partitions: Option<u32>,
+
+    /// Take in only this system
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) system: String,
+
+    /// A file with the secret that probes must know
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+
+    /// Listen on an address that others can reach without a secret
+    #[arg(long)]
+    pub(crate) open: bool,
+
+    /// A node silent for so many milliseconds has crashed
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    pub(crate) silence_ms: u64,
+
+    /// Wait so many milliseconds for a node that stays behind, then go on without it
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    pub(crate) wait_ms: u64,
+
+    /// Serve Prometheus metrics, and take rules, on this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
+
+    /// Post violations there, as Alertmanager does
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show no status line
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    /// End after so many seconds
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seconds: Option<u64>,
+
+    /// Talk to the watch whose --metrics address this is
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) at: Option<String>,
+
+    /// Add the rules of this file, in place of those with the same names
+    #[arg(long, value_name = "FILE", requires = "at")]
+    pub(crate) add: Option<PathBuf>,
+
+    /// Remove the rule of this name; may be given several times
+    #[arg(long, value_name = "NAME", requires = "at")]
+    pub(crate) remove: Vec<String>,
 }
 
 /// What `everhold help` takes.

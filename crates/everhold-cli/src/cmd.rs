@@ -7,3 +7,4 @@ pub(crate) mod help;
 pub(crate) mod infer;
 pub(crate) mod perf;
 pub(crate) mod show;
+pub(crate) mod watch;

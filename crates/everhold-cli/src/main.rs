@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Convert(options) => cmd::convert::run(&options),
         Command::Show(options) => cmd::show::run(&options),
         Command::Perf(options) => cmd::perf::run(&options),
+        Command::Watch(options) => cmd::watch::run(&options),
         Command::Help(options) => cmd::help::run(&options),
     };
     let code = result.unwrap_or_else(|error| {

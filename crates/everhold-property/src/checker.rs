@@ -17,8 +17,10 @@ use crate::verdict::Verdict;
 use crate::witness::{Witness, explain, mentioned};
 
 mod leads;
+mod progress;
 
 use leads::Leads;
+pub use progress::{Point, Progress};
 
 /// A property with its library, compiled. Copies share it.
 #[derive(Clone, Debug)]

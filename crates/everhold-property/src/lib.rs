@@ -66,7 +66,7 @@ pub const REFERENCE: &str = include_str!("../reference.md");
 
 pub use ast::*;
 pub use check::{check, check_all};
-pub use checker::{Changed, Checker, End, Outcome, Rule, Tally, Violation};
+pub use checker::{Changed, Checker, End, Outcome, Point, Progress, Rule, Tally, Violation};
 pub use diagnostic::{Diagnostic, Span, nearest, render_all};
 pub use eval::{evaluate, evaluate_expr};
 pub use execution::{

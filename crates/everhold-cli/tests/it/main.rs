@@ -6,6 +6,7 @@
 //! - `convert`, `show`: the other ways to look at a trace.
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
+//! - `watch`: rules on a running system.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
 //!
 //! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
@@ -18,4 +19,5 @@ mod infer;
 mod perf;
 mod program;
 mod show;
+mod watch;
 mod workspace;

@@ -18,6 +18,15 @@ pub(super) struct Leads {
 }
 
 impl Leads {
+    pub(super) fn of(owed: impl Iterator<Item = (Bindings, Since)>) -> Leads {
+        let key = |bindings: &Bindings| bindings.iter().map(|(_, value)| value.clone()).collect();
+        Leads { owed: owed.map(|(bindings, since)| (key(&bindings), (bindings, since))).collect() }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Bindings, Since)> {
+        self.owed.values().map(|(bindings, since)| (bindings, *since))
+    }
+
     pub(super) fn reset(&mut self) {
         self.owed.clear();
     }

@@ -1,0 +1,335 @@
+//! `everhold watch`: rules judged on a running system.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use everhold_property::{parse, print_all};
+use everhold_watch::evidence::to_json;
+use everhold_watch::export::{self, Webhook};
+use everhold_watch::intake::IntakeCounts;
+use everhold_watch::{
+    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError, Notice, SegmentLog,
+    SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
+};
+
+use crate::args::WatchArgs;
+use crate::exit::{BadInput, Code};
+
+pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
+    if let Some(address) = &args.at {
+        return control(args, address);
+    }
+    let secret = read_secret(args)?;
+    let text = read_rules(args)?;
+    let (log, store) = engine(args)?;
+    let printer = Printer::new(args)?;
+    let tally = printer.tally();
+    let evidence = Evidence::open(&args.folder).map_err(bad)?;
+    let parts = WatchParts {
+        log: Arc::clone(&log),
+        store,
+        evidence,
+        flows: Arc::new(Vec::new),
+        told: printer.told(),
+        trouble: Box::new(complain),
+    };
+    let watch = Arc::new(Watch::start(parts, options(args)).map_err(bad)?);
+    put_in_force(&watch, &text, args)?;
+    let intake = listen(args, &log, &secret)?;
+    let counts = intake.as_ref().map(|intake| Arc::clone(intake.counts()));
+    if let Some(address) = &args.metrics {
+        let listener = bind(address, "--metrics")?;
+        let secret = secret.clone();
+        let at = export::serve(listener, Arc::clone(&watch), counts.clone(), secret)?;
+        eprintln!("metrics and control on http://{at}");
+    }
+    let ended = stay(args, &watch, counts.as_deref(), text);
+    drop(intake);
+    let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(if *tally > 0 { Code::Violated } else { ended })
+}
+
+fn bad(error: LogError) -> BadInput {
+    BadInput(error.to_string())
+}
+
+fn complain(text: String) {
+    eprintln!("warning: {text}");
+}
+
+fn read_secret(args: &WatchArgs) -> Result<Vec<u8>> {
+    let Some(path) = &args.secret_file else { return Ok(Vec::new()) };
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(BadInput(format!("{}: the secret is empty", path.display())).into());
+    }
+    Ok(secret.as_bytes().to_vec())
+}
+
+fn read_rules(args: &WatchArgs) -> Result<String> {
+    let Some(path) = &args.rules else { return Ok(String::new()) };
+    let text = fs::read_to_string(path);
+    Ok(text.map_err(|error| BadInput(format!("{}: {error}", path.display())))?)
+}
+
+/// The log and the store that were asked for.
+fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
+    match args.engine.as_deref() {
+        None => {
+            let partitions = args.partitions.unwrap_or(1);
+            let options = SegmentOptions { partitions, ..SegmentOptions::default() };
+            let log = SegmentLog::open(&args.folder.join("log"), options).map_err(bad)?;
+            let store = FileStore::open(&args.folder, partitions).map_err(bad)?;
+            Ok((Arc::new(log), Box::new(store)))
+        }
+        Some(url) if url.starts_with("nats://") => nats(args, url),
+        Some(other) => {
+            let text = format!(
+                "--engine {other}: an engine is nats://HOST:PORT; leave it out for \
+                                the embedded one"
+            );
+            Err(BadInput(text).into())
+        }
+    }
+}
+
+#[cfg(feature = "nats")]
+fn nats(args: &WatchArgs, url: &str) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
+    use everhold_watch::nats::{Nats, NatsOptions};
+    let options = NatsOptions { partitions: args.partitions.unwrap_or(8), ..NatsOptions::new(url) };
+    let nats = Nats::connect(&options).map_err(bad)?;
+    Ok((Arc::new(nats.log()), Box::new(nats.store())))
+}
+
+#[cfg(not(feature = "nats"))]
+fn nats(_: &WatchArgs, url: &str) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
+    let text = format!(
+        "--engine {url}: this program was built without NATS; build it with \
+         `cargo install everhold-cli --features nats`"
+    );
+    Err(BadInput(text).into())
+}
+
+fn options(args: &WatchArgs) -> WatchOptions {
+    let timing = Timing {
+        silence_max: Duration::from_millis(args.silence_ms),
+        wait_max: Duration::from_millis(args.wait_ms),
+        ..Timing::default()
+    };
+    let check = CheckOptions { timing, ..CheckOptions::default() };
+    WatchOptions { check, ..WatchOptions::default() }
+}
+
+/// Rules go into the log only if they are not the ones in force already.
+fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
+    let file = args.rules.as_deref().map_or("rules".into(), |path| path.display().to_string());
+    if args.rules.is_none() || watch.rules().as_deref() == Some(text) {
+        return Ok(());
+    }
+    Ok(watch.set_rules(text, &file).map_err(BadInput)?)
+}
+
+/// A socket; on other than loopback addresses only if that was said.
+fn bind(address: &str, option: &str) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address);
+    Ok(listener.map_err(|error| BadInput(format!("{option} {address}: {error}")))?)
+}
+
+fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<Intake>> {
+    let Some(address) = &args.listen else { return Ok(None) };
+    let listener = bind(address, "--listen")?;
+    let at: SocketAddr = listener.local_addr()?;
+    if !at.ip().is_loopback() && !args.open && secret.is_empty() {
+        let text = format!(
+            "--listen {address}: others can reach this address; give --secret-file, or --open if \
+             anybody may send"
+        );
+        return Err(BadInput(text).into());
+    }
+    let options = IntakeOptions { system: args.system.clone(), secret: secret.to_vec() };
+    let intake = Intake::start(listener, Arc::clone(log), options, complain)?;
+    eprintln!("listening for probes on {}", intake.address());
+    Ok(Some(intake))
+}
+
+/// Watches the rules file and shows the status until the time is over.
+fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: String) -> Code {
+    let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let shows = io::stderr().is_terminal() && !args.quiet;
+    let mut rules = RulesFile { text, changed: args.rules.as_deref().and_then(modified) };
+    while end.is_none_or(|end| Instant::now() < end) {
+        thread::sleep(Duration::from_millis(500));
+        rules.follow(args, watch);
+        if shows {
+            eprint!("\r\x1b[K{}", status_line(watch, intake));
+            let _ = io::stderr().flush();
+        }
+    }
+    if shows {
+        eprintln!();
+    }
+    Code::Holds
+}
+
+struct RulesFile {
+    text: String,
+    changed: Option<SystemTime>,
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+impl RulesFile {
+    /// Puts a changed file in force; what is wrong with it is said once, and the old rules stay.
+    fn follow(&mut self, args: &WatchArgs, watch: &Watch) {
+        let Some(path) = args.rules.as_deref() else { return };
+        let changed = modified(path);
+        if changed.is_none() || changed == self.changed {
+            return;
+        }
+        self.changed = changed;
+        let Ok(text) = fs::read_to_string(path) else { return };
+        if text == self.text {
+            return;
+        }
+        match watch.set_rules(&text, &path.display().to_string()) {
+            Ok(()) => self.text = text,
+            Err(message) => {
+                eprintln!("warning: the old rules stay in force:\n{message}");
+            }
+        }
+    }
+}
+
+fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
+    let status = watch.status();
+    let sum = |value: &dyn Fn(&everhold_watch::PartitionStatus) -> u64| -> u64 {
+        status.values().map(value).sum()
+    };
+    let rules = status.values().next().map_or(0, |status| status.rules.len());
+    let firing = sum(&|s| s.rules.values().map(|rule| rule.1 as u64).sum());
+    let lag = status.values().map(|s| s.lag_micros).max().unwrap_or(0) / 1_000;
+    let nodes = status.values().map(|s| s.sizes.1).max().unwrap_or(0);
+    let probes = intake.map_or(0, |intake| intake.connections.load(Relaxed));
+    format!(
+        "{rules} rules · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
+         lost · lag {lag} ms",
+        sum(&|s| s.counts.records),
+        sum(&|s| s.counts.dropped),
+    )
+}
+
+/// Prints notices, and counts violations.
+struct Printer {
+    json: bool,
+    webhook: Option<Webhook>,
+    tally: Arc<Mutex<u64>>,
+    folder: String,
+}
+
+impl Printer {
+    fn new(args: &WatchArgs) -> Result<Printer> {
+        let webhook = match &args.webhook {
+            Some(url) => Some(Webhook::start(url, complain).map_err(BadInput)?),
+            None => None,
+        };
+        let folder = args.folder.display().to_string();
+        Ok(Printer { json: args.json, webhook, tally: Arc::default(), folder })
+    }
+
+    fn tally(&self) -> Arc<Mutex<u64>> {
+        Arc::clone(&self.tally)
+    }
+
+    fn told(self) -> Box<dyn FnMut(&Notice) + Send> {
+        Box::new(move |notice| {
+            if matches!(notice, Notice::Fired(_)) {
+                *self.tally.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            }
+            if let Some(webhook) = &self.webhook {
+                webhook.tell(notice);
+            }
+            let text = if self.json { to_json(notice).to_string() } else { self.text(notice) };
+            // Nobody may be reading any more; the evidence is on disk.
+            let _ = writeln!(io::stdout().lock(), "{text}");
+        })
+    }
+
+    fn text(&self, notice: &Notice) -> String {
+        let time = |at: everhold_trace::wire::Stamp| export::rfc3339(at.micros());
+        let about = |key: &Option<everhold_trace::Value>| {
+            key.as_ref().map(|key| format!(" for {key}")).unwrap_or_default()
+        };
+        match notice {
+            Notice::Fired(v) => {
+                let folder = &self.folder;
+                let mut text = format!("{} `{}` is violated{}", time(v.at), v.rule, about(&v.key));
+                for (name, value) in &v.witness {
+                    text.push_str(&format!("\n    {name} = {value}"));
+                }
+                text.push_str(&format!(
+                    "\n    {}; see everhold show {folder}/violations/{}.trace",
+                    v.reason, v.id
+                ));
+                text
+            }
+            Notice::Resolved { rule, key, at, .. } => {
+                format!("{} `{rule}` holds again{}", time(*at), about(key))
+            }
+            Notice::Incomplete { name, reason, at, .. } => {
+                format!("{} unknown what depends on {name}: {reason}", time(*at))
+            }
+            Notice::Membership { name, what, at, .. } => format!("{} {name} is {what}", time(*at)),
+            Notice::Rules { names, refused } => {
+                let mut text = format!("rules in force: {}", names.join(", "));
+                refused.iter().for_each(|reason| text.push_str(&format!("\nrefused: {reason}")));
+                text
+            }
+            Notice::Disabled { rule } => format!("`{rule}` is no longer judged"),
+        }
+    }
+}
+
+/// `--at`: talks to a watch that runs.
+fn control(args: &WatchArgs, address: &str) -> Result<Code> {
+    let secret = String::from_utf8_lossy(&read_secret(args)?).into_owned();
+    let ask = |method: &str, body: &str| {
+        export::ask(address, method, "/rules", &secret, body).map_err(BadInput)
+    };
+    let mut text = ask("GET", "")?;
+    if args.add.is_none() && args.remove.is_empty() {
+        print!("{text}");
+        return Ok(Code::Holds);
+    }
+    let mut properties = parse(&text).properties;
+    for name in &args.remove {
+        let before = properties.len();
+        properties.retain(|property| property.name != *name);
+        if properties.len() == before {
+            return Err(BadInput(format!("no rule is called \"{name}\"")).into());
+        }
+    }
+    if !args.remove.is_empty() {
+        text = print_all(&properties);
+    }
+    if let Some(path) = &args.add {
+        let more = fs::read_to_string(path);
+        let more = more.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+        for new in parse(&more).properties {
+            properties.retain(|old| old.name != new.name);
+        }
+        text = format!("{}\n{more}", print_all(&properties));
+    }
+    ask("PUT", &text)?;
+    Ok(Code::Holds)
+}

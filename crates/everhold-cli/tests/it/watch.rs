@@ -1,0 +1,87 @@
+//! `everhold watch`: started, refused, changed while it runs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::program::{check, temporary};
+
+const RULE: &str = "always \"no debt\": forall n in nodes: n.balance >= 0\n";
+
+fn rules(name: &str, text: &str) -> String {
+    let path = temporary(name);
+    fs::write(&path, text).expect("it can be written");
+    path.display().to_string()
+}
+
+fn folder(name: &str) -> String {
+    let path = temporary(name);
+    let _ = fs::remove_dir_all(&path);
+    path.display().to_string()
+}
+
+#[test]
+fn it_watches_for_a_time_and_ends_well() {
+    let (rules, folder) = (rules("watch-ok.prop", RULE), folder("watch-ok"));
+    let arguments = ["watch", "--rules", &rules, "--folder", &folder, "--seconds", "1"];
+    check(&arguments, 0, &["rules in force: no debt"]);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    let good = rules("watch-good.prop", RULE);
+    let wrong = rules("watch-wrong.prop", "always \"x\": forall n in");
+    let folder = folder("watch-refused");
+    let watch = |more: &[&str], prints: &[&str]| {
+        let mut arguments = vec!["watch", "--folder", &folder, "--seconds", "1"];
+        arguments.extend(more);
+        check(&arguments, 64, prints);
+    };
+    watch(&["--rules", &wrong], &["expected", "watch-wrong.prop"]);
+    watch(&["--rules", "no-such-file"], &["no-such-file"]);
+    watch(&["--rules", &good, "--engine", "kafka://x"], &["nats://HOST:PORT"]);
+    watch(&["--rules", &good, "--listen", "0.0.0.0:0"], &["--secret-file", "--open"]);
+    watch(&["--rules", &good, "--listen", "here"], &["--listen here"]);
+    watch(&["--rules", &good, "--webhook", "https://x"], &["http://"]);
+    watch(&["--at", "127.0.0.1:1"], &["127.0.0.1:1"]);
+}
+
+#[test]
+fn rules_are_shown_added_and_removed_while_it_runs() {
+    let (rules, folder) = (rules("watch-live.prop", RULE), folder("watch-live"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["watch", "--rules", &rules, "--folder", &folder, "--metrics", "127.0.0.1:0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+    let line = stderr.lines().map_while(Result::ok).find(|line| line.contains("http://"));
+    let line = line.expect("it says where it listens");
+    let at = line.split("http://").nth(1).expect("an address").to_owned();
+    let more = temporary("watch-more.prop");
+    fs::write(&more, "always \"named\": forall n in nodes: n.owner != null\n").unwrap();
+    let more = more.display().to_string();
+    let shown = |expected: &[&str]| {
+        for _ in 0..100 {
+            let output = crate::program::everhold(&["watch", "--at", &at]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            if expected.iter().all(|words| text.contains(words)) {
+                return text;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("the rules never were {expected:?}");
+    };
+    shown(&["no debt"]);
+    check(&["watch", "--at", &at, "--add", &more], 0, &[]);
+    shown(&["no debt", "named"]);
+    check(&["watch", "--at", &at, "--remove", "nothing"], 64, &["no rule is called"]);
+    check(&["watch", "--at", &at, "--remove", "no debt"], 0, &[]);
+    let mut text = shown(&["named"]);
+    while text.contains("no debt") {
+        text = shown(&["named"]);
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}

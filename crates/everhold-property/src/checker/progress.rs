@@ -1,0 +1,59 @@
+//! What a checker remembers, taken out and put back: a watch goes on in another process.
+
+use super::{Checker, Rule, Since};
+use crate::checker::leads::Leads;
+use crate::state::{Snapshot, State};
+use crate::{Changed, Value, Violation};
+
+/// A point of a sequence: how many states came before it, and when it was.
+pub type Point = (u64, u64);
+
+/// What a [`Checker`] must remember besides the present state.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// How many states it has seen.
+    pub steps: u64,
+    /// Since when the body of an `eventually` has been false.
+    pub hot: Option<Point>,
+    /// Each binding for which a `leads to` is owed, and since when.
+    pub owed: Vec<(Vec<(String, Value)>, Point)>,
+    /// The states before the present one that the property looks back on, the oldest first.
+    pub past: Vec<Snapshot>,
+}
+
+impl Checker {
+    /// What [`Checker::resume`] needs. Tallies start over there.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let point = |since: Since| (since.step, since.now_ns);
+        // The last of the kept states is the present one.
+        let past = self.past.split_last().map(|(_, past)| past.to_vec()).unwrap_or_default();
+        let owed = self.leads.iter().map(|(bindings, since)| (bindings.clone(), point(since)));
+        Progress { steps: self.steps, hot: self.hot.map(point), owed: owed.collect(), past }
+    }
+
+    /// A checker that goes on where another stood, in the state that it saw last.
+    #[must_use]
+    pub fn resume(rule: &Rule, progress: Progress, present: &dyn State) -> Checker {
+        let mut checker = Checker::new(rule);
+        if progress.steps == 0 {
+            return checker;
+        }
+        for past in &progress.past {
+            checker.judge_step(past, Changed::All, 0);
+        }
+        checker.judge_step(present, Changed::All, 0);
+        let since = |(step, now_ns): Point| Since { step, now_ns };
+        checker.steps = progress.steps;
+        checker.hot = progress.hot.map(since);
+        checker.leads = Leads::of(progress.owed.into_iter().map(|(b, at)| (b, since(at))));
+        checker.tally = super::Tally::default();
+        checker.violation = None;
+        checker
+    }
+
+    /// Takes the first violation, so that the next one is kept.
+    pub fn take_violation(&mut self) -> Option<Violation> {
+        self.violation.take()
+    }
+}

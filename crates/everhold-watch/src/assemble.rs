@@ -1,0 +1,503 @@
+//! From what the nodes sent to one sequence of changes, in the order of their stamps.
+//!
+//! A change at stamp `t` is handed on once every live node has passed `t`, by a record or a
+//! heartbeat: then the state after it is the snapshot at `t` (D3S, section 3.3). Who is live is
+//! guessed from silence: a node that has not been heard for [`Timing::silence_max`] has crashed,
+//! and leaves the snapshots after its last stamp. A node that speaks but does not pass `t` holds
+//! everything up, for at most [`Timing::wait_max`]; then the snapshots go on without it, and what
+//! depends on it is unknown.
+//!
+//! Time is the arrival time that the log recorded, so that the same entries give the same changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use everhold_trace::wire::{Batch, Frame, Hello, Name, Record, Stamp, Tuple, What};
+use everhold_trace::{EventKind, NodeId, Value};
+
+use crate::entry::Origin;
+
+mod save;
+
+/// How long nodes are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// D3S's `T_out`: a node silent for longer has crashed. Larger than the probes' heartbeat.
+    pub silence_max: Duration,
+    /// D3S's `T_buf`: how long a change waits for a node that speaks but stays behind. Larger than
+    /// `silence_max`, so that a crash is noticed as one.
+    pub wait_max: Duration,
+    /// A stamp further ahead of its arrival than this comes from a clock that jumped; it is not
+    /// believed, or it would hold up or pass by everyone else.
+    pub ahead_max: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            silence_max: Duration::from_millis(1_000),
+            wait_max: Duration::from_millis(2_000),
+            ahead_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A change of the global state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// When: the state after it is the snapshot at this stamp.
+    pub at: Stamp,
+    /// Whose.
+    pub node: NodeId,
+    /// What changed.
+    pub what: Changing,
+}
+
+/// What can change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changing {
+    /// The node came up, with nothing shown yet.
+    Up {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The node is gone.
+    Down {
+        /// Whether it said so.
+        clean: bool,
+    },
+    /// These variables have these values.
+    Observe(Vec<(Name, Value)>),
+    /// These are all the variables.
+    State(Vec<(Name, Value)>),
+    /// A tuple holds.
+    Add(Tuple),
+    /// A tuple no longer holds.
+    Remove(Tuple),
+    /// A message left for another node.
+    Sent {
+        /// For whom.
+        to: NodeId,
+        /// The sender's count.
+        seq: u64,
+    },
+    /// A message arrived.
+    Received {
+        /// From whom.
+        from: NodeId,
+        /// The sender's count.
+        seq: u64,
+    },
+    /// Records were lost: what the node showed so far may be out of date.
+    Lost {
+        /// How many, as far as is known.
+        records: u64,
+    },
+    /// The node stays behind; nothing is known of it from here on.
+    Missing {
+        /// Why, in words.
+        reason: String,
+    },
+    /// It caught up.
+    Present,
+}
+
+/// What was noticed about the input as such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records taken in.
+    pub records: u64,
+    /// Records that came after the snapshots had passed their stamps; they count from then on.
+    pub late: u64,
+    /// Records that the nodes dropped, and batches that never came.
+    pub dropped: u64,
+    /// Gaps in the numbers of batches.
+    pub gaps: u64,
+    /// Records whose stamps were not believed.
+    pub ahead: u64,
+    /// Nodes that fell silent.
+    pub crashed: u64,
+}
+
+/// A record that waits for its turn.
+#[derive(Clone, Debug)]
+struct Waiting {
+    at: Stamp,
+    arrived: u64,
+    what: Changing,
+}
+
+#[derive(Clone, Debug)]
+struct MemberState {
+    origin: Origin,
+    name: String,
+    kind: String,
+    /// The first stamp that may still come.
+    passed: Stamp,
+    /// When it was last heard of.
+    heard: u64,
+    /// The number of its next batch; 0 before the first.
+    next_batch: u64,
+    queue: VecDeque<Waiting>,
+    /// Whether the snapshots go on without it.
+    missing: bool,
+    /// Whether its last stamps were not believed.
+    ahead: bool,
+}
+
+/// Puts what nodes sent into one sequence.
+#[derive(Clone, Debug)]
+pub struct Assembler {
+    timing: Timing,
+    members: BTreeMap<NodeId, MemberState>,
+    /// Of each node, the newest life that was seen to end.
+    ended: BTreeMap<NodeId, u64>,
+    /// Changes with stamps below this were handed on.
+    frontier: Stamp,
+    /// The last arrival.
+    now: u64,
+    /// Departures and the like that wait for their stamps.
+    leaving: VecDeque<(Stamp, NodeId, Changing)>,
+    counts: Counts,
+}
+
+impl Assembler {
+    /// Before anything arrived.
+    #[must_use]
+    pub fn new(timing: Timing) -> Assembler {
+        Assembler {
+            timing,
+            members: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            frontier: Stamp(0),
+            now: 0,
+            leaving: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was noticed so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// All changes with stamps below this one were handed on.
+    #[must_use]
+    pub fn frontier(&self) -> Stamp {
+        self.frontier
+    }
+
+    /// The last arrival, in microseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many records wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.members.values().map(|member| member.queue.len()).sum()
+    }
+
+    /// Lets time pass to `micros`. If nothing at all arrived for long, whoever takes in was away,
+    /// not the nodes.
+    pub fn advance(&mut self, micros: u64) {
+        let silence = micros_of(self.timing.silence_max);
+        let step = micros.saturating_sub(self.now);
+        if self.now > 0 && step > silence / 2 {
+            for member in self.members.values_mut() {
+                member.heard += step;
+                member.queue.iter_mut().for_each(|waiting| waiting.arrived += step);
+            }
+        }
+        self.now = self.now.max(micros);
+    }
+
+    /// Takes in a frame that arrived at the time last given to [`advance`](Self::advance).
+    pub fn take(&mut self, origin: Origin, frame: Frame) {
+        match frame {
+            Frame::Hello(hello) => self.hello(origin, &hello),
+            Frame::Batch(batch) => self.batch(origin, batch),
+            Frame::Heartbeat { at } => self.heartbeat(origin, at),
+            Frame::Bye { at } => self.bye(origin, at),
+            // These are for the other direction.
+            Frame::Greeting(_) | Frame::Ack { .. } | Frame::Refuse { .. } => {}
+        }
+    }
+
+    fn hello(&mut self, origin: Origin, hello: &Hello) {
+        if self.ended.get(&origin.node).is_some_and(|ended| origin.incarnation < *ended) {
+            return;
+        }
+        match self.members.get_mut(&origin.node) {
+            Some(member) if member.origin.incarnation >= origin.incarnation => {
+                member.heard = self.now;
+                return;
+            }
+            Some(_) => self.depart(origin.node, false),
+            None => {}
+        }
+        self.members.insert(
+            origin.node,
+            MemberState {
+                origin,
+                name: hello.name.clone(),
+                kind: hello.kind.clone(),
+                passed: Stamp(0),
+                heard: self.now,
+                next_batch: 0,
+                queue: VecDeque::new(),
+                missing: false,
+                ahead: false,
+            },
+        );
+    }
+
+    /// The member that speaks, unless it is an earlier life.
+    fn speaker(&mut self, origin: Origin) -> Option<&mut MemberState> {
+        let now = self.now;
+        let member = self.members.get_mut(&origin.node)?;
+        if member.origin != origin {
+            return None;
+        }
+        member.heard = now;
+        Some(member)
+    }
+
+    fn heartbeat(&mut self, origin: Origin, at: Stamp) {
+        let limit = self.now + micros_of(self.timing.ahead_max);
+        if at.micros() > limit {
+            return self.jumped(origin, 0);
+        }
+        let (now, frontier) = (self.now, self.frontier);
+        if let Some(member) = self.speaker(origin) {
+            member.ahead = false;
+            member.up(at, frontier, now);
+            member.passed = member.passed.max(at);
+        }
+    }
+
+    fn bye(&mut self, origin: Origin, at: Stamp) {
+        let Some(member) = self.speaker(origin) else { return };
+        member.passed = member.passed.max(at);
+        self.depart(origin.node, true);
+    }
+
+    fn batch(&mut self, origin: Origin, batch: Batch) {
+        let now = self.now;
+        let limit = now + micros_of(self.timing.ahead_max);
+        let frontier = self.frontier;
+        let Some(member) = self.speaker(origin) else { return };
+        if batch.number != 0 && batch.number < member.next_batch {
+            return; // Sent again after a reconnect; it was taken in before.
+        }
+        let expected = std::mem::replace(&mut member.next_batch, batch.number + 1);
+        // Whoever joins in the middle has missed what came before; that is no loss of ours.
+        let missed = if expected == 0 { 0 } else { batch.number - expected };
+        if missed > 0 || batch.dropped > 0 {
+            let at = batch.records.first().map_or(member.passed, |record| record.at);
+            let records = batch.dropped + missed;
+            member.wait(at.max(frontier), now, Changing::Lost { records });
+            self.counts.dropped += records;
+            self.counts.gaps += u64::from(missed > 0);
+        }
+        if batch.records.iter().any(|record| record.at.micros() > limit) {
+            return self.jumped(origin, batch.records.len() as u64);
+        }
+        self.records(origin.node, batch.records);
+    }
+
+    fn records(&mut self, node: NodeId, records: Vec<Record>) {
+        let (now, frontier) = (self.now, self.frontier);
+        let Some(member) = self.members.get_mut(&node) else { return };
+        member.ahead = false;
+        if let Some(first) = records.first() {
+            member.up(first.at, frontier, now);
+        }
+        for record in records {
+            self.counts.records += 1;
+            member.passed = member.passed.max(Stamp(record.at.0 + 1));
+            let Some(what) = changing(record.what) else { continue };
+            if record.at < frontier {
+                self.counts.late += 1;
+            }
+            member.wait(record.at.max(frontier), now, what);
+        }
+    }
+
+    /// A clock that cannot be right: nothing more is known of the node until it is.
+    fn jumped(&mut self, origin: Origin, records: u64) {
+        self.counts.ahead += records;
+        let Some(member) = self.speaker(origin) else { return };
+        member.ahead = true;
+        if !member.missing {
+            member.missing = true;
+            let reason = "its clock is far ahead; set the nodes' clocks".to_owned();
+            let at = member.passed;
+            self.leaving.push_back((at, origin.node, Changing::Missing { reason }));
+        }
+        if records > 0 {
+            let at = self.frontier;
+            self.leaving.push_back((at, origin.node, Changing::Lost { records }));
+        }
+    }
+
+    /// The member leaves after its last stamp.
+    fn depart(&mut self, node: NodeId, clean: bool) {
+        let Some(member) = self.members.remove(&node) else { return };
+        self.ended.insert(node, member.origin.incarnation);
+        if member.passed == Stamp(0) {
+            return; // It never showed anything.
+        }
+        self.counts.crashed += u64::from(!clean);
+        for waiting in member.queue {
+            self.leaving.push_back((waiting.at, node, waiting.what));
+        }
+        self.leaving.push_back((member.passed, node, Changing::Down { clean }));
+    }
+
+    /// Hands on every change whose time has come, in order.
+    pub fn release(&mut self, mut take: impl FnMut(Change)) {
+        self.bury_the_silent();
+        self.pass_by_the_slow();
+        let reached = self.reached();
+        self.leaving.make_contiguous().sort_by_key(|(at, node, _)| (*at, *node));
+        self.merge(reached, &mut take);
+        self.frontier = self.frontier.max(reached);
+        self.welcome_back();
+    }
+
+    fn bury_the_silent(&mut self) {
+        let limit = self.now.saturating_sub(micros_of(self.timing.silence_max));
+        let silent: Vec<NodeId> =
+            self.members.iter().filter(|(_, m)| m.heard < limit).map(|(node, _)| *node).collect();
+        silent.into_iter().for_each(|node| self.depart(node, false));
+    }
+
+    /// Marks members as missing that keep changes waiting for too long.
+    fn pass_by_the_slow(&mut self) {
+        let limit = self.now.saturating_sub(micros_of(self.timing.wait_max));
+        let overdue = self.members.values().filter_map(|member| {
+            let front = member.queue.front()?;
+            (front.arrived < limit).then_some(front.at)
+        });
+        let Some(overdue) = overdue.min() else { return };
+        for (node, member) in &mut self.members {
+            if member.passed <= overdue && member.passed > Stamp(0) && !member.missing {
+                member.missing = true;
+                let behind = overdue.micros().saturating_sub(member.passed.micros()) / 1_000;
+                let reason = format!("it is {behind} ms behind the others");
+                self.leaving.push_back((member.passed, *node, Changing::Missing { reason }));
+            }
+        }
+    }
+
+    /// The first stamp that some live member may still send.
+    fn reached(&self) -> Stamp {
+        let heard = self.members.values().filter(|m| !m.missing && m.passed > Stamp(0));
+        let lowest = heard.map(|member| member.passed).min();
+        let gone = || self.leaving.iter().map(|(at, ..)| Stamp(at.0 + 1)).max();
+        lowest.or_else(gone).unwrap_or(self.frontier).max(self.frontier)
+    }
+
+    /// Merges the queues up to a stamp. Among equal stamps, departures come first, then nodes in
+    /// order.
+    fn merge(&mut self, reached: Stamp, take: &mut impl FnMut(Change)) {
+        let mut nodes: Vec<NodeId> = self.members.keys().copied().collect();
+        nodes.retain(|node| !self.members[node].queue.is_empty());
+        loop {
+            let head = |node: &NodeId| self.members[node].queue.front().map(|front| front.at);
+            let next = nodes.iter().filter_map(|node| Some((head(node)?, *node))).min();
+            let leaving = self.leaving.front().map(|(at, ..)| *at).filter(|at| *at < reached);
+            let due = next.filter(|(at, _)| *at < reached);
+            match (due, leaving) {
+                (Some((at, _)), Some(first)) if first <= at => self.hand_on_leaving(take),
+                (None, Some(_)) => self.hand_on_leaving(take),
+                (Some((_, node)), _) => self.run(node, &nodes, reached, take),
+                (None, None) => return,
+            }
+        }
+    }
+
+    /// Hands on the records of one node for as long as they come before all others.
+    fn run(
+        &mut self,
+        node: NodeId,
+        nodes: &[NodeId],
+        reached: Stamp,
+        take: &mut impl FnMut(Change),
+    ) {
+        let head = |other: &NodeId| self.members[other].queue.front().map(|f| (f.at, *other));
+        let others = nodes.iter().filter(|other| **other != node).filter_map(head).min();
+        let leaving = self.leaving.front().map(|(at, ..)| *at);
+        let Some(member) = self.members.get_mut(&node) else { return };
+        while let Some(front) = member.queue.front() {
+            let first = others.is_none_or(|other| (front.at, node) < other);
+            if !first || front.at >= reached || leaving.is_some_and(|at| at <= front.at) {
+                return;
+            }
+            if let Some(Waiting { at, what, .. }) = member.queue.pop_front() {
+                take(Change { at, node, what });
+            }
+        }
+    }
+
+    fn hand_on_leaving(&mut self, take: &mut impl FnMut(Change)) {
+        if let Some((at, node, what)) = self.leaving.pop_front() {
+            take(Change { at, node, what });
+        }
+    }
+
+    /// Members that were passed by and have caught up count again.
+    fn welcome_back(&mut self) {
+        let (frontier, now) = (self.frontier, self.now);
+        for member in self.members.values_mut() {
+            if member.missing && !member.ahead && member.passed >= frontier {
+                member.missing = false;
+                member.wait(member.passed.max(frontier), now, Changing::Present);
+            }
+        }
+    }
+}
+
+impl MemberState {
+    /// Puts a change into the queue, which is sorted by stamp.
+    fn wait(&mut self, at: Stamp, arrived: u64, what: Changing) {
+        let place = match self.queue.back() {
+            Some(last) if last.at > at => self.queue.partition_point(|other| other.at <= at),
+            _ => self.queue.len(),
+        };
+        self.queue.insert(place, Waiting { at, arrived, what });
+    }
+
+    /// The first sign of life puts the node into the snapshots.
+    fn up(&mut self, at: Stamp, frontier: Stamp, now: u64) {
+        if self.passed == Stamp(0) {
+            self.passed = at;
+            let (name, kind) = (self.name.clone(), self.kind.clone());
+            self.wait(at.max(frontier), now, Changing::Up { name, kind });
+        }
+    }
+}
+
+/// What of a record changes the state.
+fn changing(what: What) -> Option<Changing> {
+    Some(match what {
+        What::Observe(values) => Changing::Observe(values),
+        What::State(values) => Changing::State(values),
+        What::Add(tuple) => Changing::Add(tuple),
+        What::Remove(tuple) => Changing::Remove(tuple),
+        What::Send { to: Some(to), seq, .. } => Changing::Sent { to, seq },
+        What::Event(EventKind::Deliver { message }) => {
+            Changing::Received { from: message.sender, seq: message.seq }
+        }
+        What::Send { to: None, .. } | What::Event(_) => return None,
+    })
+}
+
+fn micros_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,444 @@
+//! One partition's checker: a function of a checkpoint and a range of the log.
+//!
+//! It reads no clock and no file: time, membership and rules are in the entries. Whoever holds the
+//! checkpoint and the entries after it comes to the same notices with the same identities, so a
+//! checker that dies is replaced by reading again.
+
+use std::collections::BTreeSet;
+
+use everhold_property::{State, Verdict};
+use everhold_trace::wire::{Stamp, Tuple};
+use everhold_trace::{Execution, NodeId};
+
+use crate::assemble::{Assembler, Change, Changing, Counts, Timing};
+use crate::dataflow::Flow;
+use crate::dataflow::flow::Found;
+use crate::entry::{Arrived, BadEntry, read_entry};
+use crate::history::{Focus, History};
+use crate::log::{Entry, Sequence};
+use crate::notice::{Notice, Violation, ViolationId};
+use crate::rule::{self, Firing, Judged, RuleCounts, RuleSet, Watched};
+use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
+use crate::world::{Touched, World};
+
+/// How a checker works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// How long nodes are waited for.
+    pub timing: Timing,
+    /// How many changes are kept for the traces of violations.
+    pub history: usize,
+    /// Whether keyed rules over tuples of nodes are judged incrementally. Off is the slow twin:
+    /// the same answers, for tests.
+    pub incremental: bool,
+}
+
+impl Default for CheckOptions {
+    fn default() -> CheckOptions {
+        CheckOptions { timing: Timing::default(), history: 4096, incremental: true }
+    }
+}
+
+/// Judges rules over the snapshots of one partition.
+#[derive(Debug)]
+pub struct PartitionChecker {
+    options: CheckOptions,
+    next: Sequence,
+    assembler: Assembler,
+    world: World,
+    set: RuleSet,
+    rules: Vec<Watched>,
+    flows: Vec<Flow>,
+    history: History,
+    ticked: u64,
+    bad_entries: u64,
+    /// Kept between changes for its space.
+    judged: Vec<Judged>,
+    changes: Vec<Change>,
+}
+
+/// Time passes for rules in steps of this many microseconds.
+const TICK: u64 = 5_000;
+
+const CHECKPOINT_VERSION: u64 = 1;
+
+impl PartitionChecker {
+    /// A checker before its first entry.
+    #[must_use]
+    pub fn new(options: CheckOptions) -> PartitionChecker {
+        PartitionChecker {
+            options,
+            next: 1,
+            assembler: Assembler::new(options.timing),
+            world: World::default(),
+            set: RuleSet::default(),
+            rules: Vec::new(),
+            flows: Vec::new(),
+            history: History::new(options.history),
+            ticked: 0,
+            bad_entries: 0,
+            judged: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Adds a check written in Rust. It sees the present snapshot first, then each change.
+    pub fn add_flow(&mut self, mut flow: Flow) {
+        flow.begin(&self.world);
+        self.flows.push(flow);
+    }
+
+    /// A check written in Rust, by its name.
+    #[must_use]
+    pub fn flow(&self, name: &str) -> Option<&Flow> {
+        self.flows.iter().find(|flow| flow.name() == name)
+    }
+
+    /// The number of the entry that comes next.
+    #[must_use]
+    pub fn next(&self) -> Sequence {
+        self.next
+    }
+
+    /// What was noticed about the input.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.assembler.counts()
+    }
+
+    /// Entries that could not be read and were passed over.
+    #[must_use]
+    pub fn bad_entries(&self) -> u64 {
+        self.bad_entries
+    }
+
+    /// How the rules have done.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, RuleCounts, usize, bool)> {
+        let row = |rule: &'_ Watched| (rule.counts, rule.firing.len(), rule.disabled);
+        self.rules.iter().map(move |rule| {
+            let (counts, firing, disabled) = row(rule);
+            (rule.name.as_str(), counts, firing, disabled)
+        })
+    }
+
+    /// How many keys and nodes the snapshot has, and how many records wait.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        let nodes = self.world.members().iter().filter(|member| member.up).count();
+        (self.world.key_count(), nodes, self.assembler.waiting())
+    }
+
+    /// The last arrival, in microseconds since 1970, and the stamp up to which snapshots are judged.
+    #[must_use]
+    pub fn progress(&self) -> (u64, Stamp) {
+        (self.assembler.now(), self.assembler.frontier())
+    }
+
+    /// The text of the rules in force.
+    #[must_use]
+    pub fn rules_text(&self) -> &str {
+        self.set.text()
+    }
+
+    /// Whether rules could be put in force: they read well and fit what the nodes show.
+    ///
+    /// # Errors
+    ///
+    /// A message that shows the places.
+    pub fn vet(&self, text: &str, file: &str) -> Result<RuleSet, String> {
+        let set = RuleSet::parse(text, file)?;
+        set.fits(&self.world, file)?;
+        Ok(set)
+    }
+
+    /// Takes the next entry.
+    pub fn apply(&mut self, entry: &Entry, notices: &mut Vec<Notice>) {
+        self.next = entry.sequence + 1;
+        if let Err(BadEntry { .. }) = self.take(entry, notices) {
+            self.bad_entries += 1;
+        }
+    }
+
+    fn take(&mut self, entry: &Entry, notices: &mut Vec<Notice>) -> Result<(), BadEntry> {
+        let arrival = read_entry(&entry.bytes)?;
+        self.assembler.advance(arrival.micros);
+        match arrival.what {
+            Arrived::Frames(frames) => {
+                for (origin, frame) in frames {
+                    self.assembler.take(origin, frame);
+                }
+                self.release(notices);
+            }
+            Arrived::Rules(text) => self.put_in_force(&text, notices),
+            Arrived::Disable(name) => {
+                for rule in self.rules.iter_mut().filter(|rule| rule.name == name) {
+                    rule.disabled = true;
+                    notices.push(Notice::Disabled { rule: name.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules from the log. They were vetted before they were written; one that does not read
+    /// any more leaves the old ones in force.
+    fn put_in_force(&mut self, text: &str, notices: &mut Vec<Notice>) {
+        match RuleSet::parse(text, "rules") {
+            Ok(set) => {
+                self.world.map_relations(&set.whole_fields());
+                let old = std::mem::take(&mut self.rules);
+                self.rules = rule::adopt(&set, old, self.options.incremental);
+                let names = set.names().map(str::to_owned).collect();
+                self.set = set;
+                notices.push(Notice::Rules { names, refused: Vec::new() });
+            }
+            Err(message) => {
+                let names = self.set.names().map(str::to_owned).collect();
+                notices.push(Notice::Rules { names, refused: vec![message] });
+            }
+        }
+    }
+
+    fn release(&mut self, notices: &mut Vec<Notice>) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.assembler.release(|change| changes.push(change));
+        for change in changes.drain(..) {
+            self.change(change, notices);
+        }
+        self.changes = changes;
+        let frontier = self.assembler.frontier();
+        if frontier.micros() >= self.ticked + TICK {
+            self.ticked = frontier.micros();
+            self.tick(frontier, notices);
+        }
+        for place in 0..self.flows.len() {
+            let mut found = Vec::new();
+            self.flows[place].until(frontier, &mut found);
+            self.tell_found(place, found, notices);
+        }
+    }
+
+    fn change(&mut self, change: Change, notices: &mut Vec<Notice>) {
+        self.tell(&change, notices);
+        for place in 0..self.flows.len() {
+            let mut found = Vec::new();
+            self.flows[place].change(&change, &mut found);
+            self.tell_found(place, found, notices);
+        }
+        let touched = self.world.apply(&change);
+        let at = change.at;
+        self.history.push(change, self.world.mapped());
+        let mut judged = std::mem::take(&mut self.judged);
+        for place in 0..self.rules.len() {
+            if self.rules[place].disabled {
+                continue;
+            }
+            self.rules[place].touch(&self.world, touched, at, &mut judged);
+            for one in judged.drain(..) {
+                self.verdict(place, one, at, notices);
+            }
+        }
+        self.judged = judged;
+        self.tidy(touched);
+    }
+
+    /// Frees keys of which nothing is said any more.
+    fn tidy(&mut self, touched: Touched) {
+        match touched {
+            Touched::Cell { slot, .. } => self.tidy_slot(slot),
+            Touched::Members(_) => (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s)),
+            _ => {}
+        }
+    }
+
+    fn tidy_slot(&mut self, slot: usize) {
+        if !self.world.is_used(slot) || !self.world.is_idle(slot) {
+            return;
+        }
+        let key = &self.world.slot(slot).key;
+        if self.rules.iter().all(|rule| !rule.needs(slot, key)) {
+            self.rules.iter_mut().for_each(|rule| rule.forget(slot));
+            self.world.release(slot);
+        }
+    }
+
+    fn tick(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
+        let mut judged = std::mem::take(&mut self.judged);
+        for place in 0..self.rules.len() {
+            if !self.rules[place].disabled {
+                self.rules[place].tick(&self.world, at, &mut judged);
+                for one in judged.drain(..) {
+                    self.verdict(place, one, at, notices);
+                }
+            }
+        }
+        self.judged = judged;
+    }
+
+    /// Begins or ends a violation.
+    fn verdict(&mut self, place: usize, judged: Judged, at: Stamp, notices: &mut Vec<Notice>) {
+        let rule = &self.rules[place];
+        if judged.verdict != Verdict::Violated && rule.firing.is_empty() {
+            return;
+        }
+        let key = judged.slot.map(|slot| self.world.slot(slot).key.clone());
+        match (judged.verdict, rule.firing.get(&key).copied()) {
+            (Verdict::Violated, None) => self.fire(place, judged, at, notices),
+            (Verdict::Holds, Some(firing)) => {
+                let rule = &mut self.rules[place];
+                rule.firing.remove(&key);
+                let (id, since) = (firing.id, firing.since);
+                notices.push(Notice::Resolved { id, rule: rule.name.clone(), key, since, at });
+            }
+            _ => {}
+        }
+    }
+
+    fn fire(&mut self, place: usize, judged: Judged, at: Stamp, notices: &mut Vec<Notice>) {
+        let key = judged.slot.map(|slot| self.world.slot(slot).key.clone());
+        let (reason, witness) = self.rules[place].explain(&self.world, judged.slot);
+        let rule = &mut self.rules[place];
+        let id = ViolationId::new(&rule.name, key.as_ref(), at);
+        rule.firing.insert(key.clone(), Firing { id, since: at });
+        rule.counts.violations += 1;
+        let shown = witness.bindings.iter().chain(&witness.values);
+        let mut violation = Violation {
+            id,
+            rule: rule.name.clone(),
+            text: rule.text(),
+            key,
+            at,
+            reason,
+            witness: shown.map(|item| (item.text.clone(), item.shown.clone())).collect(),
+            trace: Execution::default(),
+        };
+        violation.trace = self.trace(&violation, place, judged.slot);
+        notices.push(Notice::Fired(Box::new(violation)));
+    }
+
+    fn trace(&self, violation: &Violation, place: usize, slot: Option<usize>) -> Execution {
+        let none = BTreeSet::new();
+        let relations = self.rules[place].relations().unwrap_or(&none);
+        let key = match (slot, &violation.key) {
+            (Some(slot), Some(key)) => {
+                let cells = self.world.slot(slot).cells.iter();
+                let left = cells.filter(|cell| relations.contains(&*cell.relation));
+                let left = left.filter_map(|cell| {
+                    let (relation, value) = (cell.relation.clone(), cell.value.clone()?);
+                    Some((cell.at, cell.node, Tuple { relation, key: key.clone(), value }))
+                });
+                Some((key, relations, left.collect()))
+            }
+            _ => None,
+        };
+        self.history.trace(violation, &Focus { key, mapped: self.world.mapped() })
+    }
+
+    /// Tells what a check in Rust found.
+    fn tell_found(&self, place: usize, found: Vec<Found>, notices: &mut Vec<Notice>) {
+        let rule = self.flows[place].name().to_owned();
+        for found in found {
+            notices.push(match found {
+                Found::Begins { finding, at } => {
+                    let key = Some(finding.key);
+                    let mut violation = Violation {
+                        id: ViolationId::new(&rule, key.as_ref(), at),
+                        rule: rule.clone(),
+                        text: String::new(),
+                        key,
+                        at,
+                        reason: finding.reason,
+                        witness: Vec::new(),
+                        trace: Execution::default(),
+                    };
+                    let focus = Focus { key: None, mapped: self.world.mapped() };
+                    violation.trace = self.history.trace(&violation, &focus);
+                    Notice::Fired(Box::new(violation))
+                }
+                Found::Ends { key, since, at } => {
+                    let key = Some(key);
+                    let id = ViolationId::new(&rule, key.as_ref(), since);
+                    Notice::Resolved { id, rule: rule.clone(), key, since, at }
+                }
+            });
+        }
+    }
+
+    /// Tells of nodes that come, go, or are not known.
+    fn tell(&self, change: &Change, notices: &mut Vec<Notice>) {
+        let (node, at) = (change.node, change.at);
+        let incomplete =
+            |reason: String| Notice::Incomplete { node, name: self.name_of(node), reason, at };
+        let membership = |name: String, what| Notice::Membership { node, name, what, at };
+        match &change.what {
+            Changing::Up { name, .. } => notices.push(membership(name.clone(), "up")),
+            Changing::Down { clean } => {
+                let what = if *clean { "gone" } else { "down" };
+                notices.push(membership(self.name_of(node), what));
+            }
+            Changing::Lost { records } => {
+                notices.push(incomplete(format!("{records} or more of its records were lost")));
+            }
+            Changing::Missing { reason } => notices.push(incomplete(reason.clone())),
+            _ => {}
+        }
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        let found = self.world.members().iter().find(|member| member.id == node);
+        found.map_or_else(|| node.to_string(), |member| member.name.clone())
+    }
+
+    /// Everything that the rest of the log is judged with.
+    #[must_use]
+    pub fn checkpoint(&self) -> Vec<u8> {
+        to_bytes(&list([
+            number(CHECKPOINT_VERSION),
+            number(self.next),
+            self.set.text().into(),
+            self.assembler.save(),
+            self.world.save(),
+            list(self.rules.iter().map(|rule| rule.save(&self.world))),
+            number(self.ticked),
+        ]))
+    }
+
+    /// A checker that goes on from a checkpoint. Changes before it are not in its traces.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no checkpoint.
+    pub fn restore(options: CheckOptions, bytes: &[u8]) -> Result<PartitionChecker, BadCheckpoint> {
+        let mut fields = Fields::of(from_bytes(bytes)?)?;
+        let version = fields.number()?;
+        if version != CHECKPOINT_VERSION {
+            return Err(bad(format_args!("it is of version {version}")));
+        }
+        let mut checker = PartitionChecker::new(options);
+        checker.next = fields.number()?;
+        checker.set = RuleSet::parse(&fields.text()?, "rules").map_err(bad)?;
+        checker.assembler = Assembler::load(options.timing, fields.any()?)?;
+        checker.world = World::load(fields.any()?)?;
+        let saved = fields.items()?;
+        checker.rules = rule::load(&checker.set, options.incremental, saved, &checker.world)?;
+        checker.ticked = fields.number()?;
+        checker.remember_members();
+        Ok(checker)
+    }
+
+    /// So that traces begin with who was there.
+    fn remember_members(&mut self) {
+        let at = self.assembler.frontier();
+        for member in self.world.members().iter().filter(|member| member.up) {
+            let (name, kind) = (member.name.clone(), member.kind.clone());
+            let change = Change { at, node: member.id, what: Changing::Up { name, kind } };
+            self.history.push(change, self.world.mapped());
+            if let Some(everhold_trace::Value::Record(fields)) = self.world.state(member.id) {
+                let values = fields.iter().map(|(name, v)| (name.as_str().into(), v.clone()));
+                let what = Changing::State(values.collect());
+                let change = Change { at, node: member.id, what };
+                self.history.push(change, self.world.mapped());
+            }
+        }
+    }
+}

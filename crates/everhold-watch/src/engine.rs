@@ -1,0 +1,478 @@
+//! Checkers at work: a thread for each partition that is ours.
+//!
+//! Each thread reads its partition, judges, writes evidence, and saves a checkpoint now and then.
+//! Partitions come and go as the [`Store`] says. Rules are changed by writing them to the log, so
+//! that every checker changes them at the same place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::assemble::Counts;
+use crate::checker::{CheckOptions, PartitionChecker};
+use crate::dataflow::Flow;
+use crate::entry::{disable_entry, rules_entry};
+use crate::evidence::Evidence;
+use crate::intake::now_micros;
+use crate::log::{Cursor, Log, LogError, Sequence};
+use crate::notice::Notice;
+use crate::rule::RuleCounts;
+use crate::store::{Lease, Store};
+
+/// How checkers work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// How snapshots are made and rules judged.
+    pub check: CheckOptions,
+    /// How often a checkpoint is saved; after a kill, so much is read again.
+    pub checkpoint_every: Duration,
+    /// How often the store is asked which partitions are ours.
+    pub balance_every: Duration,
+    /// A rule that once takes longer than this is not judged any more.
+    pub evaluation_max: Duration,
+    /// A rule that takes more than this share of the time, in percent, while the checker is more
+    /// than a second behind, three seconds in a row, is not judged any more.
+    pub share_max: u64,
+}
+
+impl Default for WatchOptions {
+    fn default() -> WatchOptions {
+        WatchOptions {
+            check: CheckOptions::default(),
+            checkpoint_every: Duration::from_secs(2),
+            balance_every: Duration::from_millis(500),
+            evaluation_max: Duration::from_secs(1),
+            share_max: 50,
+        }
+    }
+}
+
+/// How one partition does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStatus {
+    /// The number of the entry that comes next.
+    pub next: Sequence,
+    /// How far judging is behind arrival, in microseconds.
+    pub lag_micros: u64,
+    /// What was noticed about the input.
+    pub counts: Counts,
+    /// How many keys, nodes and waiting records there are.
+    pub sizes: (usize, usize, usize),
+    /// How the rules do: counts, violations that go on, whether it is disabled.
+    pub rules: BTreeMap<String, (RuleCounts, usize, bool)>,
+    /// The text of the rules.
+    pub text: String,
+    /// Entries that could not be read.
+    pub bad_entries: u64,
+    /// The size of the last checkpoint.
+    pub checkpoint_bytes: usize,
+}
+
+type Told = Box<dyn FnMut(&Notice) + Send>;
+type Flows = Arc<dyn Fn() -> Vec<Flow> + Send + Sync>;
+
+struct Shared {
+    log: Arc<dyn Log>,
+    options: WatchOptions,
+    store: Mutex<Box<dyn Store>>,
+    evidence: Mutex<(Evidence, Told)>,
+    status: Mutex<BTreeMap<u32, PartitionStatus>>,
+    workers: Mutex<BTreeMap<u32, Worker>>,
+    trouble: Box<dyn Fn(String) + Send + Sync>,
+    flows: Flows,
+    stop: AtomicBool,
+}
+
+struct Worker {
+    vet: SyncSender<(String, String, SyncSender<Result<(), String>>)>,
+    lease: Arc<Mutex<Option<Lease>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Checkers at work, until this is dropped.
+pub struct Watch {
+    shared: Arc<Shared>,
+    balancer: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("partitions", &lock(&self.shared.status).keys()).finish()
+    }
+}
+
+/// Everything that checkers need.
+pub struct WatchParts {
+    /// What they read.
+    pub log: Arc<dyn Log>,
+    /// Where checkpoints and leases are.
+    pub store: Box<dyn Store>,
+    /// Where violations are written.
+    pub evidence: Evidence,
+    /// Makes the checks written in Rust, once for each partition.
+    pub flows: Flows,
+    /// Told each notice once, after it is in the evidence.
+    pub told: Told,
+    /// Told what people should know of the checkers themselves.
+    pub trouble: Box<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for WatchParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchParts").field("log", &self.log).field("store", &self.store).finish()
+    }
+}
+
+impl Watch {
+    /// Starts checkers.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub fn start(parts: WatchParts, options: WatchOptions) -> Result<Watch, LogError> {
+        let shared = Arc::new(Shared {
+            log: parts.log,
+            options,
+            store: Mutex::new(parts.store),
+            evidence: Mutex::new((parts.evidence, parts.told)),
+            status: Mutex::default(),
+            workers: Mutex::default(),
+            trouble: parts.trouble,
+            flows: parts.flows,
+            stop: AtomicBool::new(false),
+        });
+        balance(&shared)?;
+        let balancer = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || keep_balance(&shared)
+        });
+        Ok(Watch { shared, balancer: Some(balancer) })
+    }
+
+    /// How the partitions that are ours do.
+    #[must_use]
+    pub fn status(&self) -> BTreeMap<u32, PartitionStatus> {
+        lock(&self.shared.status).clone()
+    }
+
+    /// The text of the rules in force; `None` if no partition is ours.
+    #[must_use]
+    pub fn rules(&self) -> Option<String> {
+        lock(&self.shared.status).values().next().map(|status| status.text.clone())
+    }
+
+    /// Puts rules in force, if they read well and fit what the nodes show; otherwise the old ones
+    /// stay. `file` is where the text comes from, for the message.
+    ///
+    /// # Errors
+    ///
+    /// The message.
+    pub fn set_rules(&self, text: &str, file: &str) -> Result<(), String> {
+        crate::rule::RuleSet::parse(text, file)?;
+        for (answer, _) in self.ask(text, file) {
+            if let Ok(verdict) = answer.recv_timeout(Duration::from_secs(5)) {
+                verdict?;
+            }
+        }
+        let entry = rules_entry(now_micros(), text);
+        for partition in 0..self.shared.log.partitions() {
+            let appended = self.shared.log.append(partition, &[&entry]);
+            appended.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Asks every checker whether it would take the rules.
+    fn ask(&self, text: &str, file: &str) -> Vec<(Receiver<Result<(), String>>, u32)> {
+        let workers = lock(&self.shared.workers);
+        let ask = |(partition, worker): (&u32, &Worker)| {
+            let (reply, answer) = sync_channel(1);
+            let question = (text.to_owned(), file.to_owned(), reply);
+            worker.vet.try_send(question).ok().map(|()| (answer, *partition))
+        };
+        workers.iter().filter_map(ask).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        if let Some(balancer) = self.balancer.take() {
+            let _ = balancer.join();
+        }
+        let workers = std::mem::take(&mut *lock(&self.shared.workers));
+        for (_, mut worker) in workers {
+            if let Some(thread) = worker.thread.take() {
+                let _ = thread.join();
+            }
+        }
+        let _ = lock(&self.shared.store).release();
+    }
+}
+
+fn keep_balance(shared: &Arc<Shared>) {
+    let mut troubled = false;
+    while !shared.stop.load(Relaxed) {
+        thread::sleep(shared.options.balance_every);
+        match balance(shared) {
+            Ok(()) => troubled = false,
+            Err(error) if !troubled => {
+                troubled = true;
+                (shared.trouble)(format!("leases cannot be renewed, trying again: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Starts and ends checkers as the store says.
+fn balance(shared: &Arc<Shared>) -> Result<(), LogError> {
+    let balance = lock(&shared.store).balance()?;
+    for lease in balance.renewed {
+        if let Some(worker) = lock(&shared.workers).get(&lease.partition) {
+            *lock(&worker.lease) = Some(lease);
+        }
+    }
+    for partition in balance.lost {
+        let worker = lock(&shared.workers).remove(&partition);
+        if let Some(mut worker) = worker {
+            *lock(&worker.lease) = None;
+            if let Some(thread) = worker.thread.take() {
+                let _ = thread.join();
+            }
+            lock(&shared.status).remove(&partition);
+        }
+    }
+    for (lease, checkpoint) in balance.gained {
+        let worker = start_worker(shared, lease, checkpoint)?;
+        lock(&shared.workers).insert(lease.partition, worker);
+    }
+    Ok(())
+}
+
+fn start_worker(
+    shared: &Arc<Shared>,
+    lease: Lease,
+    checkpoint: Option<Vec<u8>>,
+) -> Result<Worker, LogError> {
+    let options = shared.options.check;
+    let mut checker = match checkpoint.map(|bytes| PartitionChecker::restore(options, &bytes)) {
+        Some(Ok(checker)) => checker,
+        Some(Err(error)) => {
+            (shared.trouble)(format!("partition {} starts over: {error}", lease.partition));
+            PartitionChecker::new(options)
+        }
+        None => PartitionChecker::new(options),
+    };
+    (shared.flows)().into_iter().for_each(|flow| checker.add_flow(flow));
+    let cursor = shared.log.cursor(lease.partition, checker.next())?;
+    let held = Arc::new(Mutex::new(Some(lease)));
+    let (vet, questions) = sync_channel(4);
+    let job = Job {
+        shared: Arc::clone(shared),
+        partition: lease.partition,
+        lease: Arc::clone(&held),
+        checker,
+        cursor,
+        questions,
+        saved: Instant::now(),
+        watched: Instant::now(),
+        costs: BTreeMap::new(),
+        checkpoint_bytes: 0,
+    };
+    lock(&shared.status).insert(lease.partition, job.status());
+    let thread = thread::Builder::new()
+        .name(format!("check {}", lease.partition))
+        .spawn(move || job.run())
+        .map_err(|error| LogError::Unusable(format!("no thread for a checker: {error}")))?;
+    Ok(Worker { vet, lease: held, thread: Some(thread) })
+}
+
+/// One partition's work.
+struct Job {
+    shared: Arc<Shared>,
+    partition: u32,
+    lease: Arc<Mutex<Option<Lease>>>,
+    checker: PartitionChecker,
+    cursor: Box<dyn Cursor>,
+    questions: Receiver<(String, String, SyncSender<Result<(), String>>)>,
+    saved: Instant,
+    watched: Instant,
+    /// Of each rule: evaluation time when last looked at, and strikes.
+    costs: BTreeMap<String, (u64, u32)>,
+    checkpoint_bytes: usize,
+}
+
+/// How much of the log is read at once.
+const READ: usize = 1 << 20;
+
+impl Job {
+    fn run(mut self) {
+        let mut notices = Vec::new();
+        let mut troubled = false;
+        while !self.shared.stop.load(Relaxed) && lock(&self.lease).is_some() {
+            match self.cursor.next(READ, Duration::from_millis(50)) {
+                Ok(entries) => {
+                    troubled = false;
+                    for entry in &entries {
+                        self.checker.apply(entry, &mut notices);
+                        self.tell(&mut notices);
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut troubled, true) {
+                        let partition = self.partition;
+                        (self.shared.trouble)(format!("partition {partition}: {error}"));
+                    }
+                    self.reopen();
+                }
+            }
+            while let Ok((text, file, reply)) = self.questions.try_recv() {
+                let _ = reply.send(self.checker.vet(&text, &file).map(drop));
+            }
+            self.look_after();
+        }
+        if lock(&self.lease).is_some() {
+            self.save();
+        }
+    }
+
+    /// The log did not answer: try again from where we are.
+    fn reopen(&mut self) {
+        thread::sleep(Duration::from_millis(200));
+        if let Ok(cursor) = self.shared.log.cursor(self.partition, self.checker.next()) {
+            self.cursor = cursor;
+        }
+    }
+
+    fn tell(&mut self, notices: &mut Vec<Notice>) {
+        for notice in notices.drain(..) {
+            let mut evidence = lock(&self.shared.evidence);
+            match evidence.0.record(&notice) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) => (self.shared.trouble)(format!("evidence cannot be written: {error}")),
+            }
+            if self.is_ours_to_tell(&notice) {
+                (evidence.1)(&notice);
+            }
+        }
+    }
+
+    /// Of several processes, one tells.
+    fn is_ours_to_tell(&self, notice: &Notice) -> bool {
+        let event = match notice {
+            Notice::Fired(violation) => format!("{}.fired", violation.id),
+            Notice::Resolved { id, .. } => format!("{id}.resolved"),
+            _ => return true,
+        };
+        let report = crate::evidence::to_json(notice).to_string();
+        for _ in 0..REPORTS {
+            match lock(&self.shared.store).report(&event, &report) {
+                Ok(first) => return first,
+                Err(_) => thread::sleep(Duration::from_millis(250)),
+            }
+        }
+        // Better told twice than never.
+        true
+    }
+
+    /// What is done now and then.
+    fn look_after(&mut self) {
+        if self.watched.elapsed() >= Duration::from_millis(200) {
+            let status = self.status();
+            lock(&self.shared.status).insert(self.partition, status);
+        }
+        if self.watched.elapsed() >= Duration::from_secs(1) {
+            self.judge_costs();
+            self.watched = Instant::now();
+        }
+        if self.saved.elapsed() >= self.shared.options.checkpoint_every {
+            self.save();
+        }
+    }
+
+    fn save(&mut self) {
+        self.saved = Instant::now();
+        let Some(lease) = *lock(&self.lease) else { return };
+        let checkpoint = self.checker.checkpoint();
+        self.checkpoint_bytes = checkpoint.len();
+        let saved = lock(&self.shared.store).save(lease, &checkpoint);
+        match saved {
+            Ok(renewed) => {
+                *lock(&self.lease) = renewed;
+                if renewed.is_some() {
+                    let _ = self.shared.log.trim(self.partition, self.checker.next());
+                }
+            }
+            Err(error) => {
+                let partition = self.partition;
+                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
+            }
+        }
+    }
+
+    fn status(&self) -> PartitionStatus {
+        let (arrived, _) = self.checker.progress();
+        let behind = self.shared.log.next_sequence(self.partition).unwrap_or(0);
+        let lag =
+            if behind > self.checker.next() { now_micros().saturating_sub(arrived) } else { 0 };
+        PartitionStatus {
+            next: self.checker.next(),
+            lag_micros: if arrived == 0 { 0 } else { lag },
+            counts: self.checker.counts(),
+            sizes: self.checker.sizes(),
+            rules: self
+                .checker
+                .rules()
+                .map(|(name, counts, firing, off)| (name.to_owned(), (counts, firing, off)))
+                .collect(),
+            text: self.checker.rules_text().to_owned(),
+            bad_entries: self.checker.bad_entries(),
+            checkpoint_bytes: self.checkpoint_bytes,
+        }
+    }
+
+    /// Turns off rules that are too expensive; each alone, and through the log.
+    fn judge_costs(&mut self) {
+        let options = self.shared.options;
+        let seconds = self.watched.elapsed().as_secs_f64();
+        let lagging = self.status().lag_micros > 1_000_000;
+        let most = u64::try_from(options.evaluation_max.as_nanos()).unwrap_or(u64::MAX);
+        let mut costly = Vec::new();
+        for (name, counts, _, disabled) in self.checker.rules() {
+            if disabled {
+                continue;
+            }
+            let (before, strikes) = self.costs.get(name).copied().unwrap_or_default();
+            let share = counts.nanos.saturating_sub(before) as f64 / (seconds * 1e9);
+            let strikes = match lagging && share * 100.0 > options.share_max as f64 {
+                true => strikes + 1,
+                false => 0,
+            };
+            if counts.nanos_max > most || strikes >= 3 {
+                costly.push((name.to_owned(), share));
+            }
+            self.costs.insert(name.to_owned(), (counts.nanos, strikes));
+        }
+        for (name, share) in costly {
+            (self.shared.trouble)(format!(
+                "the rule \"{name}\" is too expensive ({:.0} % of the time) and is disabled; the \
+                 others go on",
+                share * 100.0
+            ));
+            let _ = self.shared.log.append(self.partition, &[&disable_entry(now_micros(), &name)]);
+        }
+    }
+}
+
+/// How often a report is tried to be kept.
+const REPORTS: u32 = 40;

@@ -1,0 +1,139 @@
+//! Violations on disk: a synced line each, and a trace that the other commands open.
+//!
+//! What was told once is not told again, whichever checker finds it: the file remembers the
+//! identities. Unlike the log, it is synced before anybody is told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use everhold_trace::format::Writer;
+use everhold_trace::value::json::AsJson;
+use serde_json::{Map, Value as Json, json};
+
+use crate::log::LogError;
+use crate::notice::{Notice, Violation, ViolationId};
+
+/// So many identities are remembered; older ones cannot come again, since the log before them is
+/// gone.
+const REMEMBERED_MAX: usize = 1 << 20;
+
+/// The violations that were told, and their files.
+#[derive(Debug)]
+pub struct Evidence {
+    folder: PathBuf,
+    file: File,
+    /// Whether each is over.
+    told: BTreeMap<ViolationId, bool>,
+    order: VecDeque<ViolationId>,
+}
+
+impl Evidence {
+    /// The evidence in a folder, which is made if need be.
+    pub fn open(folder: &Path) -> Result<Evidence, LogError> {
+        let traces = folder.join("violations");
+        fs::create_dir_all(&traces).map_err(|error| LogError::io(&traces, error))?;
+        let path = folder.join("violations.jsonl");
+        let open = OpenOptions::new().create(true).append(true).read(true).open(&path);
+        let mut file = open.map_err(|error| LogError::io(&path, error))?;
+        let (mut told, mut order) = (BTreeMap::new(), VecDeque::new());
+        let mut ends_well = true;
+        let mut lines = BufReader::new(&file);
+        let mut line = String::new();
+        while lines.read_line(&mut line).map_err(|error| LogError::io(&path, error))? > 0 {
+            ends_well = line.ends_with('\n');
+            if let Some((id, over)) = read_line(&line)
+                && told.insert(id, over).is_none()
+            {
+                order.push_back(id);
+            }
+            line.clear();
+        }
+        if !ends_well {
+            // A kill in the middle of a line: what follows must not be glued to it.
+            file.write_all(b"\n").map_err(|error| LogError::io(&path, error))?;
+        }
+        Ok(Evidence { folder: traces, file, told, order })
+    }
+
+    /// Whether the notice is news; if it is, it is on disk when this returns.
+    pub fn record(&mut self, notice: &Notice) -> Result<bool, LogError> {
+        let (id, over) = match notice {
+            Notice::Fired(violation) => (violation.id, false),
+            Notice::Resolved { id, .. } => (*id, true),
+            _ => return Ok(true),
+        };
+        if self.told.get(&id).is_some_and(|known| *known || !over) {
+            return Ok(false);
+        }
+        if let Notice::Fired(violation) = notice {
+            let path = self.trace_path(violation.id);
+            write_trace(&path, violation).map_err(|error| LogError::io(&path, error))?;
+        }
+        let mut line = serde_json::to_vec(&to_json(notice)).unwrap_or_default();
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        written.map_err(|error| LogError::io(&self.folder, error))?;
+        if self.told.insert(id, over).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.told.remove(&oldest);
+        }
+        Ok(true)
+    }
+
+    /// The file with the trace of a violation.
+    #[must_use]
+    pub fn trace_path(&self, id: ViolationId) -> PathBuf {
+        self.folder.join(format!("{id}.trace"))
+    }
+}
+
+fn read_line(line: &str) -> Option<(ViolationId, bool)> {
+    let json: Json = serde_json::from_str(line).ok()?;
+    let id = u64::from_str_radix(json.get("id")?.as_str()?, 16).ok()?;
+    Some((ViolationId(id), json.get("event")?.as_str()? == "resolved"))
+}
+
+fn write_trace(path: &Path, violation: &Violation) -> std::io::Result<()> {
+    let mut writer = Writer::new(Vec::new());
+    writer.execution(&violation.trace)?;
+    crate::store::write_whole(path, &writer.finish()?)
+}
+
+/// A notice as JSON, the same in the evidence file, on the standard output and for programs.
+#[must_use]
+pub fn to_json(notice: &Notice) -> Json {
+    let key = |key: &Option<everhold_trace::Value>| {
+        key.as_ref().map_or(Json::Null, |key| json!(AsJson(key)))
+    };
+    match notice {
+        Notice::Fired(v) => {
+            let witness: Map<String, Json> =
+                v.witness.iter().map(|(text, value)| (text.clone(), json!(value))).collect();
+            json!({
+                "event": "fired", "id": v.id.to_string(), "rule": v.rule, "key": key(&v.key),
+                "at": v.at.nanos(), "reason": v.reason, "witness": witness, "text": v.text,
+            })
+        }
+        Notice::Resolved { id, rule, key: k, since, at } => json!({
+            "event": "resolved", "id": id.to_string(), "rule": rule, "key": key(k),
+            "since": since.nanos(), "at": at.nanos(),
+        }),
+        Notice::Incomplete { node, name, reason, at } => json!({
+            "event": "incomplete", "node": node.0, "name": name, "reason": reason,
+            "at": at.nanos(),
+        }),
+        Notice::Membership { node, name, what, at } => json!({
+            "event": what, "node": node.0, "name": name, "at": at.nanos(),
+        }),
+        Notice::Rules { names, refused } => json!({
+            "event": "rules", "names": names, "refused": refused,
+        }),
+        Notice::Disabled { rule } => json!({ "event": "disabled", "rule": rule }),
+    }
+}

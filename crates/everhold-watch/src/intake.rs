@@ -1,0 +1,455 @@
+//! Takes in what probes and agents send, and writes it to the log.
+//!
+//! One thread a connection reads and checks frames; whatever is wrong with one concerns nobody
+//! else. One thread writes entries: small when little comes, large when much does. A batch is
+//! acknowledged when it is in the log, so that a probe can send again what was not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use everhold_trace::NodeId;
+use everhold_trace::wire::{
+    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, VERSION, What, WireError,
+    secret,
+};
+
+use crate::entry::{EntryWriter, Origin};
+use crate::log::{Log, LogError, partition_of};
+use crate::world::hash_of;
+
+/// How probes are let in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntakeOptions {
+    /// Only this system; any, if empty.
+    pub system: String,
+    /// What probes must prove to know; nothing, if empty.
+    pub secret: Vec<u8>,
+}
+
+/// What was taken in.
+#[derive(Debug, Default)]
+pub struct IntakeCounts {
+    /// Records written to the log.
+    pub records: AtomicU64,
+    /// Records that could not be written and are lost; the log shows the gap.
+    pub unwritten: AtomicU64,
+    /// Connections that are open.
+    pub connections: AtomicU64,
+    /// Connections that were refused, or closed for what they said.
+    pub refused: AtomicU64,
+}
+
+/// A frame on its way to the log.
+struct Taken {
+    origin: Origin,
+    frame: Frame,
+    /// Where to acknowledge.
+    reply: Option<Arc<Mutex<TcpStream>>>,
+}
+
+/// A listening socket and the threads behind it.
+pub struct Intake {
+    address: SocketAddr,
+    counts: Arc<IntakeCounts>,
+    stop: Arc<AtomicBool>,
+    writer: Option<thread::JoinHandle<()>>,
+}
+
+impl fmt::Debug for Intake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intake").field("address", &self.address).finish()
+    }
+}
+
+/// Frames that may wait for the log; then connections are read no further.
+const QUEUE: usize = 1024;
+
+/// Time passes in the log at least this often, also when nobody speaks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// An entry is closed at about this size.
+const ENTRY_BYTES: usize = 256 << 10;
+
+/// Nobody needs more connections; more is an accident.
+const CONNECTIONS_MAX: u64 = 10_000;
+
+impl Intake {
+    /// Listens, and writes to the log until it is dropped. `trouble` is told what people should
+    /// know: refusals and a log that cannot be written.
+    pub fn start(
+        listener: TcpListener,
+        log: Arc<dyn Log>,
+        options: IntakeOptions,
+        trouble: impl Fn(String) + Send + Sync + 'static,
+    ) -> io::Result<Intake> {
+        let address = listener.local_addr()?;
+        let counts = Arc::new(IntakeCounts::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, receiver) = sync_channel(QUEUE);
+        let trouble: Arc<dyn Fn(String) + Send + Sync> = Arc::new(trouble);
+        let writer = thread::Builder::new().name("intake".into()).spawn({
+            let (counts, stop, trouble) = (counts.clone(), stop.clone(), trouble.clone());
+            move || write_log(&*log, &receiver, &counts, &stop, &*trouble)
+        })?;
+        let door =
+            Door { options, counts: counts.clone(), sender, known: Mutex::default(), trouble };
+        thread::Builder::new().name("door".into()).spawn({
+            let stop = stop.clone();
+            move || accept(&listener, &Arc::new(door), &stop)
+        })?;
+        Ok(Intake { address, counts, stop, writer: Some(writer) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What was taken in so far.
+    #[must_use]
+    pub fn counts(&self) -> &Arc<IntakeCounts> {
+        &self.counts
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        // Wakes the accepting thread.
+        let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+struct Door {
+    options: IntakeOptions,
+    counts: Arc<IntakeCounts>,
+    sender: SyncSender<Taken>,
+    /// The newest life of each node, and whether it is connected.
+    known: Mutex<BTreeMap<NodeId, (u64, bool)>>,
+    trouble: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+fn accept(listener: &TcpListener, door: &Arc<Door>, stop: &Arc<AtomicBool>) {
+    for stream in listener.incoming() {
+        if stop.load(Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        if door.counts.connections.load(Relaxed) >= CONNECTIONS_MAX {
+            door.counts.refused.fetch_add(1, Relaxed);
+            continue;
+        }
+        let (door, stop) = (Arc::clone(door), Arc::clone(stop));
+        door.counts.connections.fetch_add(1, Relaxed);
+        let counts = Arc::clone(&door.counts);
+        let spawned = thread::Builder::new().name("probe".into()).spawn(move || {
+            serve(stream, &door, &stop);
+            door.counts.connections.fetch_sub(1, Relaxed);
+        });
+        if spawned.is_err() {
+            counts.connections.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Why a connection ends.
+enum End {
+    /// The other side went away, or said goodbye.
+    Gone,
+    Refused(Refusal, String),
+}
+
+impl From<WireError> for End {
+    fn from(error: WireError) -> End {
+        let reason = match error {
+            WireError::Version { .. } => Refusal::Version,
+            _ => Refusal::Garbage,
+        };
+        End::Refused(reason, error.to_string())
+    }
+}
+
+fn serve(stream: TcpStream, door: &Door, stop: &AtomicBool) {
+    let peer = stream.peer_addr().map_or_else(|_| "somebody".to_owned(), |peer| peer.to_string());
+    let _ = stream.set_nodelay(true);
+    // A peer that connects and says nothing must not be waited for forever.
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+    let mut connection =
+        Connection { stream, decoder: Decoder::default(), buffer: vec![0; 64 << 10] };
+    let mut joined = None;
+    let end = converse(&mut connection, door, stop, &mut joined);
+    if let Some(origin) = joined {
+        let mut known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((life, connected)) = known.get_mut(&origin.node)
+            && *life == origin.incarnation
+        {
+            *connected = false;
+        }
+    }
+    if let Err(End::Refused(reason, text)) = end {
+        door.counts.refused.fetch_add(1, Relaxed);
+        (door.trouble)(format!("{peer} is refused: {text}"));
+        let mut bytes = Vec::new();
+        if Encoder::default().frame(&Frame::Refuse { reason, text }, &mut bytes).is_ok() {
+            let _ = connection.stream.write_all(&bytes);
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn next(&mut self, stop: &AtomicBool) -> Result<Frame, End> {
+        let mut silent = 0;
+        loop {
+            if let Some(frame) = self.decoder.next_frame()? {
+                return Ok(frame);
+            }
+            match self.stream.read(&mut self.buffer) {
+                Ok(0) => return Err(End::Gone),
+                Ok(count) => self.decoder.feed(&self.buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) && !stop.load(Relaxed) && silent < 12 => {
+                    silent += 1;
+                }
+                Err(_) => return Err(End::Gone),
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn converse(
+    connection: &mut Connection,
+    door: &Door,
+    stop: &AtomicBool,
+    joined: &mut Option<Origin>,
+) -> Result<(), End> {
+    let greeting = Greeting { version: VERSION, nonce: nonce(&door.options) };
+    let mut bytes = Vec::new();
+    let encoded = Encoder::default().frame(&Frame::Greeting(greeting.clone()), &mut bytes);
+    encoded.map_err(|_| End::Gone)?;
+    connection.stream.write_all(&bytes).map_err(|_| End::Gone)?;
+    let Frame::Hello(hello) = connection.next(stop)? else {
+        return Err(End::Refused(Refusal::Garbage, "the first frame must be a hello".into()));
+    };
+    admit(door, &greeting, &hello)?;
+    let origin = Origin { node: hello.node, incarnation: hello.incarnation };
+    *joined = Some(origin);
+    let reply = connection.stream.try_clone().map(|s| Arc::new(Mutex::new(s))).ok();
+    let send = |frame| {
+        let taken = Taken { origin, frame, reply: reply.clone() };
+        door.sender.send(taken).map_err(|_| End::Gone)
+    };
+    send(Frame::Hello(hello))?;
+    loop {
+        match connection.next(stop)? {
+            frame @ (Frame::Batch(_) | Frame::Heartbeat { .. }) => send(frame)?,
+            frame @ Frame::Bye { .. } => return send(frame),
+            Frame::Hello(_) | Frame::Greeting(_) | Frame::Ack { .. } | Frame::Refuse { .. } => {
+                let text = "this frame has no place in the conversation";
+                return Err(End::Refused(Refusal::Garbage, text.into()));
+            }
+        }
+    }
+}
+
+fn admit(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
+    let IntakeOptions { system, secret } = &door.options;
+    if !secret.is_empty() && !secret::is_proven(secret, greeting, hello) {
+        let text = "it does not know the shared secret; give the probe the one of the watch";
+        return Err(End::Refused(Refusal::Secret, text.into()));
+    }
+    if !system.is_empty() && *system != hello.system {
+        let text = format!("this watch is for the system {system}, not {}", hello.system);
+        return Err(End::Refused(Refusal::System, text));
+    }
+    // A probe that reconnects at once may be faster than the end of its old connection.
+    for _ in 0..20 {
+        let known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&hello.node) != Some(&(hello.incarnation, true)) {
+            break;
+        }
+        drop(known);
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+    match known.get(&hello.node) {
+        Some((life, true)) if *life == hello.incarnation => {
+            let text = format!(
+                "node {} is connected already, in the same life; give each node its own number",
+                hello.node
+            );
+            Err(End::Refused(Refusal::NodeInUse, text))
+        }
+        Some((life, _)) if *life > hello.incarnation => {
+            let text = format!("a later life of node {} is known", hello.node);
+            Err(End::Refused(Refusal::NodeInUse, text))
+        }
+        _ => {
+            known.insert(hello.node, (hello.incarnation, true));
+            Ok(())
+        }
+    }
+}
+
+/// A number never used before: the operating system seeds every hasher differently.
+fn nonce(options: &IntakeOptions) -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    if options.secret.is_empty() {
+        return [0; 16];
+    }
+    let half = |salt: u64| RandomState::new().hash_one((now_micros(), salt)).to_le_bytes();
+    let mut nonce = [0; 16];
+    nonce[..8].copy_from_slice(&half(1));
+    nonce[8..].copy_from_slice(&half(2));
+    nonce
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_micros() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn write_log(
+    log: &dyn Log,
+    receiver: &Receiver<Taken>,
+    counts: &IntakeCounts,
+    stop: &AtomicBool,
+    trouble: &dyn Fn(String),
+) {
+    let mut troubled = false;
+    while !stop.load(Relaxed) {
+        let mut round = Round::new(log.partitions());
+        match receiver.recv_timeout(TICK) {
+            Ok(first) => {
+                round.take(first);
+                while round.bytes() < ENTRY_BYTES
+                    && let Ok(more) = receiver.try_recv()
+                {
+                    round.take(more);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        match round.write(log, counts) {
+            Ok(()) => troubled = false,
+            Err(error) if !troubled => {
+                troubled = true;
+                trouble(format!("the log cannot be written, records are lost: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// What is written at once: an entry for each partition.
+struct Round {
+    entries: Vec<EntryWriter>,
+    acks: Vec<(Arc<Mutex<TcpStream>>, u64)>,
+    records: u64,
+}
+
+impl Round {
+    fn new(partitions: u32) -> Round {
+        let now = now_micros();
+        let entries = (0..partitions).map(|_| EntryWriter::new(now)).collect();
+        Round { entries, acks: Vec::new(), records: 0 }
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.iter().map(EntryWriter::len).sum()
+    }
+
+    fn take(&mut self, taken: Taken) {
+        let Taken { origin, frame, reply } = taken;
+        let number = match &frame {
+            Frame::Batch(batch) => {
+                self.records += batch.records.len() as u64;
+                Some(batch.number)
+            }
+            Frame::Hello(_) => Some(0),
+            _ => None,
+        };
+        match frame {
+            Frame::Batch(batch) if self.entries.len() > 1 => self.split(origin, batch),
+            // It was read from a frame of the same size; what names add fits too, or it is lost
+            // and the next batch shows the gap.
+            frame => self.entries.iter_mut().for_each(|entry| {
+                let _ = entry.push(origin, &frame);
+            }),
+        }
+        self.acks.extend(reply.zip(number));
+    }
+
+    /// Tuples go to the partition of their key; everything else to all. Every partition gets
+    /// every batch, if only as a number, so that each sees gaps for itself.
+    fn split(&mut self, origin: Origin, batch: Batch) {
+        let count = self.entries.len();
+        let Batch { number, dropped, records } = batch;
+        let last = records.last().map(|record| record.at);
+        let mut parts: Vec<Vec<Record>> = vec![Vec::new(); count];
+        for record in records {
+            match &record.what {
+                What::Add(tuple) | What::Remove(tuple) => {
+                    let partitions = u32::try_from(count).unwrap_or(u32::MAX);
+                    parts[partition_of(hash_of(&tuple.key), partitions) as usize].push(record);
+                }
+                _ => parts.iter_mut().for_each(|part| part.push(record.clone())),
+            }
+        }
+        for (entry, records) in self.entries.iter_mut().zip(parts) {
+            let _ = entry.push(origin, &Frame::Batch(Batch { number, dropped, records }));
+            if let Some(at) = last {
+                let _ = entry.push(origin, &Frame::Heartbeat { at });
+            }
+        }
+    }
+
+    fn write(self, log: &dyn Log, counts: &IntakeCounts) -> Result<(), LogError> {
+        for (partition, entry) in self.entries.into_iter().enumerate() {
+            let partition = u32::try_from(partition).unwrap_or(u32::MAX);
+            if let Err(error) = log.append(partition, &[&entry.finish()]) {
+                counts.unwritten.fetch_add(self.records, Relaxed);
+                return Err(error);
+            }
+        }
+        counts.records.fetch_add(self.records, Relaxed);
+        let mut latest: Vec<(Arc<Mutex<TcpStream>>, u64)> = Vec::new();
+        for (reply, number) in self.acks {
+            match latest.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &reply)) {
+                Some((_, highest)) => *highest = (*highest).max(number),
+                None => latest.push((reply, number)),
+            }
+        }
+        for (reply, batch) in latest {
+            let mut bytes = Vec::new();
+            let _ = Encoder::default().frame(&Frame::Ack { batch }, &mut bytes);
+            // Whoever does not read acknowledgements does without.
+            let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = stream.write_all(&bytes);
+        }
+        Ok(())
+    }
+}

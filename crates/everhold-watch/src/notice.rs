@@ -1,0 +1,107 @@
+//! What a checker has to say.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use everhold_trace::wire::Stamp;
+use everhold_trace::{Execution, NodeId, Value};
+use rustc_hash::FxHasher;
+
+/// The identity of a violation: the same rule, key and time of onset give the same one, in every
+/// process and on every re-reading of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViolationId(pub u64);
+
+impl ViolationId {
+    /// Of a rule that began to be violated at this stamp, for this key if it is keyed.
+    #[must_use]
+    pub fn new(rule: &str, key: Option<&Value>, at: Stamp) -> ViolationId {
+        let mut hasher = FxHasher::default();
+        hasher.write(rule.as_bytes());
+        let key = key.map(Value::to_string).unwrap_or_default();
+        hasher.write(key.as_bytes());
+        hasher.write_u64(at.0);
+        ViolationId(hasher.finish())
+    }
+}
+
+impl fmt::Display for ViolationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A rule that is violated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// Its identity.
+    pub id: ViolationId,
+    /// The rule's name.
+    pub rule: String,
+    /// The rule's text.
+    pub text: String,
+    /// For which key, if the rule is keyed.
+    pub key: Option<Value>,
+    /// The stamp of the first snapshot that violates it.
+    pub at: Stamp,
+    /// What went wrong, in a few words.
+    pub reason: String,
+    /// The bindings and values that falsify it, a line each.
+    pub witness: Vec<(String, String)>,
+    /// The changes that led to it.
+    pub trace: Execution,
+}
+
+/// Something worth telling.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// A rule begins to be violated.
+    Fired(Box<Violation>),
+    /// It holds again.
+    Resolved {
+        /// The violation that is over.
+        id: ViolationId,
+        /// The rule's name.
+        rule: String,
+        /// For which key.
+        key: Option<Value>,
+        /// When it began.
+        since: Stamp,
+        /// The stamp of the first snapshot in which it holds.
+        at: Stamp,
+    },
+    /// Snapshots from here on lack this node, so what depends on it is unknown.
+    Incomplete {
+        /// Which node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// Why, in words.
+        reason: String,
+        /// From when.
+        at: Stamp,
+    },
+    /// A node came or went.
+    Membership {
+        /// Which node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// What it did, in words: `up`, `down`, `gone`.
+        what: &'static str,
+        /// When.
+        at: Stamp,
+    },
+    /// Rules that were found in the log are in force, or are not.
+    Rules {
+        /// The names of all that are.
+        names: Vec<String>,
+        /// Why others are not.
+        refused: Vec<String>,
+    },
+    /// A rule is no longer judged.
+    Disabled {
+        /// Its name.
+        rule: String,
+    },
+}

@@ -1,0 +1,402 @@
+//! Rules of the property language, judged as the snapshot changes.
+//!
+//! - [`RuleSet`]: rules from a text, checked against what the nodes show.
+//! - `keyed`: properties that speak of one key at a time.
+//! - `tuples`: the fast path for keyed properties over tuples of nodes.
+//! - `by_key`: the other keyed ones, which look back or wait.
+//! - `view`: the states under a key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use everhold_property::{
+    Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
+    Scope, Verdict, Witness, check, explain, parse, print, render_all,
+};
+use everhold_trace::Value;
+use everhold_trace::wire::Stamp;
+
+use crate::notice::ViolationId;
+use crate::world::{SlotId, Touched, World};
+
+mod by_key;
+mod keyed;
+mod save;
+mod tuples;
+mod view;
+
+use by_key::ByKey;
+pub use keyed::KEY;
+use keyed::{Keyed, keyed};
+pub(crate) use save::load;
+use tuples::ByTuples;
+use view::{KeyView, whole_under};
+
+/// Rules that fit together: their text, and each of them compiled.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    text: String,
+    rules: Vec<Compiled>,
+}
+
+#[derive(Clone, Debug)]
+struct Compiled {
+    property: Property,
+    /// Of the property as it is judged: rewritten, if it is keyed.
+    rule: Rule,
+    keyed: Option<Keyed>,
+}
+
+impl RuleSet {
+    /// Reads rules. If one is wrong, all are refused, with a message that shows the places.
+    ///
+    /// # Errors
+    ///
+    /// The message.
+    pub fn parse(text: &str, file: &str) -> Result<RuleSet, String> {
+        let parsed = parse(text);
+        if !parsed.diagnostics.is_empty() {
+            return Err(render_all(&parsed.diagnostics, file, text));
+        }
+        let mut wrong = Vec::new();
+        let mut rules = Vec::new();
+        for property in parsed.properties {
+            match compile(&property) {
+                Ok(compiled) => rules.push(compiled),
+                Err(message) => wrong.push(Diagnostic::new(property.span, message)),
+            }
+        }
+        if wrong.is_empty() {
+            Ok(RuleSet { text: text.to_owned(), rules })
+        } else {
+            Err(render_all(&wrong, file, text))
+        }
+    }
+
+    /// The text they were read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.property.name.as_str())
+    }
+
+    /// Whether the rules fit what the nodes have shown so far; nothing fits everything.
+    pub(crate) fn fits(&self, world: &World, file: &str) -> Result<(), String> {
+        let (whole, under_key) = world.schema();
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let mut wrong = Vec::new();
+        for rule in &self.rules {
+            let schema = if rule.keyed.is_some() { under_key } else { whole };
+            wrong.extend(check(rule.rule.property(), rule.rule.library(), schema));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(render_all(&wrong, file, &self.text)) }
+    }
+
+    /// The variables and relations that are read as a whole.
+    pub(crate) fn whole_fields(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for rule in self.rules.iter().filter(|rule| rule.keyed.is_none()) {
+            rule.property.body.any(&mut |expr| {
+                if let ExprKind::Field(_, name) = &expr.kind {
+                    names.insert(name.name.clone());
+                }
+                false
+            });
+        }
+        names
+    }
+}
+
+/// The longest range of numbers that a rule may spell out.
+const RANGE_MAX: i64 = 1_000_000;
+
+fn compile(property: &Property) -> Result<Compiled, String> {
+    if matches!(property.scope, Scope::Delivery | Scope::Chains) {
+        return Err("a watch judges states; `on delivery` and `along chains` are judged on \
+                    recordings, with `everhold check`"
+            .to_owned());
+    }
+    let endless = property.body.any(&mut |expr| match &expr.kind {
+        ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
+            over.binders.iter().any(|binder| is_endless(&binder.domain))
+        }
+        _ => false,
+    });
+    if endless {
+        return Err(format!("a range of more than {RANGE_MAX} numbers takes too long"));
+    }
+    let keyed = keyed(property).transpose()?;
+    if keyed.is_some() && property.scope != Scope::EveryCut {
+        return Err("a property about a key is judged in every state; leave out the scope".into());
+    }
+    let judged = keyed.as_ref().map_or(property, |keyed| &keyed.property);
+    let rule = Rule::new(judged, &Library::new());
+    Ok(Compiled { property: property.clone(), rule, keyed })
+}
+
+fn is_endless(domain: &Domain) -> bool {
+    let Domain::Range { from, to, .. } = domain else { return false };
+    let number = |kind: &ExprKind| match kind {
+        ExprKind::Literal(Literal::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let length = number(&to.kind).zip(number(&from.kind)).map(|(to, from)| to.saturating_sub(from));
+    length.is_some_and(|length| length > RANGE_MAX)
+}
+
+/// A verdict that may begin or end a violation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    pub(crate) slot: Option<SlotId>,
+    pub(crate) verdict: Verdict,
+}
+
+/// A violation that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Firing {
+    pub(crate) id: ViolationId,
+    pub(crate) since: Stamp,
+}
+
+/// How a rule has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounts {
+    /// Snapshots, or keys of snapshots, that were judged.
+    pub evaluations: u64,
+    /// Of these, how many could not be decided.
+    pub unknown: u64,
+    /// Violations that began.
+    pub violations: u64,
+    /// Time spent, extrapolated from samples.
+    pub nanos: u64,
+    /// The longest evaluation that was timed.
+    pub nanos_max: u64,
+}
+
+/// A rule at work in one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) name: String,
+    pub(crate) property: Property,
+    pub(crate) counts: RuleCounts,
+    pub(crate) disabled: bool,
+    pub(crate) firing: BTreeMap<Option<Value>, Firing>,
+    keyed: Option<Keyed>,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Whole(Box<Checker>),
+    Tuples(Box<ByTuples>),
+    ByKey(Box<ByKey>),
+}
+
+/// One in so many cheap evaluations is timed.
+const TIMED_ONE_IN: u64 = 64;
+
+impl Watched {
+    fn new(compiled: &Compiled, fast: bool) -> Watched {
+        let form = match &compiled.keyed {
+            None => Form::Whole(Box::new(Checker::new(&compiled.rule))),
+            Some(keyed) => match ByTuples::new(&compiled.rule, keyed).filter(|_| fast) {
+                Some(tuples) => Form::Tuples(Box::new(tuples)),
+                None => Form::ByKey(Box::new(ByKey::new(&compiled.rule, keyed))),
+            },
+        };
+        Watched {
+            name: compiled.property.name.clone(),
+            property: compiled.property.clone(),
+            counts: RuleCounts::default(),
+            disabled: false,
+            firing: BTreeMap::new(),
+            keyed: compiled.keyed.clone(),
+            form,
+        }
+    }
+
+    /// Judges what a change touched. `fast: false` in [`Options`](crate::checker::Options) is the
+    /// twin that judges every key anew.
+    pub(crate) fn touch(
+        &mut self,
+        world: &World,
+        touched: Touched,
+        at: Stamp,
+        judged: &mut Vec<Judged>,
+    ) {
+        let one_in = if matches!(self.form, Form::Tuples(_)) { TIMED_ONE_IN } else { 1 };
+        let timed = self.counts.evaluations % one_in == 0;
+        let (start, before) = (timed.then(Instant::now), judged.len());
+        self.judge(world, touched, at, judged);
+        // Slots are in the order of their making; what is told is in the order of keys.
+        judged[before..].sort_by(|a, b| {
+            let key = |judged: &Judged| judged.slot.map(|slot| &world.slot(slot).key);
+            key(a).cmp(&key(b))
+        });
+        let new = &judged[before..];
+        self.counts.evaluations += new.len() as u64;
+        let unknown = new.iter().filter(|judged| judged.verdict == Verdict::Unknown).count();
+        self.counts.unknown += unknown as u64;
+        if let Some(start) = start
+            && !new.is_empty()
+        {
+            self.spent(start.elapsed(), one_in);
+        }
+    }
+
+    fn spent(&mut self, took: Duration, one_in: u64) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.counts.nanos = self.counts.nanos.saturating_add(nanos.saturating_mul(one_in));
+        self.counts.nanos_max = self.counts.nanos_max.max(nanos);
+    }
+
+    fn judge(&mut self, world: &World, touched: Touched, at: Stamp, judged: &mut Vec<Judged>) {
+        match &mut self.form {
+            Form::Whole(checker) => {
+                let changed = match touched {
+                    Touched::Members(_) => Changed::All,
+                    Touched::Knowledge(node) | Touched::Node(node) | Touched::Channel(node) => {
+                        Changed::Node(node)
+                    }
+                    Touched::Cell { node, mapped: true, .. } => Changed::Node(node),
+                    Touched::Cell { .. } | Touched::Nothing => return,
+                };
+                if !is_heard(checker, world) {
+                    return judged.push(Judged { slot: None, verdict: Verdict::Unknown });
+                }
+                let verdict = checker.step(world, changed, nanos(at));
+                judged.push(Judged { slot: None, verdict });
+            }
+            Form::Tuples(tuples) => {
+                let keyed = self.keyed.as_ref();
+                let reads = keyed.is_some_and(|keyed| !keyed.variables.is_empty());
+                match touched {
+                    Touched::Cell { slot, node, .. } => {
+                        let key = Some(world.slot(slot).key.clone());
+                        // A violation is over only if no other tuple violates.
+                        let firing = !self.firing.is_empty() && self.firing.contains_key(&key);
+                        let with = (!firing).then_some(node);
+                        judged.push(Judged {
+                            slot: Some(slot),
+                            verdict: tuples.judge(world, slot, with),
+                        });
+                    }
+                    Touched::Members(_) | Touched::Knowledge(_) => {
+                        tuples.refresh(world);
+                        judge_all(tuples, world, judged);
+                    }
+                    Touched::Node(_) if reads => {
+                        tuples.refresh(world);
+                        judge_all(tuples, world, judged);
+                    }
+                    Touched::Node(_) | Touched::Channel(_) | Touched::Nothing => {}
+                }
+            }
+            Form::ByKey(by_key) => by_key.touch(world, touched, nanos(at), judged),
+        }
+    }
+
+    /// Lets time pass in which nothing changes: what is due by now is late.
+    pub(crate) fn tick(&mut self, world: &World, at: Stamp, judged: &mut Vec<Judged>) {
+        match &mut self.form {
+            Form::Whole(checker) => {
+                if checker.is_open() {
+                    let verdict = checker.tick(world, nanos(at));
+                    if verdict == Verdict::Violated {
+                        judged.push(Judged { slot: None, verdict });
+                    }
+                }
+            }
+            Form::Tuples(_) => {}
+            Form::ByKey(by_key) => by_key.tick(nanos(at), judged),
+        }
+    }
+
+    /// Why the rule is violated, for people.
+    pub(crate) fn explain(&mut self, world: &World, slot: Option<SlotId>) -> (String, Witness) {
+        let kept = match (&mut self.form, slot) {
+            (Form::Whole(checker), _) => checker.take_violation(),
+            (Form::ByKey(by_key), Some(slot)) => by_key.take_violation(slot),
+            _ => None,
+        };
+        let (Some(slot), Some(keyed)) = (slot, &self.keyed) else {
+            let fresh = || explain(&self.property, &Library::new(), &[world], &[]);
+            return match kept {
+                Some(violation) => (violation.reason, violation.witness),
+                None => ("it is false".to_owned(), fresh().unwrap_or_default()),
+            };
+        };
+        if let Some(violation) = kept.filter(|_| self.looks_back()) {
+            return (violation.reason, violation.witness);
+        }
+        let key = &world.slot(slot).key;
+        let mut view = KeyView::of(keyed, world, slot);
+        for state in view.states.values_mut() {
+            *state = whole_under(keyed, key, state);
+        }
+        let library = Library::new().with_constant(KEY, key.clone());
+        let witness = explain(&self.property, &library, &[&view], &[]);
+        ("it is false".to_owned(), witness.unwrap_or_default())
+    }
+
+    /// Whether one state does not say why the rule is violated.
+    fn looks_back(&self) -> bool {
+        self.property.modality != Modality::Always
+            || self.property.body.any(&mut |expr| matches!(expr.kind, ExprKind::History { .. }))
+    }
+
+    /// Whether something is remembered of a key that must not be forgotten.
+    pub(crate) fn needs(&self, slot: SlotId, key: &Value) -> bool {
+        let open = matches!(&self.form, Form::ByKey(by_key) if by_key.is_busy(slot));
+        open || (!self.firing.is_empty() && self.firing.contains_key(&Some(key.clone())))
+    }
+
+    pub(crate) fn forget(&mut self, slot: SlotId) {
+        if let Form::ByKey(by_key) = &mut self.form {
+            by_key.forget(slot);
+        }
+    }
+
+    pub(crate) fn relations(&self) -> Option<&BTreeSet<String>> {
+        self.keyed.as_ref().map(|keyed| &keyed.relations)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        print(&self.property)
+    }
+}
+
+fn judge_all(tuples: &mut ByTuples, world: &World, judged: &mut Vec<Judged>) {
+    for slot in 0..world.slot_count() {
+        if world.is_used(slot) {
+            let verdict = tuples.judge(world, slot, None);
+            judged.push(Judged { slot: Some(slot), verdict });
+        }
+    }
+}
+
+/// Whether a rule about quiet moments can be judged: somebody must report messages.
+fn is_heard(checker: &Checker, world: &World) -> bool {
+    checker.rule().property().scope == Scope::EveryCut || world.messages_seen
+}
+
+fn nanos(at: Stamp) -> u64 {
+    at.nanos().cast_unsigned()
+}
+
+/// Makes rules work; those that were at work under the same text go on.
+pub(crate) fn adopt(set: &RuleSet, old: Vec<Watched>, fast: bool) -> Vec<Watched> {
+    let mut old: BTreeMap<String, Watched> =
+        old.into_iter().map(|rule| (rule.name.clone(), rule)).collect();
+    let adopt = |compiled: &Compiled| match old.remove(&compiled.property.name) {
+        Some(rule) if rule.property == compiled.property => rule,
+        _ => Watched::new(compiled, fast),
+    };
+    set.rules.iter().map(adopt).collect()
+}

@@ -1,0 +1,324 @@
+//! Probes on real sockets, checkers on a real log: what is said, what is refused, what survives.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use everhold_trace::wire::{
+    Batch, Decoder, Encoder, Frame, Greeting, Hello, Ordering, Record, Refusal, Stamp, Tuple,
+    VERSION, What, secret,
+};
+use everhold_trace::{NodeId, Value};
+use everhold_watch::{
+    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, SegmentLog,
+    SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts, export,
+};
+
+pub(crate) const LOCKS: &str = r#"always "one holder": forall a, b in nodes where a != b:
+  not (a.locks[key] == "exclusive" and b.locks[key] != null)
+"#;
+
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engine-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    Stamp::from_micros(u64::try_from(since.as_micros()).expect("before 2112"))
+}
+
+pub(crate) fn hello(node: u32, incarnation: u64) -> Hello {
+    Hello {
+        version: VERSION,
+        system: "test".into(),
+        node: NodeId(node),
+        name: format!("n{node}"),
+        kind: "client".into(),
+        incarnation,
+        order: Ordering::Clocks,
+        proof: None,
+    }
+}
+
+/// A probe as small as can be.
+pub(crate) struct Probe {
+    stream: TcpStream,
+    encoder: Encoder,
+    decoder: Decoder,
+    number: u64,
+}
+
+impl Probe {
+    fn dial(address: SocketAddr) -> (Probe, Greeting) {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let (encoder, decoder) = (Encoder::default(), Decoder::default());
+        let mut probe = Probe { stream, encoder, decoder, number: 0 };
+        let Some(Frame::Greeting(greeting)) = probe.read() else { panic!("no greeting") };
+        (probe, greeting)
+    }
+
+    pub(crate) fn connect(address: SocketAddr, hello: Hello) -> Result<Probe, Refusal> {
+        let (mut probe, _) = Probe::dial(address);
+        probe.say(hello)?;
+        Ok(probe)
+    }
+
+    fn say(&mut self, hello: Hello) -> Result<(), Refusal> {
+        self.write(&Frame::Hello(hello));
+        match self.read() {
+            Some(Frame::Ack { batch: 0 }) => Ok(()),
+            Some(Frame::Refuse { reason, .. }) => Err(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        self.encoder.frame(frame, &mut bytes).expect("it is small");
+        self.stream.write_all(&bytes).expect("it is open");
+    }
+
+    fn read(&mut self) -> Option<Frame> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(frame) = self.decoder.next_frame().expect("it speaks the protocol") {
+                return Some(frame);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(count) if count > 0 => self.decoder.feed(&buffer[..count]),
+                _ => return None,
+            }
+        }
+    }
+
+    pub(crate) fn beat(&mut self) {
+        self.write(&Frame::Heartbeat { at: now() });
+    }
+
+    pub(crate) fn add(&mut self, key: i64, mode: &str) {
+        let tuple = Tuple { relation: "locks".into(), key: Value::Int(key), value: mode.into() };
+        self.number += 1;
+        let records = vec![Record::new(now(), What::Add(tuple))];
+        self.write(&Frame::Batch(Batch { number: self.number, dropped: 0, records }));
+    }
+}
+
+struct Running {
+    watch: Watch,
+    intake: Intake,
+    notices: Receiver<Notice>,
+    troubles: Arc<Mutex<Vec<String>>>,
+}
+
+fn start(folder: &Path, options: IntakeOptions) -> Running {
+    let log: Arc<dyn Log> =
+        Arc::new(SegmentLog::open(&folder.join("log"), SegmentOptions::default()).unwrap());
+    let store = Box::new(FileStore::open(folder, 1).unwrap());
+    start_on(folder, options, log, store)
+}
+
+fn start_on(
+    folder: &Path,
+    options: IntakeOptions,
+    log: Arc<dyn Log>,
+    store: Box<dyn Store>,
+) -> Running {
+    let (sender, notices) = channel();
+    let troubles = Arc::new(Mutex::new(Vec::new()));
+    let keep = |troubles: &Arc<Mutex<Vec<String>>>| {
+        let troubles = Arc::clone(troubles);
+        move |text: String| troubles.lock().unwrap().push(text)
+    };
+    let parts = WatchParts {
+        log: Arc::clone(&log),
+        store,
+        evidence: Evidence::open(folder).unwrap(),
+        flows: Arc::new(Vec::new),
+        told: Box::new(move |notice| drop(sender.send(notice.clone()))),
+        trouble: Box::new(keep(&troubles)),
+    };
+    // A loaded machine must not look like a crash.
+    let silence_max = Duration::from_secs(5);
+    let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
+    let check = CheckOptions { timing, ..CheckOptions::default() };
+    let checkpoint_every = Duration::from_millis(100);
+    let options_watch = WatchOptions { check, checkpoint_every, ..WatchOptions::default() };
+    let watch = Watch::start(parts, options_watch).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let intake = Intake::start(listener, log, options, keep(&troubles)).unwrap();
+    Running { watch, intake, notices, troubles }
+}
+
+/// The next violation, or none in the time.
+fn next_violation(running: &Running, wait: Duration) -> Option<String> {
+    let end = Instant::now() + wait;
+    while let Ok(notice) =
+        running.notices.recv_timeout(end.saturating_duration_since(Instant::now()))
+    {
+        match notice {
+            Notice::Fired(v) => return Some(format!("{} {}", v.rule, v.key.unwrap_or_default())),
+            _ => continue,
+        }
+    }
+    None
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_double_grant_is_told_once_even_across_restarts() {
+    let folder = folder("restart");
+    let running = start(&folder, IntakeOptions::default());
+    running.watch.set_rules(LOCKS, "rules.prop").unwrap();
+    let address = running.intake.address();
+    let mut probes = [0, 1].map(|node| Probe::connect(address, hello(node, 1)).unwrap());
+    probes.iter_mut().for_each(Probe::beat);
+    probes[0].add(7, "exclusive");
+    probes[1].add(7, "shared");
+    probes.iter_mut().for_each(Probe::beat);
+    assert_eq!(next_violation(&running, LONG).as_deref(), Some("one holder 7"));
+    drop((probes, running));
+    // The checkpoint is lost, so everything is read again.
+    let _ = fs::remove_file(folder.join("p0.checkpoint"));
+    let running = start(&folder, IntakeOptions::default());
+    let address = running.intake.address();
+    let mut probes = [0, 1].map(|node| Probe::connect(address, hello(node, 2)).unwrap());
+    probes[0].add(8, "exclusive");
+    probes[1].add(8, "exclusive");
+    probes.iter_mut().for_each(Probe::beat);
+    assert_eq!(next_violation(&running, LONG).as_deref(), Some("one holder 8"));
+    let told = fs::read_to_string(folder.join("violations.jsonl")).unwrap();
+    let fired = told.lines().filter(|line| line.contains("\"fired\"")).count();
+    assert_eq!(fired, 2, "{told}");
+    let traces: Vec<_> = fs::read_dir(folder.join("violations")).unwrap().collect();
+    assert_eq!(traces.len(), 2);
+}
+
+#[test]
+fn strangers_are_refused_with_a_reason_and_harm_nobody() {
+    let running = start(
+        &folder("strangers"),
+        IntakeOptions { system: "test".into(), secret: b"open sesame".to_vec() },
+    );
+    let address = running.intake.address();
+    let proven = |hello: Hello| {
+        let (mut probe, greeting) = Probe::dial(address);
+        let proof = Some(secret::prove(b"open sesame", &greeting, &hello));
+        probe.say(Hello { proof, ..hello }).map(|()| probe)
+    };
+    let refused = |result: Result<Probe, Refusal>| result.err();
+    let _member = proven(hello(0, 5)).expect("it knows the secret");
+    assert_eq!(refused(Probe::connect(address, hello(1, 1))), Some(Refusal::Secret));
+    assert_eq!(refused(proven(hello(0, 5))), Some(Refusal::NodeInUse));
+    assert_eq!(refused(proven(hello(0, 4))), Some(Refusal::NodeInUse));
+    let other = Hello { system: "other".into(), ..hello(1, 1) };
+    assert_eq!(refused(proven(other)), Some(Refusal::System));
+    // Garbage from a fixed seed, text of another protocol, a promise of much.
+    let mut seed = 3_u64;
+    for round in 0..40 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut bytes: Vec<u8> = (0..200)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 56) as u8
+            })
+            .collect();
+        if round == 0 {
+            bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        }
+        if round % 2 == 1 {
+            bytes[..4].copy_from_slice(&100_u32.to_le_bytes());
+        }
+        let _ = stream.write_all(&bytes);
+    }
+    assert!(proven(hello(2, 1)).is_ok(), "who speaks well is still let in");
+    assert!(!running.troubles.lock().unwrap().is_empty());
+}
+
+#[test]
+fn rules_are_changed_over_http_and_bad_ones_leave_the_old() {
+    let running = start(&folder("control"), IntakeOptions::default());
+    let watch = Arc::new(running.watch);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = export::serve(listener, Arc::clone(&watch), None, b"s".to_vec()).unwrap();
+    let address = address.to_string();
+    let denied = export::ask(&address, "PUT", "/rules", "", LOCKS).unwrap_err();
+    assert!(denied.contains("secret"), "{denied}");
+    export::ask(&address, "PUT", "/rules", "s", LOCKS).unwrap();
+    let end = Instant::now() + LONG;
+    while watch.rules().as_deref() != Some(LOCKS) {
+        assert!(Instant::now() < end, "the rules come into force");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let wrong = export::ask(&address, "PUT", "/rules", "s", "always \"x\": forall").unwrap_err();
+    assert!(wrong.contains("expected"), "{wrong}");
+    assert_eq!(export::ask(&address, "GET", "/rules", "", "").unwrap(), LOCKS);
+    let metrics = export::ask(&address, "GET", "/metrics", "", "").unwrap();
+    assert!(metrics.contains("everhold_violations_total{rule=\"one holder\""), "{metrics}");
+}
+
+#[test]
+fn a_rule_that_takes_too_long_is_disabled_alone() {
+    let folder = folder("expensive");
+    let log: Arc<dyn Log> =
+        Arc::new(SegmentLog::open(&folder.join("log"), SegmentOptions::default()).unwrap());
+    let (sender, notices) = channel();
+    let parts = WatchParts {
+        log: Arc::clone(&log),
+        store: Box::new(FileStore::open(&folder, 1).unwrap()),
+        evidence: Evidence::open(&folder).unwrap(),
+        flows: Arc::new(Vec::new),
+        told: Box::new(move |notice| drop(sender.send(notice.clone()))),
+        trouble: Box::new(|_| {}),
+    };
+    let evaluation_max = Duration::from_millis(1);
+    let options = WatchOptions { evaluation_max, ..WatchOptions::default() };
+    let watch = Watch::start(parts, options).unwrap();
+    let slow = r#"always "slow": forall n in nodes, i in 0..300000: i + n.x >= 0"#;
+    watch.set_rules(&format!("{LOCKS}{slow}"), "rules.prop").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {}).unwrap();
+    let mut probe = Probe::connect(intake.address(), hello(0, 1)).unwrap();
+    probe.beat();
+    probe.number += 1;
+    let what = What::Observe(vec![("x".into(), Value::Int(1))]);
+    let records = vec![Record::new(now(), what)];
+    probe.write(&Frame::Batch(Batch { number: 1, dropped: 0, records }));
+    let end = Instant::now() + LONG;
+    let disabled = loop {
+        probe.beat();
+        if let Ok(Notice::Disabled { rule }) = notices.recv_timeout(Duration::from_millis(100)) {
+            break rule;
+        }
+        assert!(Instant::now() < end, "it is disabled");
+    };
+    assert_eq!(disabled, "slow");
+    let off = |name: &str| watch.status()[&0].rules.get(name).map(|rule| rule.2);
+    while off("slow") != Some(true) {
+        assert!(Instant::now() < end, "the status says so");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(off("one holder"), Some(false));
+}
+
+#[test]
+fn alerts_are_in_alertmanagers_format() {
+    let notices = crate::feed::notices(CheckOptions::default(), &crate::checker::double_grant());
+    let fired = notices.iter().find_map(export::alert).expect("there is a violation");
+    assert_eq!(fired["version"], "4");
+    assert_eq!(fired["status"], "firing");
+    let alert = &fired["alerts"][0];
+    assert_eq!(alert["labels"]["alertname"], "one holder");
+    assert_eq!(alert["labels"]["key"], "7");
+    assert_eq!(alert["endsAt"], "0001-01-01T00:00:00Z");
+    let resolved = notices.iter().filter_map(export::alert).last().unwrap();
+    assert_eq!(resolved["status"], "resolved");
+    assert_eq!(resolved["alerts"][0]["fingerprint"], alert["fingerprint"]);
+}
