@@ -239,7 +239,8 @@ fn lag(size: Size, scores: &mut Scorecard) {
     }
     delays.sort_by(f64::total_cmp);
     let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
-    let mut table = Table::new(&["tuples a second", "planted", "median ms", "95 % ms", "largest ms"]);
+    let mut table =
+        Table::new(&["tuples a second", "planted", "median ms", "95 % ms", "largest ms"]);
     let shown = [at(0.5), at(0.95), at(1.0)].map(|ms| format!("{ms:.1}"));
     let [median, most, largest] = shown;
     table.row(vec![format!("{rate:.0}"), planted.len().to_string(), median, most, largest]);

@@ -110,9 +110,14 @@ impl Nats {
         })?;
         check_version(&client.server_info().version)?;
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), url);
+        let context = {
+            // It starts a task of its own.
+            let _inside = runtime.enter();
+            jetstream::new(client)
+        };
         let nats = Nats {
             runtime: Arc::new(runtime),
-            context: jetstream::new(client),
+            context,
             options: Arc::new(options.clone()),
             id: seed,
             messages: Arc::default(),

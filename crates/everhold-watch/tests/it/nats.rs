@@ -214,7 +214,9 @@ fn killed_checkers_and_servers_lose_nothing_and_tell_nothing_twice() {
     let nats = server.connect(PARTITIONS);
     let log: Arc<dyn Log> = Arc::new(nats.log());
     let rules = everhold_watch::entry::rules_entry(1, LOCKS);
-    (0..PARTITIONS).for_each(|partition| drop(log.append(partition, &[&rules]).unwrap()));
+    for partition in 0..PARTITIONS {
+        log.append(partition, &[&rules]).unwrap();
+    }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {}).unwrap();
     let connect = |node| Probe::connect(intake.address(), hello(node, 1)).unwrap();
