@@ -494,7 +494,7 @@ fn changing(what: What) -> Option<Changing> {
         What::Event(EventKind::Deliver { message }) => {
             Changing::Received { from: message.sender, seq: message.seq }
         }
-        What::Send { to: None, .. } | What::Event(_) => return None,
+        What::Send { to: None, .. } | What::Event(_) | What::Note(_) => return None,
     })
 }
 

@@ -231,7 +231,7 @@ impl Watched {
         judged: &mut Vec<Judged>,
     ) {
         let one_in = if matches!(self.form, Form::Tuples(_)) { TIMED_ONE_IN } else { 1 };
-        let timed = self.counts.evaluations % one_in == 0;
+        let timed = self.counts.evaluations.is_multiple_of(one_in);
         let (start, before) = (timed.then(Instant::now), judged.len());
         self.judge(world, touched, at, judged);
         // Slots are in the order of their making; what is told is in the order of keys.

@@ -318,7 +318,7 @@ fn alerts_are_in_alertmanagers_format() {
     assert_eq!(alert["labels"]["alertname"], "one holder");
     assert_eq!(alert["labels"]["key"], "7");
     assert_eq!(alert["endsAt"], "0001-01-01T00:00:00Z");
-    let resolved = notices.iter().filter_map(export::alert).last().unwrap();
+    let resolved = notices.iter().filter_map(export::alert).next_back().unwrap();
     assert_eq!(resolved["status"], "resolved");
     assert_eq!(resolved["alerts"][0]["fingerprint"], alert["fingerprint"]);
 }

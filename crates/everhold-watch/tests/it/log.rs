@@ -112,7 +112,7 @@ fn check_damage(name: &str, damage: impl Fn(&mut Vec<u8>, usize), loses_only_aft
 
 #[test]
 fn a_kill_at_any_byte_loses_only_what_was_being_written() {
-    check_damage("cut", |bytes, at| bytes.truncate(at), true);
+    check_damage("cut", Vec::truncate, true);
 }
 
 #[test]
