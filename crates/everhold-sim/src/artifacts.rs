@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use everhold_trace::Execution;
 use everhold_trace::format::native::Writer;
 
+use crate::report::page;
 use crate::report::{Finding, Report, Saved};
 
 /// The folder for findings: in the build's target folder if there is one.
@@ -21,6 +22,7 @@ pub(crate) fn save(report: &Report, finding: &Finding) -> Saved {
     let folder = folder().join(finding.id());
     let schedule = folder.join("schedule.txt");
     let trace = folder.join("trace.jsonl");
+    let page = folder.join("report.html");
     let mut saved = Saved::default();
     match write_whole(&schedule, format!("{}\n", finding.schedule.token()).as_bytes()) {
         Ok(()) => saved.schedule = Some(schedule),
@@ -28,6 +30,10 @@ pub(crate) fn save(report: &Report, finding: &Finding) -> Saved {
     }
     match write_whole(&trace, &bytes(&[finding.trace().with_name(report.name())])) {
         Ok(()) => saved.trace = Some(trace),
+        Err(problem) => saved.problem = Some(problem),
+    }
+    match write_whole(&page, page::finding(report, finding).html().as_bytes()) {
+        Ok(()) => saved.page = Some(page),
         Err(problem) => saved.problem = Some(problem),
     }
     saved

@@ -1,11 +1,13 @@
 //! What an exploration found, what it did, and what its silence means.
 
+pub(crate) mod page;
 pub(crate) mod text;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use everhold_report::Page;
 use everhold_trace::Execution;
 
 use crate::artifacts;
@@ -224,6 +226,16 @@ impl Report {
         self.test.name()
     }
 
+    /// The report as a page: the first finding with its space-time diagram, or what a run without
+    /// findings covered. [`assert_holds`](Self::assert_holds) writes the page of a finding itself.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        match self.findings.first() {
+            Some(finding) => page::finding(self, finding),
+            None => page::clean(self),
+        }
+    }
+
     /// Writes the [traces](Self::traces) that were kept into one file, for `everhold infer`,
     /// `check` and `show`.
     ///
@@ -238,8 +250,8 @@ impl Report {
     /// Ends the test: prints the report, and panics if something is wrong.
     ///
     /// A failing schedule is saved in a regressions file beside the test and runs first from then
-    /// on; commit it. The schedule and the trace of the execution are written under
-    /// `target/everhold`.
+    /// on; commit it. The schedule, the trace of the execution and a page that shows it are written
+    /// under `target/everhold`.
     ///
     /// # Panics
     ///
@@ -331,5 +343,6 @@ impl fmt::Display for Report {
 pub(crate) struct Saved {
     pub(crate) schedule: Option<PathBuf>,
     pub(crate) trace: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
     pub(crate) problem: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 pub use everhold_node as node;
 pub use everhold_property as property;
+pub use everhold_report as report;
 pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 

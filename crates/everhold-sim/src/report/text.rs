@@ -35,6 +35,9 @@ pub(super) fn failure(
     if let Some(trace) = &saved.trace {
         let _ = writeln!(out, "  Trace      {}", trace.display());
     }
+    if let Some(page) = &saved.page {
+        let _ = writeln!(out, "  Report     {}", page.display());
+    }
     traces(&mut out, report);
     if let Some(problem) = &saved.problem {
         let _ = writeln!(out, "  Not saved  {problem}");
@@ -60,14 +63,16 @@ pub(super) fn failure(
 pub(super) fn last_words(report: &Report, finding: &Finding, saved: &Saved) -> String {
     let message = finding.failure.message.lines().next().unwrap_or_default();
     let colon = if message.is_empty() { "" } else { ": " };
+    let page = saved.page.as_ref().map(|page| format!("\n  report: {}", page.display()));
     format!(
-        "{} violated{colon}{message}\n  replay: {}",
+        "{} violated{colon}{message}\n  replay: {}{}",
         finding.failure.cause,
-        replay_line(report, finding, saved)
+        replay_line(report, finding, saved),
+        page.unwrap_or_default()
     )
 }
 
-fn origin(report: &Report, finding: &Finding) -> String {
+pub(super) fn origin(report: &Report, finding: &Finding) -> String {
     match finding.origin.execution {
         Some(number) => format!(
             "execution {} ({}), seed {:#x}",
@@ -79,7 +84,7 @@ fn origin(report: &Report, finding: &Finding) -> String {
     }
 }
 
-fn sizes(finding: &Finding) -> String {
+pub(super) fn sizes(finding: &Finding) -> String {
     let (before, after) = (&finding.original, &finding.schedule);
     if finding.shrunk.tries == 0 {
         return format!("{} steps, {} faults", after.steps(), after.faults());
@@ -98,7 +103,7 @@ fn sizes(finding: &Finding) -> String {
     )
 }
 
-fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
+pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
     let token = finding.schedule.token();
     let what = match &saved.schedule {
         Some(file) if token.len() > TOKEN_MAX => file.display().to_string(),
@@ -227,7 +232,7 @@ fn problems(out: &mut String, report: &Report) {
     }
 }
 
-fn summary(report: &Report) -> String {
+pub(super) fn summary(report: &Report) -> String {
     let seconds = report.time.as_secs_f64();
     let rate = if seconds > 0.0 { report.executions as f64 / seconds } else { 0.0 };
     let found = match report.findings.len() {
@@ -262,7 +267,7 @@ fn about(estimate: bool) -> &'static str {
 }
 
 /// "1 execution", "2,000 executions".
-fn count(number: u64, noun: &str) -> String {
+pub(super) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 

@@ -241,7 +241,9 @@ fn parse_odd_float(text: &str) -> Option<f64> {
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-pub(crate) fn base64(bytes: &[u8]) -> String {
+/// Bytes as text: the standard alphabet, padded.
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));

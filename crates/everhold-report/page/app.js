@@ -1,0 +1,313 @@
+// Puts the page together: what is selected, what the keys do, what the address says.
+
+import { chart } from "./charts.js";
+import { detail } from "./detail.js";
+import { Diagram } from "./diagram.js";
+import { button, copyButton, el, save } from "./dom.js";
+import { mermaid } from "./mermaid.js";
+import { Execution } from "./model.js";
+import { search } from "./query.js";
+import { facts, header, property, showHelp, table } from "./sections.js";
+
+/** @typedef {import("./sections.js").PageData} PageData */
+/** @typedef {import("./charts.js").Link} Link */
+
+export const VERSION = 1;
+
+class App {
+  /** @param {PageData} data */
+  constructor(data) {
+    this.data = data;
+    this.executions = data.executions.map((execution) => new Execution(execution));
+    this.current = 0;
+    this.selected = -1;
+    /** @type {number[]} */
+    this.hits = [];
+    /** @type {"past" | "future" | undefined} */
+    this.cone = undefined;
+    this.hiddenNodes = this.executions.map(() => /** @type {Set<number>} */ (new Set()));
+    /** @type {Set<string>} */
+    this.hiddenKinds = new Set();
+    this.collapse = false;
+    /** @type {"steps" | "time"} */
+    this.axis = "steps";
+    this.aside = el("aside", { class: "detail", "aria-label": "the selected event" });
+    this.status = el("span", { class: "muted", role: "status" });
+    this.live = el("p", { class: "unseen", "aria-live": "polite" });
+    this.diagrams = this.executions.map((execution, number) => new Diagram(execution, {
+      id: `x${number}`,
+      select: (at) => this.select(number, at),
+      scrolled: (top) => this.#align(number, top),
+    }));
+  }
+
+  get execution() {
+    return this.executions[this.current];
+  }
+
+  get diagram() {
+    return this.diagrams[this.current];
+  }
+
+  build() {
+    const open = (/** @type {Link} */ link) => this.select(link.execution, link.event);
+    const { data } = this;
+    const main = el("main", {}, facts(data),
+      ...data.properties.map((one) => property(one, (at) => this.select(this.current, at))),
+      this.executions.length > 0 ? this.#stage() : undefined,
+      data.charts.length > 0 ? el("section", { class: "charts" }, ...data.charts.map((one) => chart(one, open))) : undefined,
+      ...data.tables.map((one) => table(one, open)));
+    document.body.replaceChildren(header(data), main, this.live,
+      el("footer", { class: "muted" }, `${data.program} · this page is one file and asks for nothing from outside`));
+    document.title = `${data.headline} · Everhold`;
+    if (this.executions.length === 0) return;
+    document.addEventListener("keydown", (event) => this.#key(event));
+    addEventListener("hashchange", () => this.#follow());
+    this.#follow();
+  }
+
+  #stage() {
+    const both = this.data.kind === "slow" && this.executions.length === 2;
+    this.frames = this.diagrams.map((diagram, number) => el("div", { class: "frame" },
+      this.executions.length > 1 ? el("h3", {}, this.executions[number].data.title) : undefined, diagram.element));
+    this.both = both;
+    const cut = this.executions.map(({ data }) => this.#window(data)).filter((text) => text !== "");
+    return el("section", { class: "stage" }, this.#controls(),
+      ...[...new Set(cut)].map((text) => el("p", { class: "notice" }, text)),
+      el("div", { class: both ? "pair" : "single" }, ...this.frames, this.aside));
+  }
+
+  /** What of a long execution is here. @param {import("./model.js").ExecutionData} data */
+  #window(data) {
+    if (data.first === 0 && data.left === 0) return "";
+    const last = data.first + data.events.length - 1;
+    return `This page holds the events ${data.first} to ${last}: the execution is too long to keep whole. ${data.left} more come after them.`;
+  }
+
+  #controls() {
+    this.searchBox = el("input", { type: "search", placeholder: "search: text or property   ( / )", "aria-label": "search events", input: () => this.#search() });
+    const choose = this.executions.length > 1 && !this.both
+      ? el("select", { "aria-label": "execution", change: (/** @type {any} */ event) => this.select(Number(event.target.value), -1) },
+        ...this.executions.map((execution, number) => el("option", { value: number }, execution.data.title)))
+      : undefined;
+    this.chooser = choose;
+    this.chips = el("span", { class: "chips" });
+    const timed = this.executions.some((execution) => execution.data.unit !== undefined && execution.data.unit !== "ticks");
+    return el("div", { class: "controls" }, choose, this.searchBox, this.status,
+      button("‹", () => this.#jump(-1), { "aria-label": "previous violation or hit" }),
+      button("›", () => this.#jump(1), { "aria-label": "next violation or hit" }),
+      timed ? this.#toggle("time axis", (on) => (this.axis = on ? "time" : "steps")) : undefined,
+      this.#toggle("collapse local", (on) => (this.collapse = on)),
+      this.chips,
+      copyButton("copy as Mermaid", () => mermaid(this.execution, this.selected)),
+      button("save SVG", () => save("execution.svg", "image/svg+xml", this.diagram.toSvg())));
+  }
+
+  /** @param {string} label @param {(on: boolean) => void} set */
+  #toggle(label, set) {
+    const box = el("input", { type: "checkbox", change: () => {
+      set(box.checked);
+      this.#choose();
+    } });
+    return el("label", { class: "chip" }, box, label);
+  }
+
+  /** The nodes and kinds of events that can be left out. */
+  #drawChips() {
+    const hidden = this.hiddenNodes[this.current];
+    const kinds = [...new Set(this.execution.data.events.map((event) => event.k))].sort();
+    const nodes = this.execution.names.slice(0, 24);
+    this.chips?.replaceChildren(
+      ...nodes.map((name, node) => this.#chip(name, !hidden.has(node), (on) => (on ? hidden.delete(node) : hidden.add(node)))),
+      ...kinds.map((kind) => this.#chip(kind, !this.hiddenKinds.has(kind), (on) => (on ? this.hiddenKinds.delete(kind) : this.hiddenKinds.add(kind)))));
+  }
+
+  /** @param {string} label @param {boolean} on @param {(on: boolean) => void} set */
+  #chip(label, on, set) {
+    const made = button(label, () => {
+      const now = made.getAttribute("aria-pressed") !== "true";
+      made.setAttribute("aria-pressed", String(now));
+      set(now);
+      this.#choose();
+    }, { class: "chip", "aria-pressed": String(on) });
+    return made;
+  }
+
+  #choose() {
+    this.diagrams.forEach((diagram, number) => diagram.choose({
+      hiddenNodes: this.hiddenNodes[number], hiddenKinds: this.hiddenKinds, only: undefined,
+      collapse: this.collapse, axis: this.axis,
+    }));
+    this.diagram.reveal(this.selected);
+  }
+
+  /** Two executions are read beside each other from the event at which they part. @param {number} number @param {number} top */
+  #align(number, top) {
+    if (!this.both) return;
+    const other = 1 - number;
+    const [one, two] = [this.diagrams[number], this.diagrams[other]];
+    const turn = (/** @type {Diagram} */ diagram) => diagram.rows.before(diagram.execution.data.turning ?? 0);
+    const wanted = Math.max(0, top + turn(two) - turn(one));
+    if (Math.abs(two.element.scrollTop - wanted) > 1) two.element.scrollTop = wanted;
+  }
+
+  /** @param {number} number @param {number} at */
+  select(number, at) {
+    const moved = number !== this.current;
+    this.current = Math.min(Math.max(0, number), this.executions.length - 1);
+    const { data, length } = this.execution;
+    const wanted = at >= 0 ? at : data.violating ?? data.turning ?? 0;
+    this.selected = Math.min(Math.max(0, wanted), length - 1);
+    if (moved || this.chips?.children.length === 0) this.#show(moved);
+    if (length === 0) return;
+    this.cone = undefined;
+    this.#draw();
+    this.diagram.reveal(this.selected);
+    this.live.textContent = `step ${this.execution.number(this.selected)}, ${this.execution.names[this.execution.event(this.selected).n]}, ${this.execution.words(this.selected)}`;
+    this.#address();
+  }
+
+  /** @param {boolean} moved */
+  #show(moved) {
+    this.frames?.forEach((frame, at) => frame.toggleAttribute("hidden", !this.both && at !== this.current));
+    if (this.chooser) this.chooser.value = String(this.current);
+    this.#drawChips();
+    if (moved) this.#search();
+    this.diagram.layout();
+  }
+
+  #draw() {
+    const lit = this.cone === undefined ? undefined : this.execution[this.cone](this.selected);
+    this.diagrams.forEach((diagram, number) => {
+      diagram.lit = number === this.current ? lit : undefined;
+      diagram.hits = number === this.current ? new Set(this.hits) : new Set();
+      diagram.select(number === this.current ? this.selected : -1);
+    });
+    this.aside.replaceChildren(...detail(this.execution, this.selected, this.data.properties, {
+      select: (at) => this.select(this.current, at),
+      light: (cone) => this.#light(cone),
+    }));
+  }
+
+  /** @param {"past" | "future" | undefined} cone */
+  #light(cone) {
+    this.cone = cone;
+    this.#draw();
+  }
+
+  #search() {
+    const text = this.searchBox?.value ?? "";
+    const found = search(this.execution, text);
+    this.hits = found.hits;
+    const kind = found.how === "property" ? "property" : "text";
+    const events = found.hits.length === 1 ? "event" : "events";
+    this.status.textContent = text === "" ? "" : `${found.hits.length} ${events} (${kind}${found.problem ? `: ${found.problem}` : ""})`;
+    if (this.selected >= 0) this.#draw();
+    this.#address();
+  }
+
+  /** The events worth jumping to: hits of the search, or else violations. */
+  #goals() {
+    if (this.hits.length > 0) return this.hits;
+    const bad = this.data.properties.flatMap((one) => (one.changes ?? []).filter(([, verdict]) => verdict === "violated").map(([at]) => at));
+    const { violating, turning } = this.execution.data;
+    const all = [...bad, violating, turning].filter((at) => at !== undefined);
+    return [...new Set(all)].sort((a, b) => a - b);
+  }
+
+  /** @param {1 | -1} way */
+  #jump(way) {
+    const goals = this.#goals();
+    const ahead = way === 1 ? goals.find((at) => at > this.selected) : goals.findLast((at) => at < this.selected);
+    const next = ahead ?? (way === 1 ? goals[0] : goals[goals.length - 1]);
+    if (next !== undefined) this.select(this.current, next);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
+    const typing = event.target instanceof HTMLElement && event.target.matches("input[type=search], select, textarea");
+    if (event.key === "Escape" && this.searchBox) {
+      this.searchBox.value = "";
+      this.searchBox.blur();
+      this.#search();
+    } else if (event.key === "Enter" && typing) {
+      this.#jump(1);
+    } else if (!typing && this.#keys(event.key)) {
+      event.preventDefault();
+    }
+  }
+
+  /** @param {string} key */
+  #keys(key) {
+    const own = this.execution.byNode[this.execution.event(this.selected)?.n ?? 0] ?? [];
+    const place = this.execution.place[this.selected] ?? 0;
+    const go = (/** @type {number | undefined} */ at) => at !== undefined && this.select(this.current, at);
+    switch (key) {
+      case "ArrowDown": case "j": go(this.diagram.neighbour(this.selected, 1)); return true;
+      case "ArrowUp": case "k": go(this.diagram.neighbour(this.selected, -1)); return true;
+      case "ArrowRight": go(own[place + 1]); return true;
+      case "ArrowLeft": go(own[place - 1]); return true;
+      case "n": this.#jump(1); return true;
+      case "p": this.#jump(-1); return true;
+      case "v": go(this.execution.data.violating); return true;
+      case "c": this.#light(this.cone === undefined ? "past" : this.cone === "past" ? "future" : undefined); return true;
+      case "[": this.select(this.current - 1, -1); return true;
+      case "]": this.select(this.current + 1, -1); return true;
+      case "/": this.searchBox?.focus(); return true;
+      case "?": showHelp(); return true;
+      default: return false;
+    }
+  }
+
+  /** Writes what is shown into the address, so that a link shows the same. */
+  #address() {
+    if (this.selected < 0) return;
+    const said = new URLSearchParams();
+    if (this.current > 0) said.set("x", String(this.current));
+    said.set("step", String(this.execution.number(this.selected)));
+    if (this.searchBox?.value) said.set("q", this.searchBox.value);
+    history.replaceState(null, "", `#${said}`);
+  }
+
+  /** Shows what the address says. */
+  #follow() {
+    const said = new URLSearchParams(location.hash.slice(1));
+    const number = Number(said.get("x") ?? 0);
+    this.current = Math.min(Math.max(0, number || 0), this.executions.length - 1);
+    this.#show(false);
+    const step = said.get("step");
+    this.select(this.current, step === null ? -1 : Number(step) - this.execution.data.first);
+    if (this.searchBox && said.get("q")) {
+      this.searchBox.value = said.get("q") ?? "";
+      this.#search();
+    }
+  }
+}
+
+/** The page's data: plain, or compressed. @returns {Promise<PageData>} */
+async function read() {
+  const holder = document.getElementById("data");
+  const text = holder?.textContent ?? "";
+  if (holder?.dataset.form !== "gzip") return JSON.parse(text);
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser cannot decompress (no DecompressionStream); use one from 2023 or later");
+  }
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+async function main() {
+  try {
+    const data = await read();
+    if (data.version !== VERSION) throw new Error(`this page is of version ${VERSION}, its data of version ${data.version}; write the report again`);
+    new App(data).build();
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    document.body.replaceChildren(el("p", { class: "notice", role: "alert" }, `The report cannot be shown: ${text}`));
+    throw error;
+  }
+}
+
+main();

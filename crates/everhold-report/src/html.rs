@@ -1,0 +1,117 @@
+//! Data and script in one file.
+
+use crate::page::Page;
+
+const TEMPLATE: &str = include_str!("../page/page.html");
+const STYLE: &str = include_str!("../page/style.css");
+
+/// The script's modules, each after those it imports.
+const MODULES: [(&str, &str); 11] = [
+    ("values.js", include_str!("../page/values.js")),
+    ("model.js", include_str!("../page/model.js")),
+    ("query.js", include_str!("../page/query.js")),
+    ("dom.js", include_str!("../page/dom.js")),
+    ("rows.js", include_str!("../page/rows.js")),
+    ("diagram.js", include_str!("../page/diagram.js")),
+    ("mermaid.js", include_str!("../page/mermaid.js")),
+    ("detail.js", include_str!("../page/detail.js")),
+    ("charts.js", include_str!("../page/charts.js")),
+    ("sections.js", include_str!("../page/sections.js")),
+    ("app.js", include_str!("../page/app.js")),
+];
+
+/// Data smaller than this is left readable.
+#[cfg(feature = "gzip")]
+const PLAIN_MAX: usize = 64 * 1024;
+
+/// The page with its data.
+pub(crate) fn page(data: &Page) -> String {
+    let json = serde_json::to_string(data).expect("a page is plain data");
+    let (form, text) = embed(&json);
+    // The parts come last to first, so that no part is looked for within another.
+    let (head, tail) = split(TEMPLATE, "/*SCRIPT*/");
+    let (head, between) = split(head, ">DATA<");
+    let head = head.replacen("FORM", form, 1);
+    let (before, after) = split(&head, "/*STYLE*/");
+    [before, STYLE, after, ">", &text, "<", between, &script(), tail].concat()
+}
+
+fn split<'a>(text: &'a str, mark: &str) -> (&'a str, &'a str) {
+    text.split_once(mark).expect("the template has every mark")
+}
+
+/// All modules as one: a page that is opened from a file cannot import others.
+fn script() -> String {
+    let mut script = String::new();
+    for (name, text) in MODULES {
+        script.push_str(&format!("// {name}\n"));
+        for line in text.lines().filter(|line| !line.starts_with("import ")) {
+            script.push_str(line.strip_prefix("export ").unwrap_or(line));
+            script.push('\n');
+        }
+    }
+    script
+}
+
+#[cfg(feature = "gzip")]
+fn embed(json: &str) -> (&'static str, String) {
+    use std::io::Write;
+
+    if json.len() < PLAIN_MAX {
+        return ("json", escaped(json));
+    }
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(json.as_bytes()).expect("writing to memory does not fail");
+    let bytes = encoder.finish().expect("writing to memory does not fail");
+    ("gzip", everhold_trace::value::json::base64(&bytes))
+}
+
+#[cfg(not(feature = "gzip"))]
+fn embed(json: &str) -> (&'static str, String) {
+    ("json", escaped(json))
+}
+
+/// JSON that no parser of HTML can take for markup.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Modules become one by dropping these words, so they must stand alone at the start of a line,
+    /// and no two modules may name a thing alike.
+    #[test]
+    fn the_modules_join() {
+        let script = script();
+        assert!(!script.lines().any(|l| l.starts_with("import ") || l.starts_with("export ")));
+        let mut names = std::collections::BTreeSet::new();
+        for line in script.lines() {
+            let mut words = line.split([' ', '(', '=']);
+            let declares = matches!(words.next(), Some("function" | "class" | "const" | "async"));
+            let name = words.find(|word| !word.is_empty() && *word != "function");
+            if declares {
+                assert!(names.insert(name), "{name:?} is declared twice");
+            }
+        }
+        for (name, text) in MODULES {
+            let imports = text.lines().filter(|line| line.starts_with("import "));
+            for line in imports {
+                assert!(line.contains(" from \"./"), "{name} imports from outside: {line}");
+                assert!(line.ends_with(';'), "{name} has an import over several lines: {line}");
+            }
+            assert!(!text.contains("innerHTML"), "{name} makes markup of text");
+        }
+    }
+
+    #[test]
+    fn data_cannot_leave_its_element() {
+        let text = escaped("\"</script><script>alert(1)</script><!--\"");
+        assert!(!text.contains(['<', '>']), "{text}");
+        assert_eq!(
+            serde_json::from_str::<String>(&text).expect("it is still JSON"),
+            "</script><script>alert(1)</script><!--"
+        );
+    }
+}

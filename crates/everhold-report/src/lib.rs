@@ -1,0 +1,33 @@
+//! What a person sees: findings as one HTML page each, which works from a file, without a server
+//! and without a network.
+//!
+//! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions, [charts](Chart)
+//! and [tables](Table). Whoever finds something fills one; [`Page::html`] puts the data into the
+//! page's own script, which draws it. Nothing recorded ever becomes markup.
+//!
+//! ```
+//! use everhold_report::{Kind, Page, Window};
+//! use everhold_trace::{EventKind, TraceBuilder, Value};
+//!
+//! let mut trace = TraceBuilder::new();
+//! let node = trace.add_node("server", "server");
+//! trace.begin(node, EventKind::Start);
+//! trace.observe(Value::record([("term", 1)]));
+//!
+//! let mut page = Page::new(Kind::Violation, "terms stay at zero", "my_test");
+//! page.command("replay", "EVERHOLD_REPLAY=1f2e cargo test my_test");
+//! page.execution("the execution", &trace.finish(), &Window::default());
+//! assert!(page.html().contains("terms stay at zero"));
+//! ```
+//!
+//! - `page`: what a page is made of; `execution`: an execution as the page's script reads it;
+//!   `judge`: a property's verdict at every event; `html`: data and script in one file.
+
+mod execution;
+mod html;
+mod judge;
+mod page;
+
+pub use execution::Window;
+pub use judge::judged;
+pub use page::{Axis, Chart, Form, Kind, Line, Link, Page, PropertyView, Row, Series, Table, Unit};
