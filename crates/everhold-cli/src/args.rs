@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -50,6 +51,14 @@ pub(crate) enum Command {
     Perf(PerfArgs),
     /// Judges rules on a running system, from what its probes send
     Watch(WatchArgs),
+    /// Shows traces and findings in a browser
+    View(ViewArgs),
+    /// Writes a first test into a crate of your own
+    Init(InitArgs),
+    /// Prints a test that pins a finding
+    EmitTest(EmitTestArgs),
+    /// Prints what a shell needs to complete commands
+    Completions(CompletionsArgs),
     /// Explains a topic: properties, traces, logs, exit-codes, or a command
     Help(HelpArgs),
 }
@@ -262,6 +271,67 @@ pub(crate) struct PerfArgs {
     /// Print the data for plots, as JSON, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+/// What `everhold view` takes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  everhold view\n  everhold view target/everhold/7f3a91c2\n  \
+everhold view run.jsonl --rules raft.prop --out report.html")]
+pub(crate) struct ViewArgs {
+    /// A trace, a finding's folder or id, or a folder of runs
+    #[arg(default_value = "target/everhold")]
+    pub(crate) path: PathBuf,
+
+    /// Write the page into this file instead of serving it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Judge these properties at every event of the first run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Give a constant that the properties use its value: JSON, or else text
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) define: Vec<String>,
+
+    /// Show only this run: its name, or its number from 1
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7117")]
+    pub(crate) listen: SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// What `everhold init` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// The crate's folder
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Where the source of the `everhold` library is, if not beside this program's
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) library: Option<PathBuf>,
+}
+
+/// What `everhold emit-test` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmitTestArgs {
+    /// The token of a schedule, its file, or the id of a finding in target/everhold
+    pub(crate) token: String,
+
+    /// The setup function that your test explores
+    #[arg(long, value_name = "NAME", default_value = "setup")]
+    pub(crate) setup: String,
+}
+
+/// What `everhold completions` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// What `everhold watch` takes.

@@ -1,10 +1,14 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
+pub(crate) mod emit_test;
 pub(crate) mod help;
 pub(crate) mod infer;
 pub(crate) mod perf;
+pub(crate) mod init;
 pub(crate) mod show;
 pub(crate) mod watch;
+pub(crate) mod view;

@@ -11,6 +11,7 @@ mod hint;
 mod input;
 mod paint;
 mod progress;
+mod serve;
 mod words;
 
 use std::process::ExitCode;
@@ -33,6 +34,10 @@ fn main() -> ExitCode {
         Command::Show(options) => cmd::show::run(&options),
         Command::Perf(options) => cmd::perf::run(&options),
         Command::Watch(options) => cmd::watch::run(&options),
+        Command::View(options) => cmd::view::run(&options),
+        Command::Init(options) => cmd::init::run(&options),
+        Command::EmitTest(options) => cmd::emit_test::run(&options),
+        Command::Completions(options) => cmd::completions::run(&options),
         Command::Help(options) => cmd::help::run(&options),
     };
     let code = result.unwrap_or_else(|error| {

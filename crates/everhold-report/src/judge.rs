@@ -1,6 +1,6 @@
 //! A property's verdict at every event of an execution.
 
-use everhold_property::{Changed, Checker, Library, Property, Rule, Snapshot, print};
+use everhold_property::{Changed, Checker, Rule, Snapshot, print};
 use everhold_trace::{EventKind, Execution};
 
 use crate::page::PropertyView;
@@ -9,8 +9,9 @@ use crate::page::PropertyView;
 ///
 /// This is for looking at one execution: `everhold check` judges all cuts of it.
 #[must_use]
-pub fn judged(property: &Property, library: &Library, execution: &Execution) -> PropertyView {
-    let mut checker = Checker::new(&Rule::new(property, library));
+pub fn judged(rule: &Rule, execution: &Execution) -> PropertyView {
+    let property = rule.property();
+    let mut checker = Checker::new(rule);
     let mut view = PropertyView {
         name: property.name.clone(),
         text: print(property),

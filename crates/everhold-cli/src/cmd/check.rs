@@ -22,8 +22,7 @@ use crate::exit::{BadInput, Code};
 use crate::input::{self, Given};
 use crate::paint::Paint;
 use crate::progress::Progress;
-use rules::Rules;
-pub(crate) use rules::observe;
+pub(crate) use rules::{Rules, observe};
 
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
     let inputs = input::read(&args.traces, &args.input)?;

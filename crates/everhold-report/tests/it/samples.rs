@@ -68,7 +68,8 @@ pub(crate) fn violation() -> Page {
     page.command("replay", "EVERHOLD_REPLAY=eh1-7f3a91c2 cargo test election");
     page.command("look", "everhold view target/everhold/7f3a91c2");
     let property = &everhold_property::parse(ONE_LEADER).into_result().expect("it parses")[0];
-    page.property(judged(property, &everhold_property::Library::new(), &execution));
+    let rule = everhold_property::Rule::new(property, &everhold_property::Library::new());
+    page.property(judged(&rule, &execution));
     let last = execution.events().len() - 1;
     let turning = Some((5, "turns bad here: 4 % → 71 %".to_owned()));
     let window = Window { violating: Some(last), turning, simulated: true, ..Window::default() };

@@ -14,20 +14,20 @@ use crate::input::{self, Given};
 
 /// The properties of a file, ready to be judged; at least one.
 #[derive(Debug)]
-pub(super) struct Rules {
-    pub(super) rules: Vec<Rule>,
+pub(crate) struct Rules {
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// What is wrong with a file of properties, or with what goes with it.
 #[derive(Debug)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     Unusable(BadInput),
     Errors { file: String, source: String, diagnostics: Vec<Diagnostic> },
 }
 
 impl Rules {
     /// Reads the properties and checks them against the states that the traces show.
-    pub(super) fn read(path: &Path, define: &[String], given: &[Given]) -> Result<Rules, Wrong> {
+    pub(crate) fn read(path: &Path, define: &[String], given: &[Given]) -> Result<Rules, Wrong> {
         let source = input::read_text(path).map_err(Wrong::Unusable)?;
         let library = library(define).map_err(Wrong::Unusable)?;
         let file = path.display().to_string();
@@ -48,7 +48,7 @@ impl Rules {
 
 impl Wrong {
     /// The errors with their places in the source.
-    pub(super) fn errors(self) -> Vec<BadInput> {
+    pub(crate) fn errors(self) -> Vec<BadInput> {
         match self {
             Wrong::Unusable(error) => vec![error],
             Wrong::Errors { file, source, diagnostics } => {

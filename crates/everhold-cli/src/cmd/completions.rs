@@ -1,0 +1,14 @@
+//! `everhold completions`: what a shell needs to complete commands and options.
+
+use std::io;
+
+use anyhow::Result;
+use clap::CommandFactory;
+
+use crate::args::{Args, CompletionsArgs};
+use crate::exit::Code;
+
+pub(crate) fn run(args: &CompletionsArgs) -> Result<Code> {
+    clap_complete::generate(args.shell, &mut Args::command(), "everhold", &mut io::stdout().lock());
+    Ok(Code::Holds)
+}

@@ -1,0 +1,46 @@
+//! `everhold emit-test`: a test that pins a finding.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use everhold::Schedule;
+
+use crate::args::EmitTestArgs;
+use crate::exit::{BadInput, Code};
+use crate::hint;
+
+pub(crate) fn run(args: &EmitTestArgs) -> Result<Code> {
+    let token = token(&args.token)?;
+    let schedule = Schedule::parse(&token).map_err(|error| {
+        BadInput(format!("{} is no schedule: {error}", crate::words::short(&token, 40)))
+    })?;
+    let id = schedule.id();
+    println!(
+        "\
+/// Pins the finding {id}: {} steps, {} faults.
+#[test]
+fn finding_{id}() {{
+    let schedule = everhold::Schedule::parse(\"{token}\").expect(\"the token is whole\");
+    // `{setup}` is what your test gives to `explore`.
+    everhold::Explorer::new().replay(schedule).run({setup}).assert_holds();
+}}",
+        schedule.steps(),
+        schedule.faults(),
+        setup = args.setup,
+    );
+    hint::next(&format!("cargo test finding_{id}"));
+    Ok(Code::Holds)
+}
+
+/// The token itself, or what a schedule's file or a finding's folder holds.
+fn token(given: &str) -> Result<String, BadInput> {
+    let path = PathBuf::from(given);
+    let finding = Path::new("target/everhold").join(&path);
+    let files = [path.clone(), path.join("schedule.txt"), finding.join("schedule.txt")];
+    let Some(file) = files.into_iter().find(|file| file.is_file()) else {
+        return Ok(given.trim().to_owned());
+    };
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| BadInput(format!("{} cannot be read: {error}", file.display())))?;
+    Ok(text.trim().to_owned())
+}
