@@ -19,8 +19,6 @@ const BEAT: Duration = Duration::from_millis(500);
 pub(crate) enum Answer {
     /// A page.
     Html(String),
-    /// Data.
-    Json(String),
     /// There is nothing of this name.
     Missing,
 }
@@ -75,7 +73,6 @@ fn answer(stream: &TcpStream, site: &impl Site) -> std::io::Result<()> {
     }
     match site.get(path) {
         Answer::Html(page) => send(stream, "200 OK", "text/html; charset=utf-8", &page),
-        Answer::Json(data) => send(stream, "200 OK", "application/json", &data),
         Answer::Missing => send(stream, "404 Not Found", "text/plain", "there is no such page\n"),
     }
 }

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 5] = [
+const TOPICS: [(&str, &str, &str); 7] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -27,6 +27,12 @@ const TOPICS: [(&str, &str, &str); 5] = [
         "how slow executions are found and explained, and the data for plots",
         include_str!("../../../../docs/perf.md"),
     ),
+    (
+        "strategies",
+        "how the explorer searches, and what silence means",
+        include_str!("../../../../docs/strategies.md"),
+    ),
+    ("faults", "what may go wrong in a test", include_str!("../../../../docs/faults.md")),
     ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
 ];
 

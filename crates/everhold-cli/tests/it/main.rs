@@ -7,6 +7,7 @@
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
 //! - `watch`: rules on a running system.
+//! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
 //!
 //! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
@@ -20,4 +21,5 @@ mod perf;
 mod program;
 mod show;
 mod watch;
+mod view;
 mod workspace;

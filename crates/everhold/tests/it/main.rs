@@ -1,3 +1,4 @@
-//! The README's program, run: what the README prints is what it prints.
+//! What people meet first, run: the README and the test that `everhold init` writes.
 
+mod first;
 mod readme;

@@ -14,7 +14,7 @@ fn every_value_is_stored_once() {
         system.spawn("client", move |mut cx| async move {
             for value in [1, 2] { cx.send(server, value); }
         });
-        system.faults(Faults::none().drop(1));
+        system.faults(Faults::none().lose(1));
         system.property("always \"stored once\": forall s in server nodes: len(set(s.stored)) == len(s.stored)");
         system.property("sometimes \"all stored\": exists s in server nodes: len(s.stored) == 2");
     })
