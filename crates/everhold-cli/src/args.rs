@@ -88,6 +88,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Also write the verdicts as JUnit XML, a test case a property
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
     /// Judge at most this many cuts or tuples for each property and run; beyond it is unknown
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000,
           value_parser = clap::value_parser!(u64).range(1..))]

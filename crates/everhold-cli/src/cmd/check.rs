@@ -3,8 +3,9 @@
 //! - `rules`: the properties, and everything that is wrong with them.
 //! - `orders`: what the judged states say of all orders.
 //! - `why`: what an unknown verdict lacks.
-//! - `text`, `json`: the report.
+//! - `text`, `json`, `ci`: the report.
 
+mod ci;
 mod json;
 mod orders;
 mod rules;
@@ -44,6 +45,10 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
         text::write(&report, Paint::new(color), &mut out)?;
     }
     out.flush()?;
+    if let Some(path) = &args.junit {
+        ci::junit(&report, path)?;
+    }
+    ci::step_summary(&report)?;
     if !inputs.errors.is_empty() {
         return Err(BadInput::all(inputs.errors).into());
     }

@@ -105,3 +105,23 @@ fn colour_is_used_when_asked_for() {
     let plain = everhold(&["check", "ping.prop", "ping.trace"]);
     assert!(!plain.stdout.contains(&0x1b));
 }
+
+#[test]
+fn verdicts_reach_continuous_integration() {
+    let junit = temporary("junit.xml");
+    let summary = temporary("summary.md");
+    let _ = std::fs::remove_file(&summary);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["check", "etcd-raft-false.prop", "../../everhold-trace/testdata/etcd-raft-example.ndjson"])
+        .args(["--mapping", "../../everhold-trace/testdata/etcd-raft.mapping.json", "--junit"])
+        .arg(&junit)
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    let xml = std::fs::read_to_string(junit).expect("it was written");
+    assert!(xml.contains("failures=\"1\"") && xml.contains("<failure"), "{xml}");
+    let summary = std::fs::read_to_string(summary).expect("it was written");
+    assert!(summary.contains("| violated |") && summary.contains("```text"), "{summary}");
+}

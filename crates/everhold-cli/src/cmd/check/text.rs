@@ -28,7 +28,7 @@ pub(super) fn write(report: &Report<'_>, paint: Paint, out: &mut impl Write) -> 
     )
 }
 
-fn write_judgement(
+pub(super) fn write_judgement(
     judgement: &Judgement<'_>,
     paint: Paint,
     out: &mut impl Write,
