@@ -275,6 +275,8 @@ pub(crate) struct PerfArgs {
     /// Print the data for plots, as JSON, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+}
+
 /// What `everhold view` takes.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  everhold view\n  everhold view target/everhold/7f3a91c2\n  \

@@ -45,7 +45,10 @@ fn show(args: &ViewArgs, path: &Path, site: Arc<impl Site>) -> Result<Code> {
     }
     out.flush()?;
     drop(out);
-    hint::next(&format!("everhold view {} --out report.html", hint::quoted(&args.path.display().to_string())));
+    hint::next(&format!(
+        "everhold view {} --out report.html",
+        hint::quoted(&args.path.display().to_string())
+    ));
     serve(&listener, site);
     Ok(Code::Holds)
 }
@@ -98,7 +101,9 @@ impl Site for File {
     fn get(&self, path: &str) -> Answer {
         match path {
             // While it is being written it may not be whole; then the last whole one is shown.
-            "/" => Answer::Html(following(&one(&self.path, &self.args).unwrap_or(self.first.clone()))),
+            "/" => {
+                Answer::Html(following(&one(&self.path, &self.args).unwrap_or(self.first.clone())))
+            }
             _ => Answer::Missing,
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::program::{check, everhold, screen};
+use crate::program::{check, everhold, screen, temporary};
 
 pub(crate) const ETCD: &str = "../../everhold-trace/testdata/etcd-raft-example.ndjson";
 pub(crate) const ETCD_MAPPING: &str = "../../everhold-trace/testdata/etcd-raft.mapping.json";
@@ -112,7 +112,11 @@ fn verdicts_reach_continuous_integration() {
     let summary = temporary("summary.md");
     let _ = std::fs::remove_file(&summary);
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_everhold"))
-        .args(["check", "etcd-raft-false.prop", "../../everhold-trace/testdata/etcd-raft-example.ndjson"])
+        .args([
+            "check",
+            "etcd-raft-false.prop",
+            "../../everhold-trace/testdata/etcd-raft-example.ndjson",
+        ])
         .args(["--mapping", "../../everhold-trace/testdata/etcd-raft.mapping.json", "--junit"])
         .arg(&junit)
         .env("GITHUB_STEP_SUMMARY", &summary)

@@ -65,7 +65,8 @@ fn a_folder_of_runs_is_served_and_followed() {
     let folder = temporary("runs");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("7f3a")).expect("a folder can be made");
-    fs::write(folder.join("7f3a/report.html"), "<body>the report</body>").expect("it can be written");
+    fs::write(folder.join("7f3a/report.html"), "<body>the report</body>")
+        .expect("it can be written");
     let served = Served::start(&folder);
     let index = served.get("GET / HTTP/1.1\r\n\r\n");
     assert!(index.starts_with("HTTP/1.1 200 OK") && index.contains("7f3a"), "{index}");
@@ -97,7 +98,8 @@ fn what_cannot_be_viewed_is_refused() {
 }
 
 /// A finding of the storage system, as a failing test leaves it.
-const TOKEN: &str = "eh1-AdFEt4AWGD69AwNHZXQFVmFsdWUDUHV0AAACAAAAAAEAAAABAAIBAAABAgIAAgAAAQAAAgICb4DWLQ";
+const TOKEN: &str =
+    "eh1-AdFEt4AWGD69AwNHZXQFVmFsdWUDUHV0AAACAAAAAAEAAAABAAIBAAABAgIAAgAAAQAAAgICb4DWLQ";
 
 #[test]
 fn a_finding_becomes_a_test() {
@@ -121,7 +123,8 @@ fn a_first_test_is_written_once() {
     let folder = temporary("first");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("src")).expect("a folder can be made");
-    let manifest = "[package]\nname = \"first\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+    let manifest =
+        "[package]\nname = \"first\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
     fs::write(folder.join("Cargo.toml"), manifest).expect("it can be written");
     fs::write(folder.join("src/lib.rs"), "").expect("it can be written");
     let path = folder.to_str().expect("a path is text");

@@ -98,7 +98,9 @@ impl Site for Folder {
         }
         let place = path.strip_prefix("/run/").and_then(|place| place.parse::<usize>().ok());
         let runs = self.runs();
-        let Some((_, run)) = place.and_then(|place| runs.get(place)) else { return Answer::Missing };
+        let Some((_, run)) = place.and_then(|place| runs.get(place)) else {
+            return Answer::Missing;
+        };
         match one(run, &self.args) {
             Ok(html) => Answer::Html(following(&html)),
             Err(error) => Answer::Html(escaped(&format!("{}: {error:#}", run.display()))),
