@@ -11,7 +11,7 @@ impl Node for Server {
 fn every_value_is_stored_once() {
     explore(|system| {
         let server = system.node("server", Server::default());
-        system.spawn("client", move |mut cx| async move {
+        system.spawn("client", move |cx| async move {
             for value in [1, 2] { cx.send(server, value); }
         });
         system.faults(Faults::none().lose(1));
