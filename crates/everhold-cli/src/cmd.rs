@@ -10,5 +10,5 @@ pub(crate) mod infer;
 pub(crate) mod init;
 pub(crate) mod perf;
 pub(crate) mod show;
-pub(crate) mod watch;
 pub(crate) mod view;
+pub(crate) mod watch;

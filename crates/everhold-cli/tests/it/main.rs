@@ -20,6 +20,6 @@ mod infer;
 mod perf;
 mod program;
 mod show;
-mod watch;
 mod view;
+mod watch;
 mod workspace;
