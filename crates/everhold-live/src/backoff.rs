@@ -10,7 +10,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     const FIRST: Duration = Duration::from_millis(20);
-    const LAST: Duration = Duration::from_secs(2);
+    const LAST: Duration = Duration::from_millis(500);
 
     pub(crate) fn new() -> Backoff {
         Backoff { next: Self::FIRST }

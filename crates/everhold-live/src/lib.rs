@@ -23,3 +23,7 @@ pub use host::{Client, Codec, Config, Host};
 pub use probe::{Envelope, Probe, Var};
 pub use recording::Recording;
 pub use report::Report;
+
+#[doc = include_str!("../../../docs/live.md")]
+#[cfg(doctest)]
+struct Documentation;

@@ -277,7 +277,8 @@ impl Probe {
         Ok(rest)
     }
 
-    /// Anything else that can be said about a node. Allocates.
+    /// Anything else that can be said about a node. Allocates. Values that nest deeper than
+    /// [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX) are dropped, and counted.
     pub fn record(&self, what: What) {
         if self.is_watched() {
             ring::boxed(&self.shared, what);

@@ -65,9 +65,12 @@ impl<M> Client<M> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.stream.set_read_timeout(Some(left))?;
-            let Some(packet) = Packet::read(&mut self.reader)? else {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            };
+            let packet = Packet::read(&mut self.reader).map_err(|error| match error.kind() {
+                // What a read that takes too long is called depends on the system.
+                io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+                _ => error,
+            })?;
+            let Some(packet) = packet else { return Err(io::ErrorKind::UnexpectedEof.into()) };
             // Answers to calls that were given up are passed over.
             if packet.tag == Tag::Reply(number) {
                 return (self.codec.decode)(&packet.message)

@@ -124,6 +124,9 @@ impl Builder {
     pub fn start(self) -> Probe {
         let (node, words) = (self.hello.node, self.ring_words);
         let shared = Arc::new(Shared::new(node, self.first_message, words));
+        if self.checkers.is_empty() && self.recording.is_none() {
+            return Probe { shared, _drain: None };
+        }
         let link = |address| {
             let (hello, secret) = (self.hello.clone(), self.secret.clone());
             Link::start(address, hello, secret, self.report.clone())

@@ -16,6 +16,9 @@ use crate::recording::Recording;
 /// How often the rings are emptied and the clock is set.
 const PERIOD: Duration = Duration::from_millis(5);
 
+/// The same while nobody watches.
+const IDLE: Duration = Duration::from_millis(50);
+
 /// How many records make a batch before its time.
 const BATCH: usize = 50;
 
@@ -74,7 +77,7 @@ impl Drain {
     }
 
     pub(super) fn run(mut self, stopped: &Receiver<()>) {
-        while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        while stopped.recv_timeout(self.period()) == Err(RecvTimeoutError::Timeout) {
             self.look_for_watchers();
             let passed = self.collect();
             if self.beaten.elapsed() >= self.heartbeat {
@@ -92,6 +95,10 @@ impl Drain {
         if let Some(recording) = &mut self.recording {
             recording.end();
         }
+    }
+
+    fn period(&self) -> Duration {
+        if self.shared.watched.load(Ordering::Relaxed) { PERIOD.min(self.heartbeat) } else { IDLE }
     }
 
     fn look_for_watchers(&mut self) {

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everhold_trace::wire::{Clock, Name, Record, Stamp, Tuple, What};
+use everhold_trace::wire::{Clock, DEPTH_MAX, Name, Record, Stamp, Tuple, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -128,12 +128,35 @@ pub(super) fn receive(shared: &Shared, message: MessageId) {
     write(shared, &mut [header(RECEIVE, Var(0)), 0, sender, message.seq]);
 }
 
-/// A record that needs the heap.
+/// A record that needs the heap. One that no decoder would take is dropped here.
 pub(super) fn boxed(shared: &Shared, what: What) {
+    let fits = match &what {
+        What::Observe(values) | What::State(values) => {
+            values.iter().all(|(_, value)| nests_within(value, DEPTH_MAX))
+        }
+        What::Add(tuple) | What::Remove(tuple) => {
+            nests_within(&tuple.key, DEPTH_MAX) && nests_within(&tuple.value, DEPTH_MAX)
+        }
+        What::Send { .. } | What::Note(_) | What::Event(_) => true,
+    };
     with_ring(shared, |ring| {
         let what = Box::new(what);
-        ring.stamped(&shared.clock, |ring, stamp| ring.boxes.push((stamp, what)).is_ok());
+        ring.stamped(&shared.clock, |ring, at| fits && ring.boxes.push((at, what)).is_ok());
     });
+}
+
+fn nests_within(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::List(items) => items.iter().all(|item| nests_within(item, below)),
+        Value::Set(items) => items.iter().all(|item| nests_within(item, below)),
+        Value::Map(entries) => entries
+            .iter()
+            .all(|(key, value)| nests_within(key, below) && nests_within(value, below)),
+        Value::Record(fields) => fields.values().all(|value| nests_within(value, below)),
+        Value::Variant { payload, .. } => nests_within(payload, below),
+        _ => true,
+    }
 }
 
 #[inline]

@@ -124,6 +124,23 @@ fn a_full_ring_drops_and_says_so() {
 }
 
 #[test]
+fn what_no_checker_could_read_is_dropped_and_the_rest_goes_on() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    let var = probe.var("x");
+    let nested = |levels| (0..levels).fold(Value::Null, |inner, _| Value::List(vec![inner]));
+    for levels in [60, 70] {
+        probe.record(What::Observe(vec![("x".into(), nested(levels))]));
+    }
+    probe.observe_value(var, &"y".repeat(2 << 20)); // more than a frame holds
+    probe.observe(var, 1);
+    drop(probe);
+    let heard = checker.listen(|heard| heard.bye);
+    assert_eq!((heard.records.len(), heard.dropped), (2, 2));
+}
+
+#[test]
 fn nobody_watching_costs_nothing_and_a_late_checker_is_refreshed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
