@@ -26,7 +26,7 @@ const AREAS: [Area; 6] = [
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
-    ("watch", "checking a running system: tuples a second, lag", watch::run),
+    ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
 

@@ -1,5 +1,7 @@
 //! The checker of a running system: tuples a second, and how far behind it is.
 
+mod observe;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -26,6 +28,9 @@ const KEYS: u64 = 10_000;
 
 pub(crate) fn run(options: &Options) -> Scorecard {
     let mut scores = Scorecard::default();
+    if options.wants("observe") {
+        observe::run(options.size, &mut scores);
+    }
     if options.wants("throughput") {
         throughput(options.size, &mut scores);
     }

@@ -12,9 +12,12 @@
 //! - `node`: the environment of one peer; `store`: its disk; `wire`: calls and answers.
 //! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3);
 //!   `language`: the same in the property language, in `raft.prop`.
+//! - `serve`: the same peers as processes that serve clients (feature `live`).
 
 mod language;
 mod node;
+#[cfg(feature = "live")]
+mod serve;
 mod spec;
 mod store;
 mod wire;
@@ -23,6 +26,8 @@ use everhold::prelude::*;
 
 pub use language::system_in_language;
 pub use node::{RaftNode, Role};
+#[cfg(feature = "live")]
+pub use serve::{codec, host};
 pub use spec::{ELECTION_SAFETY, Heard, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY};
 pub use store::LogEntry;
 pub use wire::{Call, Msg};
@@ -93,7 +98,7 @@ pub fn system(
 /// The system without properties.
 fn environment(system: &mut System<Msg>, peers: usize, bug: Bug, faults: &Faults) {
     for number in 0..peers {
-        system.node_with("raft", move || RaftNode::new(number, peers, bug));
+        system.node_with("raft", move || RaftNode::explored(number, peers, bug));
     }
     system.node("driver", Driver { peers, proposed: 0 });
     system.faults(faults.clone().only(["raft"]));

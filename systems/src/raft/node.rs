@@ -41,6 +41,10 @@ pub struct RaftNode {
     applied: Vec<(u64, u64)>,
     /// The last term in which it was seen to lead.
     led: u64,
+    /// A follower that hears nothing for so many of its ticks asks for votes.
+    election_ticks: usize,
+    /// Clients that wait until their command is applied.
+    writers: Vec<(u64, Ticket)>,
 }
 
 impl std::fmt::Debug for RaftNode {
@@ -51,20 +55,26 @@ impl std::fmt::Debug for RaftNode {
 
 impl RaftNode {
     const TICK: Duration = Duration::from_millis(100);
-    /// A follower that hears nothing for so many of its ticks asks for votes.
-    const ELECTION_TICKS: usize = 2;
 
-    pub(super) fn new(number: usize, peers: usize, bug: Bug) -> RaftNode {
+    /// A peer under exploration: the strategy decides whose tick comes first, so elections race
+    /// although all wait equally long.
+    pub(super) fn explored(number: usize, peers: usize, bug: Bug) -> RaftNode {
+        RaftNode::new(number, peers, bug, 2)
+    }
+
+    pub(super) fn new(number: usize, peers: usize, bug: Bug, election_ticks: usize) -> RaftNode {
         RaftNode {
             bug,
             number,
             peers,
             incarnation: 0,
-            raw: start(number, Store::empty(peers)),
+            raw: start(number, election_ticks, Store::empty(peers)),
             calls: Vec::new(),
             answering: None,
             applied: Vec::new(),
             led: 0,
+            election_ticks,
+            writers: Vec::new(),
         }
     }
 
@@ -193,8 +203,19 @@ impl RaftNode {
             let LogEntry { term, command } = LogEntry::of(entry);
             let Some(command) = command else { continue };
             self.applied.push((entry.index, command));
+            self.answer_writers(cx, entry.index, command);
             cx.notify(Heard::Applied { node: cx.id(), index: entry.index, term, command });
         }
+    }
+
+    fn answer_writers(&mut self, cx: &mut Cx<Msg>, index: u64, command: u64) {
+        self.writers.retain(|(waiting, ticket)| {
+            let done = *waiting == command;
+            if done {
+                cx.answer(*ticket, Msg::Written(index));
+            }
+            !done
+        });
     }
 
     fn tell_leadership(&mut self, cx: &mut Cx<Msg>) {
@@ -207,15 +228,14 @@ impl RaftNode {
 }
 
 /// The crate's state machine over what the disk has. It draws its election timeouts from the
-/// operating system's randomness; a range of one value leaves nothing to draw. Elections still
-/// race, because the strategy decides whose tick comes first.
-fn start(number: usize, store: Store) -> RawNode<Store> {
+/// operating system's randomness; a range of one value leaves nothing to draw.
+fn start(number: usize, election_ticks: usize, store: Store) -> RawNode<Store> {
     let config = Config {
         id: number as u64 + 1,
         heartbeat_tick: 1,
-        election_tick: RaftNode::ELECTION_TICKS,
-        min_election_tick: RaftNode::ELECTION_TICKS,
-        max_election_tick: RaftNode::ELECTION_TICKS + 1,
+        election_tick: election_ticks,
+        min_election_tick: election_ticks,
+        max_election_tick: election_ticks + 1,
         max_size_per_msg: u64::MAX,
         ..Config::default()
     };
@@ -241,6 +261,13 @@ impl Node for RaftNode {
                 self.step(*message);
             }
             Msg::Answer(call, message) => self.answered(call, *message),
+            Msg::Write(command) => {
+                self.writers.push((command, cx.ticket()));
+                // Without a leader it is dropped; the client asks again.
+                let _ = self.raw.propose(Vec::new(), payload(command));
+            }
+            Msg::Read => cx.reply(Msg::Applied(self.applied.clone())),
+            Msg::Written(_) | Msg::Applied(_) => cx.unexpected(msg),
         }
         self.work(cx);
     }
@@ -258,7 +285,7 @@ impl Node for RaftNode {
         self.incarnation = booted.unwrap_or(0) + 1;
         cx.disk().save(INCARNATION, &self.incarnation);
         cx.disk().sync();
-        self.raw = start(self.number, Store::recover(self.peers, cx.disk()));
+        self.raw = start(self.number, self.election_ticks, Store::recover(self.peers, cx.disk()));
         self.work(cx);
         self.start(cx);
     }

@@ -28,6 +28,14 @@ pub enum Msg {
     /// Peer to peer: a message that answers a request. If it agrees, its term is that of the
     /// request and therefore left out.
     Answer(Call, Box<Message>),
+    /// Client to peer: put this command into the log, and answer when it is applied here.
+    Write(u64),
+    /// The answer: applied at this index.
+    Written(u64),
+    /// Client to peer: what has been applied here?
+    Read,
+    /// The answer: commands with their indices.
+    Applied(Vec<(u64, u64)>),
 }
 
 /// Whether a message of the crate answers another.
@@ -76,6 +84,10 @@ impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (call, message) = match self {
             Msg::Propose(command) => return write!(f, "Propose({command})"),
+            Msg::Write(command) => return write!(f, "Write({command})"),
+            Msg::Written(index) => return write!(f, "Written({index})"),
+            Msg::Read => return f.write_str("Read"),
+            Msg::Applied(commands) => return write!(f, "Applied({} commands)", commands.len()),
             Msg::Request(call, message) | Msg::Answer(call, message) => (call, message),
         };
         write!(f, "{}(call {}.{}", name(message).1, call.incarnation, call.number)?;
@@ -95,6 +107,14 @@ impl Serialize for Msg {
         match self {
             Msg::Propose(command) => {
                 serializer.serialize_newtype_variant("Msg", 0, "Propose", command)
+            }
+            Msg::Write(command) => serializer.serialize_newtype_variant("Msg", 9, "Write", command),
+            Msg::Written(index) => {
+                serializer.serialize_newtype_variant("Msg", 10, "Written", index)
+            }
+            Msg::Read => serializer.serialize_unit_variant("Msg", 11, "Read"),
+            Msg::Applied(commands) => {
+                serializer.serialize_newtype_variant("Msg", 12, "Applied", commands)
             }
             Msg::Request(call, message) | Msg::Answer(call, message) => {
                 let (index, name) = name(message);

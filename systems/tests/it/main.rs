@@ -9,6 +9,8 @@ mod paxos;
 mod raft;
 #[cfg(feature = "raft")]
 mod raft_language;
+#[cfg(all(feature = "live", feature = "raft"))]
+mod raft_live;
 mod randtree;
 mod shards;
 mod storage;

@@ -24,6 +24,8 @@ use super::{Scalar, Shared, Var, lock};
 const TEXT_MAX: usize = 1_000;
 /// Header, stamp, and two texts with their lengths.
 const WORDS_MAX: usize = 2 + 2 * (1 + TEXT_MAX / 8 + 1);
+/// Enough for most; clearing the larger array would cost more than all the rest.
+const WORDS_FEW: usize = 64;
 /// How many boxed records may wait.
 const BOXES: usize = 1 << 13;
 
@@ -79,10 +81,11 @@ pub(super) fn observe(shared: &Shared, var: Var, value: Scalar<'_>) {
             let name = Name::clone(&lock(&shared.names)[var.0 as usize]);
             boxed(shared, What::Observe(vec![(name, text.into())]));
         }
+        Scalar::Text(text) if words_of(text) + 2 <= WORDS_FEW => {
+            write(shared, Words::<WORDS_FEW>::new(OBSERVE, var).scalar(value, 40).written());
+        }
         Scalar::Text(_) => {
-            let mut words = Words::new(OBSERVE, var);
-            words.scalar(value, 40);
-            write(shared, &mut words.words[..words.length]);
+            write(shared, Words::<WORDS_MAX>::new(OBSERVE, var).scalar(value, 40).written());
         }
         plain => {
             let (sort, word) = flat(plain);
@@ -104,10 +107,28 @@ pub(super) fn tuple(
         let tuple = Tuple { relation, key: key.into(), value: value.into() };
         return boxed(shared, if holds { What::Add(tuple) } else { What::Remove(tuple) });
     }
-    let mut words = Words::new(if holds { ADD } else { REMOVE }, relation);
-    words.scalar(key, 48);
-    words.scalar(value, 40);
-    write(shared, &mut words.words[..words.length]);
+    let kind = if holds { ADD } else { REMOVE };
+    let room = |part| if let Scalar::Text(text) = part { words_of(text) } else { 1 };
+    match (key, value) {
+        (Scalar::Text(_), _) | (_, Scalar::Text(_)) if room(key) + room(value) + 2 <= WORDS_FEW => {
+            let mut words = Words::<WORDS_FEW>::new(kind, relation);
+            write(shared, words.scalar(key, 48).scalar(value, 40).written());
+        }
+        (Scalar::Text(_), _) | (_, Scalar::Text(_)) => {
+            let mut words = Words::<WORDS_MAX>::new(kind, relation);
+            write(shared, words.scalar(key, 48).scalar(value, 40).written());
+        }
+        _ => {
+            let ((key_sort, key), (sort, value)) = (flat(key), flat(value));
+            let header = header(kind, relation) | key_sort << 48 | sort << 40;
+            write(shared, &mut [header, 0, key, value]);
+        }
+    }
+}
+
+/// The words that a text takes, its length included.
+fn words_of(text: &str) -> usize {
+    1 + text.len().div_ceil(8)
 }
 
 pub(super) fn step(shared: &Shared, label: Var) {
@@ -212,16 +233,20 @@ fn header(kind: u64, name: Var) -> u64 {
 }
 
 /// A record with texts, on the stack.
-struct Words {
-    words: [u64; WORDS_MAX],
+struct Words<const N: usize> {
+    words: [u64; N],
     length: usize,
 }
 
-impl Words {
-    fn new(kind: u64, name: Var) -> Words {
-        let mut words = [0; WORDS_MAX];
+impl<const N: usize> Words<N> {
+    fn new(kind: u64, name: Var) -> Words<N> {
+        let mut words = [0; N];
         words[0] = header(kind, name);
         Words { words, length: 2 }
+    }
+
+    fn written(&mut self) -> &mut [u64] {
+        &mut self.words[..self.length]
     }
 
     fn push(&mut self, word: u64) {
@@ -230,7 +255,7 @@ impl Words {
     }
 
     /// Adds a value; its sort goes into the header at this place.
-    fn scalar(&mut self, value: Scalar<'_>, place: u32) {
+    fn scalar(&mut self, value: Scalar<'_>, place: u32) -> &mut Self {
         let (sort, word) = flat(value);
         self.words[0] |= sort << place;
         self.push(word);
@@ -241,6 +266,7 @@ impl Words {
                 self.push(u64::from_le_bytes(word));
             }
         }
+        self
     }
 }
 

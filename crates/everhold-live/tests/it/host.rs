@@ -220,7 +220,8 @@ fn garbage_on_every_port_changes_nothing() {
     let says = |bytes: &[u8], expected: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(bytes).unwrap();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // The host may have heard enough and closed it already.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read(&mut [0; 16]);
         let line = cluster.complaint();
         assert!(line.contains(expected), "{line}");
