@@ -11,6 +11,7 @@ mod explore;
 mod infer;
 mod measure;
 mod table;
+mod timed;
 mod watch;
 
 use std::process::ExitCode;
@@ -21,12 +22,13 @@ use measure::{Scorecard, Size};
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 6] = [
+const AREAS: [Area; 7] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
+    ("timed", "timed simulation: speed, flatness, forks", timed::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
 

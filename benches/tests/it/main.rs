@@ -49,6 +49,16 @@ fn watch_still_runs() {
 }
 
 #[test]
+fn timed_still_runs() {
+    let output = benches(&["timed", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for title in ["Token passing, with", "Token passing, from", "Forks", "Bars:"] {
+        assert!(printed.contains(&format!("### {title}")), "{title} is missing in\n{printed}");
+    }
+}
+
+#[test]
 fn build_still_runs() {
     let output = benches(&["build", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

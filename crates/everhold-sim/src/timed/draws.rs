@@ -213,21 +213,13 @@ impl Draws {
         text.trim().starts_with(PREFIX)
     }
 
-    /// Whether some message of a link is changed, and in percent how slow the link is.
-    pub(crate) fn link(&self, from: NodeId, to: NodeId, transport: u8) -> (bool, u32) {
-        let (mut changed, mut percent) = (false, 100);
-        for change in &self.changes {
-            match change {
-                Change::Message(at, _) => {
-                    changed |= (at.from, at.to, at.transport) == (from, to, transport);
-                }
-                Change::Link { from: a, to: b, percent: p } if (*a, *b) == (from, to) => {
-                    percent = *p;
-                }
-                _ => {}
-            }
-        }
-        (changed || percent != 100, percent)
+    /// Whether some message of a link is changed.
+    pub(crate) fn has_link(&self, from: NodeId, to: NodeId, transport: u8) -> bool {
+        self.changes.iter().any(|change| match change {
+            Change::Message(at, _) => (at.from, at.to, at.transport) == (from, to, transport),
+            Change::Link { from: a, to: b, .. } => (*a, *b) == (from, to),
+            _ => false,
+        })
     }
 
     pub(crate) fn has_event(&self, node: NodeId) -> bool {
@@ -244,16 +236,14 @@ impl Draws {
 
     /// The delay of a message on a changed link.
     #[cold]
-    pub(crate) fn delay(&self, message: OnLink, percent: u32, drawn: u64, least: u64) -> u64 {
-        let mut delay = if percent == 100 { drawn } else { scaled(drawn, percent) };
-        for change in &self.changes {
-            if let Change::Message(at, change) = change
-                && *at == message
-            {
-                delay = change.apply(delay, least);
+    pub(crate) fn delay(&self, message: OnLink, drawn: u64, least: u64) -> u64 {
+        self.changes.iter().fold(drawn, |delay, change| match change {
+            Change::Link { from, to, percent } if (*from, *to) == (message.from, message.to) => {
+                scaled(delay, *percent)
             }
-        }
-        delay
+            Change::Message(at, change) if *at == message => change.apply(delay, least),
+            _ => delay,
+        })
     }
 
     /// The duration of an event at a node with changed ones.

@@ -120,7 +120,6 @@ pub(super) struct NodeState {
     awaken: bool,
     /// Some of its durations are changed.
     pub(super) changed: bool,
-    pub(super) incarnation: u32,
     /// When it is done with its present event.
     pub(super) free_at: u64,
     /// The line of items that wait for it.
@@ -128,11 +127,18 @@ pub(super) struct NodeState {
     tail: u32,
     pub(super) events: u32,
     pub(super) drawn: u32,
-    pub(super) chosen: u32,
     pub(super) sent: u32,
-    settings: u32,
     /// Flows from it with more bytes under way than the threshold.
     pub(super) heavy: u32,
+    /// What not every event needs, apart so that many nodes fit into a cache.
+    pub(super) rest: Box<Rest>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Rest {
+    pub(super) incarnation: u32,
+    pub(super) chosen: u32,
+    settings: u32,
     pub(super) timers: Vec<Armed>,
     pub(super) polls: Vec<TaskId>,
     pub(super) disk: Option<Box<Disk>>,
@@ -192,13 +198,13 @@ impl<M> State<M> {
     }
 
     /// Forgets an execution; buffers keep their memory.
-    fn clear(&mut self) {
+    fn clear(&mut self, nodes: usize) {
         (self.now, self.end, self.events) = (0, 0, 0);
         self.queue.clear();
         self.items.clear();
         self.free.clear();
         self.nodes.clear();
-        self.links.clear();
+        self.links.clear(nodes);
         self.sides.clear();
         self.stalled.clear();
         self.upsets.clear();
@@ -296,39 +302,31 @@ impl NodeState {
             guarded,
             awaken: false,
             changed: false,
-            incarnation: 0,
             free_at: 0,
             head: NONE,
             tail: NONE,
             events: 0,
             drawn: 0,
-            chosen: 0,
             sent: 0,
-            settings: 0,
             heavy: 0,
-            timers: Vec::new(),
-            polls: Vec::new(),
-            disk: None,
-            charged: DiskUse::default(),
-            skew: 0,
-            drift_ppb: 0,
+            rest: Box::default(),
         }
     }
 
     /// What this node's clock shows.
     fn clock(&self, now: u64) -> u64 {
-        let drift = i128::from(now) * i128::from(self.drift_ppb) / 1_000_000_000;
-        let shown = i128::from(now) + drift + i128::from(self.skew);
+        let drift = i128::from(now) * i128::from(self.rest.drift_ppb) / 1_000_000_000;
+        let shown = i128::from(now) + drift + i128::from(self.rest.skew);
         u64::try_from(shown.max(0)).unwrap_or(u64::MAX)
     }
 
     /// How long a time on this node's clock really is.
     #[inline]
     fn really(&self, after: u64) -> u64 {
-        if self.drift_ppb == 0 {
+        if self.rest.drift_ppb == 0 {
             return after;
         }
-        let scale = i128::from(1_000_000_000 + self.drift_ppb);
+        let scale = i128::from(1_000_000_000 + self.rest.drift_ppb);
         u64::try_from(i128::from(after) * 1_000_000_000 / scale).unwrap_or(u64::MAX)
     }
 }
@@ -361,7 +359,7 @@ impl<M: Message> Env<M> {
         self.in_monitor = None;
         (self.time_max, self.events_max) = (self.model.time_max, self.model.events_max);
         let state = &mut self.state;
-        state.clear();
+        state.clear(guarded.len());
         state.monitors.iter_mut().for_each(MonitorSlot::reset);
         state.kinds.start(&draws);
         state.seed = draws.seed;
@@ -389,8 +387,8 @@ impl<M: Message> Env<M> {
             let both = below(draw(self.state.seed, Stream::Clock(node.0), index), 2 * most + 1);
             i64::try_from(both).unwrap_or(i64::MAX) - i64::try_from(most).unwrap_or(i64::MAX)
         };
-        state.skew = drawn(0, super::durations::nanoseconds(model.offset_max));
-        state.drift_ppb = drawn(1, u64::from(model.drift_max_ppm) * 1_000);
+        state.rest.skew = drawn(0, super::durations::nanoseconds(model.offset_max));
+        state.rest.drift_ppb = drawn(1, u64::from(model.drift_max_ppm) * 1_000);
     }
 
     /// Schedules the starts, the inputs and the faults.
@@ -472,7 +470,7 @@ impl<M: Message> Env<M> {
                 }
             }
             What::Timer(timer, setting) => {
-                let armed = &self.state.nodes[item.node.index()].timers;
+                let armed = &self.state.nodes[item.node.index()].rest.timers;
                 if !armed.iter().any(|a| a.setting == *setting && a.timer == *timer) {
                     self.state.take(slot);
                     return None;
@@ -528,7 +526,7 @@ impl<M: Message> Env<M> {
     /// Begins the event of an item that was taken out of a line.
     pub(super) fn begin_waiting(&mut self, node: NodeId, slot: u32) -> Option<Next<M>> {
         if let What::Timer(timer, setting) = self.state.items[slot as usize].what {
-            let armed = &self.state.nodes[node.index()].timers;
+            let armed = &self.state.nodes[node.index()].rest.timers;
             if !armed.iter().any(|a| a.setting == setting && a.timer == timer) {
                 self.state.take(slot);
                 self.look_again(node);
@@ -574,9 +572,9 @@ impl<M: Message> Env<M> {
         match &what {
             What::Message(flight) => state.delivered = Some((flight.from, flight.sequence)),
             What::Timer(timer, _) => {
-                state.nodes[node.index()].timers.retain(|armed| armed.timer != *timer);
+                state.nodes[node.index()].rest.timers.retain(|armed| armed.timer != *timer);
             }
-            What::Poll(task) => state.nodes[node.index()].polls.retain(|poll| poll != task),
+            What::Poll(task) => state.nodes[node.index()].rest.polls.retain(|poll| poll != task),
             _ => {}
         }
         if self.recorder.is_some() {
@@ -614,7 +612,8 @@ impl<M: Message> Env<M> {
         if self.model.disk.is_some() {
             self.state.end += self.disk_time(node);
             let state = &mut self.state.nodes[node.index()];
-            state.charged = state.disk.as_ref().map_or(DiskUse::default(), |disk| disk.used());
+            state.rest.charged =
+                state.rest.disk.as_ref().map_or(DiskUse::default(), |disk| disk.used());
         }
         let end = self.state.end;
         self.state.nodes[node.index()].free_at = end;
@@ -627,8 +626,10 @@ impl<M: Message> Env<M> {
     /// What the disk cost so far in the present event.
     pub(super) fn disk_time(&self, node: NodeId) -> u64 {
         let state = &self.state.nodes[node.index()];
-        let (Some((sync, rate)), Some(disk)) = (&self.model.disk, &state.disk) else { return 0 };
-        let (used, charged) = (disk.used(), state.charged);
+        let (Some((sync, rate)), Some(disk)) = (&self.model.disk, &state.rest.disk) else {
+            return 0;
+        };
+        let (used, charged) = (disk.used(), state.rest.charged);
         let bytes = used.bytes.saturating_sub(charged.bytes);
         let syncs = (charged.syncs..used.syncs).map(|number| {
             let drawn = draw(self.state.seed, Stream::Disk(node.0), number);
@@ -643,12 +644,12 @@ impl<M: Message> Env<M> {
         let kind = self.kind(Class::Timer, timer.name);
         let now = self.state.now;
         let state = &mut self.state.nodes[node.index()];
-        state.settings += 1;
-        let setting = state.settings;
+        state.rest.settings += 1;
+        let setting = state.rest.settings;
         let due = now.saturating_add(state.really(after));
-        match state.timers.iter_mut().find(|armed| armed.timer == timer) {
+        match state.rest.timers.iter_mut().find(|armed| armed.timer == timer) {
             Some(armed) => armed.setting = setting,
-            None => state.timers.push(Armed { timer, setting }),
+            None => state.rest.timers.push(Armed { timer, setting }),
         }
         let tie = draw(self.state.seed, Stream::Timers(node.0), u64::from(setting)) as u32;
         let mut item = Item::new(node, kind, What::Timer(timer, setting));

@@ -7,6 +7,8 @@ const NODE_BITS: u32 = 26;
 /// No link.
 const NONE: u32 = u32::MAX;
 const FIRST_PLACES: usize = 64;
+/// How far apart the matrices of two transports begin; odd, so that they fold differently.
+const TRANSPORTS_APART: u64 = 0x2545_F491;
 
 /// The key of a link. Below 2^60, so that no other stream of draws has it.
 #[inline]
@@ -30,20 +32,23 @@ pub(crate) struct LinkState {
     pub(crate) way: u32,
     /// Some of its draws are changed.
     pub(crate) changed: bool,
-    /// Percent of its usual delay.
-    pub(crate) percent: u32,
 }
 
 /// All links, in the order of their first use, with an open table over their keys.
+///
+/// The table is a matrix of senders and receivers, folded if it is smaller than that: few nodes
+/// have it without collisions, and many nodes that talk to few do not pay for all pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     states: Vec<LinkState>,
     places: Vec<u32>,
+    /// The bits of a row of the matrix.
+    row: u32,
 }
 
 impl Default for Links {
     fn default() -> Self {
-        Links { states: Vec::new(), places: vec![NONE; FIRST_PLACES] }
+        Links { states: Vec::new(), places: vec![NONE; FIRST_PLACES], row: 0 }
     }
 }
 
@@ -82,7 +87,9 @@ impl Links {
         self.states.len() as u32 - 1
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all links, for an execution with about so many nodes.
+    pub(crate) fn clear(&mut self, nodes: usize) {
+        self.row = nodes.next_power_of_two().trailing_zeros();
         self.states.clear();
         self.places.fill(NONE);
     }
@@ -97,7 +104,8 @@ impl Links {
 
     #[inline]
     fn place(&self, key: u64) -> usize {
-        let spread = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (spread >> 32) as usize & (self.places.len() - 1)
+        let (from, to) = (key >> (NODE_BITS + 8), (key >> 8) & ((1 << NODE_BITS) - 1));
+        let transport = (key & 0xFF) * TRANSPORTS_APART;
+        ((from << self.row) + to + transport) as usize & (self.places.len() - 1)
     }
 }

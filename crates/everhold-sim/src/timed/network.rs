@@ -55,7 +55,7 @@ impl<M: Message> Env<M> {
         let drawn = draw(self.state.seed, Stream::Link(state.key), u64::from(on.index));
         let mut delay = way.propagation + way.jitter.sample(drawn);
         if state.changed {
-            delay = self.draws.delay(on, state.percent, delay, way.propagation);
+            delay = self.draws.delay(on, delay, way.propagation);
         }
         let mut lost = false;
         if way.loss > 0 {
@@ -116,22 +116,11 @@ impl<M: Message> Env<M> {
 
     #[cold]
     fn open_link(&mut self, key: u64, from: NodeId, to: NodeId, transport: u8) -> u32 {
-        let (changed, percent) = match self.draws.changes.is_empty() {
-            true => (false, 100),
-            false => self.draws.link(from, to, transport),
-        };
+        let changed = !self.draws.changes.is_empty() && self.draws.has_link(from, to, transport);
         let way = self.model.ways.between(from, to);
         let (last_arrival, bytes, messages, sent) = (0, 0, 0, 0);
-        self.state.links.add(LinkState {
-            key,
-            last_arrival,
-            bytes,
-            messages,
-            sent,
-            way,
-            changed,
-            percent,
-        })
+        let state = LinkState { key, last_arrival, bytes, messages, sent, way, changed };
+        self.state.links.add(state)
     }
 
     /// A message arrives; false if it goes no further.

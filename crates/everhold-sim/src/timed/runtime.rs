@@ -33,9 +33,9 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn cancel_timer(&mut self, node: NodeId, timer: Timer) -> bool {
         let Some(state) = self.state.nodes.get_mut(node.index()) else { return false };
-        let before = state.timers.len();
-        state.timers.retain(|armed| armed.timer != timer);
-        state.timers.len() < before
+        let before = state.rest.timers.len();
+        state.rest.timers.retain(|armed| armed.timer != timer);
+        state.rest.timers.len() < before
     }
 
     #[inline]
@@ -47,13 +47,13 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn choose(&mut self, node: NodeId, _: &'static str, domain: u32) -> u32 {
         let state = &mut self.state.nodes[node.index()];
-        state.chosen += 1;
-        let drawn = draw(self.state.seed, Stream::Choices(node.0), u64::from(state.chosen));
+        state.rest.chosen += 1;
+        let drawn = draw(self.state.seed, Stream::Choices(node.0), u64::from(state.rest.chosen));
         below(drawn, u64::from(domain)) as u32
     }
 
     fn disk(&mut self, node: NodeId) -> &mut Disk {
-        self.state.nodes[node.index()].disk.get_or_insert_default()
+        self.state.nodes[node.index()].rest.disk.get_or_insert_default()
     }
 
     fn notify(&mut self, _: NodeId, event: &dyn Any, shown: &dyn Debug) {

@@ -20,7 +20,7 @@ impl<M: Message> Env<M> {
             TimedFault::Partition { cut, lasts } => self.split(&cut, nanoseconds(lasts)),
             TimedFault::Skew { node, by } if self.is_up(node) => {
                 self.note_fault(&format!("the clock of {node} jumps by {by} ns"));
-                self.state.nodes[node.index()].skew += by;
+                self.state.nodes[node.index()].rest.skew += by;
             }
             TimedFault::Lose | TimedFault::Duplicate | TimedFault::Delay(_) => {
                 self.note_fault(&format!("the next message: {fault:?}"));
@@ -35,9 +35,9 @@ impl<M: Message> Env<M> {
         self.empty(node);
         let state = &mut self.state.nodes[node.index()];
         state.status = Status::Down;
-        state.incarnation += 1;
-        let incarnation = u64::from(state.incarnation);
-        if let Some(disk) = &mut state.disk {
+        state.rest.incarnation += 1;
+        let incarnation = u64::from(state.rest.incarnation);
+        if let Some(disk) = &mut state.rest.disk {
             let drawn = draw(self.state.seed, Stream::Disk(node.0), u64::MAX - incarnation);
             let survivors = below(drawn, disk.unsynced() as u64 + 1) as usize;
             let torn = self.model.faults.torn_writes > 0 && drawn & 1 == 1;
@@ -61,8 +61,8 @@ impl<M: Message> Env<M> {
             self.drop_item(slot);
         }
         let state = &mut self.state.nodes[node.index()];
-        state.timers.clear();
-        state.polls.clear();
+        state.rest.timers.clear();
+        state.rest.polls.clear();
         state.free_at = self.state.now;
         for item in &mut self.state.items {
             let (What::Message(flight) | What::Departing(flight)) = &item.what else { continue };

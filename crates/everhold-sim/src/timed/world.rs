@@ -432,8 +432,8 @@ impl<M: Message> World<M> {
         let mut env = self.env.borrow_mut();
         let kind = env.kind(Class::Other, "task");
         for &task in &self.ready {
-            if !env.state.nodes[node.index()].polls.contains(&task) {
-                env.state.nodes[node.index()].polls.push(task);
+            if !env.state.nodes[node.index()].rest.polls.contains(&task) {
+                env.state.nodes[node.index()].rest.polls.push(task);
                 let mut item = Item::new(node, kind, What::Poll(task));
                 item.ready = env.state.end;
                 let slot = env.state.put(item);
