@@ -128,13 +128,16 @@ pub struct Score {
     pub trigger: f64,
     /// How much there is to read, which counts against it.
     pub reading: f64,
+    /// How many properties its class has: among many, some look good by chance, which counts
+    /// against it.
+    pub choice: f64,
 }
 
 impl Score {
     /// The sum; the greatest comes first.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.rarity + self.surprise + self.focus + self.trigger - self.reading
+        self.rarity + self.surprise + self.focus + self.trigger - self.reading - self.choice
     }
 }
 

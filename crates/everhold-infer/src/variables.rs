@@ -328,8 +328,10 @@ fn expand(path: Vec<Access>, ty: &Type, is_state: bool, found: &mut Vec<Variable
     };
     match ty {
         Type::Record(fields) => {
-            if !is_state && path.iter().all(|a| matches!(a, Access::Key | Access::Entry)) {
-                // An element as a whole: the same in two nodes, or not.
+            let is_element = path.iter().all(|a| matches!(a, Access::Key | Access::Entry));
+            if is_state && !path.is_empty() || !is_state && is_element {
+                // A part or an element as a whole: the same in two nodes, or an argument of a
+                // predicate.
                 found.push(Variable { path: path.clone(), ty: ty.clone() });
             }
             for (name, ty) in fields {

@@ -232,12 +232,13 @@ impl<'a> Bench<'a> {
     }
 
     /// The share in which a literal fails where its operands have nothing to do with each other:
-    /// values of each, taken evenly from all of them, in all combinations.
-    pub(crate) fn by_chance(&self, literal: usize) -> f64 {
+    /// values of each, taken evenly from all of them, in all combinations. `None` of one operand,
+    /// and where it cannot be told.
+    pub(crate) fn by_chance(&self, literal: usize) -> Option<f64> {
         let of = &self.literals[literal];
         let samples: Option<Vec<Vec<Code>>> =
             of.operands.iter().map(|operand| self.sample(*operand)).collect();
-        let (Some(samples), 2..) = (samples, of.operands.len()) else { return 0.5 };
+        let (Some(samples), 2..) = (samples, of.operands.len()) else { return None };
         let mut tuples = vec![Vec::new()];
         for sample in &samples {
             let longer = |tuple: &Vec<Code>| {
@@ -250,7 +251,7 @@ impl<'a> Bench<'a> {
             known += f64::from(u8::from(truth != Truth::Unknown));
             fails += f64::from(u8::from(truth == Truth::False));
         }
-        if known == 0.0 { 0.5 } else { fails / known }
+        (known > 0.0).then(|| fails / known)
     }
 
     fn sample(&self, operand: Operand) -> Option<Vec<Code>> {

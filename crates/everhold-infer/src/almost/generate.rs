@@ -29,6 +29,8 @@ struct Profile {
     /// Least and greatest integer.
     ints: Option<(i64, i64)>,
     subtype: Option<String>,
+    /// Whether it is the size of a container.
+    is_size: bool,
 }
 
 impl Profile {
@@ -136,7 +138,8 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
         }
     }
     let ty = operand.ty(domain, states).clone();
-    Profile { operand, ty, values, ints, subtype: subtypes.get(&name).cloned() }
+    let is_size = name.starts_with("len(");
+    Profile { operand, ty, values, ints, subtype: subtypes.get(&name).cloned(), is_size }
 }
 
 fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
@@ -156,7 +159,9 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
         let constant = match states.values.value(*code) {
             Value::Text(_) => few && profile.ty == Type::Text,
             // Nothing and the first of everything are what programs treat apart.
-            Value::Int(number) => few && profile.ty == Type::Int || *number == 0,
+            Value::Int(number) => {
+                few && profile.ty == Type::Int && !profile.is_size || *number == 0
+            }
             _ => false,
         };
         if constant {
@@ -193,7 +198,9 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
             found.extend(both(Op::Prefix));
             found.push(two(Op::Eq, left, right));
         }
-        (Type::Int | Type::Float, Type::Int | Type::Float) if ranges_meet(left, right) => {
+        (Type::Int | Type::Float, Type::Int | Type::Float)
+            if are_measures_alike(left, right) && ranges_meet(left, right) =>
+        {
             found.push(two(Op::Eq, left, right));
             found.extend([Op::Lt, Op::Le].map(|op| two(op, left, right)));
         }
@@ -206,11 +213,25 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
         let (Type::List(of) | Type::Set(of) | Type::Map(of, _)) = &container.ty else { continue };
         let nodes = matches!((&**of, &item.ty), (Type::Node(_), Type::Node(_)));
         // An element in its own container is constant, which the scan of the rows finds out.
-        if nodes || **of == item.ty {
+        if nodes || **of == item.ty && !item.is_size {
             found.push(two(Op::In, item, container));
         }
     }
     found
+}
+
+/// Numbers are compared with numbers of the same node, and with the same variable of another;
+/// sizes only with the size of the same container, and with those of the same node.
+fn are_measures_alike(left: &Profile, right: &Profile) -> bool {
+    match (left.operand, right.operand) {
+        (Operand::State { node: a, variable: x }, Operand::State { node: b, variable: y }) => {
+            a == b && left.is_size == right.is_size || x == y
+        }
+        (Operand::Item { variable: x, range: a }, Operand::Item { variable: y, range: b }) => {
+            !left.is_size && !right.is_size && (x == y || a == b)
+        }
+        _ => !left.is_size && !right.is_size,
+    }
 }
 
 fn ranges_meet(left: &Profile, right: &Profile) -> bool {
@@ -351,7 +372,19 @@ impl Former<'_> {
         let nodes = literals().fold(0, |bits, literal| bits | literal.nodes(self.domain));
         let ranges = literals().fold(0, |bits, literal| bits | literal.ranges());
         nodes.count_ones() as usize == self.domain.kinds.len()
+            && self.is_connected(candidate)
             && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
+    }
+
+    /// Whether some literal is about two nodes, or all say the same of different nodes: that one
+    /// node is so and another otherwise has no bearing.
+    fn is_connected(&self, candidate: &Candidate) -> bool {
+        let literals = || candidate.literals.iter().map(|s| &self.literals[usize::from(s / 2)]);
+        let bound = if self.domain.link.is_some() { 1 } else { self.domain.kinds.len() };
+        bound == 1
+            || literals().any(|literal| literal.nodes(self.domain).count_ones() > 1)
+            || self.domain.is_symmetric()
+                && literals().all(|literal| literals().any(|other| literal.swapped() == *other))
     }
 
     /// The element variable of a link is spoken of by way of the node it names.

@@ -8,29 +8,34 @@ use everhold_trace::{EventId, EventKind, Execution};
 
 use super::count::{Tally, offsets};
 use super::domain::binary;
-use super::literal::Literal;
+use super::literal::{Literal, Operand};
 use super::search::{Finalist, Search, as_f64};
 use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
 use crate::bitmap;
 use crate::dictionary::hash_of;
 use crate::states::States;
 use crate::stats::wilson;
+use crate::variables::Access;
 
 /// Exceptions overlap so much that two properties are about the same thing.
 const RELATED: f64 = 0.9;
+/// A further literal that leaves more than this of the exceptions adds nothing.
+const EXCUSED: f64 = 0.3;
+/// More surprise than this is not more telling.
+const SURPRISE_MAX: f64 = 8.0;
 
 /// A first idea of the rank, before the exceptions are looked at one by one.
 pub(crate) fn first_look(tally: &Tally, by_chance: f64) -> f64 {
     rarity(tally.rate()) + surprise(by_chance, tally.rows_failing)
 }
 
-/// In bits, as far as the number of cases can tell.
+/// In bits. Beyond one in a hundred rarer is not more telling: what no execution did yet is rare.
 fn rarity(rate: f64) -> f64 {
-    -(1.0 - rate).max(1e-4).log2()
+    -(1.0 - rate).max(0.01).log2()
 }
 
 fn surprise(by_chance: f64, seen: u64) -> f64 {
-    ((by_chance + 1.0) / (as_f64(seen) + 1.0)).log2().clamp(0.0, 12.0)
+    ((by_chance + 1.0) / (as_f64(seen) + 1.0)).log2().clamp(0.0, SURPRISE_MAX)
 }
 
 /// A finalist with its exceptions in order.
@@ -42,6 +47,7 @@ struct Ranked<'a> {
     rate: f64,
     score: Score,
     snapshots: u64,
+    reading: u32,
 }
 
 pub(crate) fn report(
@@ -78,14 +84,16 @@ fn ranked<'a>(
         }
     };
     let score = Score {
-        rarity: rarity(rate),
+        rarity: rarity(rate) * sure(episodes.len()),
         surprise: surprise(finalist.by_chance, finalist.tally.rows_failing),
         focus: focus(&episodes, finalist, states),
         trigger: triggers.lift(&episodes),
-        reading: f64::from(finalist.reading()) / 4.0,
+        reading: f64::from(finalist.reading(states)) / 2.0,
+        choice: as_f64(finalist.choice.max(1)).log2(),
     };
     let text = print_expr(&property.body);
-    Ranked { of: finalist, property, text, episodes, rate, score, snapshots }
+    let reading = finalist.reading(states);
+    Ranked { of: finalist, property, text, episodes, rate, score, snapshots, reading }
 }
 
 /// Properties that fail in the same snapshots, the simplest of each first; by their signature.
@@ -97,7 +105,7 @@ fn groups(ranked: Vec<Ranked<'_>>) -> Vec<Vec<Ranked<'_>>> {
     let mut groups: Vec<Vec<Ranked<'_>>> = groups.into_values().collect();
     for group in &mut groups {
         group.sort_by(|a, b| {
-            let simple = |x: &Ranked<'_>| (x.of.literals.len(), x.of.reading(), x.text.clone());
+            let simple = |x: &Ranked<'_>| (x.of.literals.len(), x.reading, x.text.clone());
             simple(a).cmp(&simple(b))
         });
         group.dedup_by(|a, b| a.text == b.text);
@@ -130,11 +138,15 @@ fn choose(
     }
 }
 
-/// Whether the second fails mostly where the first does.
+/// Whether the second is about what the first is about: it fails in nearly the same snapshots, or
+/// it is the first with an excuse that does not excuse much.
 fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
     let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
     let both: u64 = a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum();
-    as_f64(both) >= RELATED * as_f64(other.snapshots)
+    let either = better.snapshots + other.snapshots - both;
+    let excused = better.of.domain == other.of.domain
+        && better.of.literals.iter().all(|literal| other.of.literals.contains(literal));
+    as_f64(both) >= if excused { EXCUSED } else { RELATED } * as_f64(either)
 }
 
 fn found(
@@ -170,7 +182,8 @@ fn found(
 
 fn always(search: &Search, options: &Almost, states: &States) -> Vec<(Property, u64)> {
     let mut all: Vec<&Finalist> = search.always.iter().collect();
-    let worth = |held: &Finalist| surprise(held.by_chance, 0) - f64::from(held.reading()) / 4.0;
+    let worth =
+        |held: &Finalist| surprise(held.by_chance, 0) - f64::from(held.reading(states)) / 2.0;
     all.retain(|held| held.tally.rows_known >= options.evaluations_min);
     all.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
     let mut shown: Vec<(Property, u64)> =
@@ -208,20 +221,24 @@ fn episodes(snapshots: &[u64], states: &States) -> Vec<Episode> {
     found.into_iter().map(ended).collect()
 }
 
-/// How much the exceptions lie together, in bits: few of the runs, and of those with many, few
-/// stretches; few of the nodes.
+/// How much can be told from so many cases: one exception is rare and lies together whatever it is
+/// about.
+fn sure(cases: usize) -> f64 {
+    1.0 - 1.0 / as_f64(1 + cases as u64)
+}
+
+/// How much the exceptions lie together, in bits: in few of the runs, and there in few stretches
+/// rather than again and again; at fewer nodes than runs.
 fn focus(episodes: &[Episode], finalist: &Finalist, states: &States) -> f64 {
-    let runs = states.runs.len();
+    let share = |of: usize, part: usize| {
+        (as_f64(of.max(1) as u64) / as_f64(part.max(1) as u64)).log2().clamp(0.0, 3.0)
+    };
     let mut hit: Vec<usize> = episodes.iter().map(|episode| episode.run).collect();
     hit.dedup();
-    let of_runs = (as_f64(runs as u64) / as_f64(hit.len().max(1) as u64)).log2().min(6.0);
-    let per_run = as_f64(episodes.len() as u64) / as_f64(hit.len().max(1) as u64);
     let nodes = states.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(1);
     let at = finalist.failing.by_node.iter().filter(|count| **count > 0).count();
-    // One exception is at one node whatever it is about.
-    let expected = (hit.len().max(1)).min(nodes);
-    let of_nodes = (as_f64(expected as u64) / as_f64(at.max(1) as u64)).log2().clamp(0.0, 3.0);
-    of_runs - per_run.log2().min(6.0) + of_nodes
+    sure(hit.len()) * (share(states.runs.len(), hit.len()) + share(hit.len().min(nodes), at))
+        - share(episodes.len(), hit.len())
 }
 
 /// How often each kind of event happens.
@@ -290,10 +307,24 @@ pub(crate) fn label(execution: &Execution, kind: EventKind) -> String {
 
 impl Finalist {
     /// How much there is to read.
-    fn reading(&self) -> u32 {
+    fn reading(&self, states: &States) -> u32 {
         let literals: u32 = self.literals.iter().map(|(literal, _)| literal.cost()).sum();
+        let sizes: u32 = self.literals.iter().map(|(literal, _)| self.sizes(literal, states)).sum();
+        let literals = literals + sizes;
         literals
             + 2 * u32::try_from(self.domain.kinds.len() + self.domain.ranges.len()).unwrap_or(0)
+    }
+
+    /// What sizes add: they are easily equal, and seldom meant.
+    fn sizes(&self, literal: &Literal, states: &States) -> u32 {
+        let size = |operand: &&Operand| match operand {
+            Operand::State { node, variable } => {
+                let kind = &states.variables.kinds[self.domain.kinds[*node]];
+                kind.tables[0].variables[*variable].path.last() == Some(&Access::Size)
+            }
+            _ => false,
+        };
+        3 * u32::try_from(literal.operands.iter().filter(size).count()).unwrap_or(0)
     }
 
     /// The property in the language; its name is what it claims of one binding.

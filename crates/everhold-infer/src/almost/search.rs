@@ -31,6 +31,8 @@ pub(crate) struct Finalist {
     /// The literals, and which are negated.
     pub(crate) literals: Vec<(Literal, bool)>,
     pub(crate) tally: Tally,
+    /// How many candidates there were in its class.
+    pub(crate) choice: u64,
     /// Distinct rows that would fail by chance.
     pub(crate) by_chance: f64,
     /// Where it fails; empty if it always holds.
@@ -103,6 +105,11 @@ fn one_class(
     }
     let threads = parallel::threads(options.threads);
     let items = Items::new(domain, states, coded);
+    let tuples = timelines.bound(domain, &items, tuples);
+    // A variable that always names the node itself leads nowhere.
+    if domain.link.is_some() && tuples.iter().all(|nodes| nodes[0] == nodes[1]) {
+        return;
+    }
     let shares = Shares::of(timelines, domain, &items, &tuples, threads);
     let source = Source { timelines, domain, items: &items, shares: &shares, threads };
     let batches = batches(tuples, timelines, domain, options.memory_max);
@@ -164,8 +171,12 @@ impl Class<'_> {
         if options.literals_max >= 2 {
             self.disjunctions(options, &former, left, whole, &mut judged, search);
         }
+        // All that could have been formed, whether the bound on properties left it or not.
+        let choice = 2 * (used.len() * used.len()) as u64;
+        let first = search.almost.len();
         let finalists = self.finalists(literals, &scanned, judged, options, search);
         search.almost.extend(finalists);
+        search.almost[first..].iter_mut().for_each(|found| found.choice = choice);
     }
 
     fn disjunctions(
@@ -209,16 +220,18 @@ impl Class<'_> {
         search: &mut Search,
     ) -> Vec<Finalist> {
         let bench = Bench::new(self.states, self.domain, literals, self.library, self.coded);
-        let mut chances: BTreeMap<Signed, f64> = BTreeMap::new();
-        let mut by_chance = |candidate: &Candidate, tally: &Tally| {
-            let rate = match candidate.literals[..] {
-                [only] => *chances.entry(only).or_insert_with(|| {
-                    let fails = bench.by_chance(usize::from(only / 2));
-                    if only.is_multiple_of(2) { fails } else { 1.0 - fails }
-                }),
-                _ => independent(&candidate.literals, scanned),
-            };
-            rate * as_f64(tally.rows_known)
+        let mut chances: BTreeMap<Signed, Option<f64>> = BTreeMap::new();
+        let mut by_chance = |candidate: &Candidate, tally: &Tally| match candidate.literals[..] {
+            [only] => {
+                let rate = *chances.entry(only).or_insert_with(|| {
+                    let fails = bench.by_chance(usize::from(only / 2))?;
+                    Some(if only.is_multiple_of(2) { fails } else { 1.0 - fails })
+                });
+                // That a value is rare is no surprise.
+                let seen = as_f64(tally.rows_failing);
+                rate.map_or(seen, |rate| rate * as_f64(tally.rows_known))
+            }
+            _ => independent(&candidate.literals, scanned) * as_f64(tally.rows_known),
         };
         let (mut almost, mut always) = (Vec::new(), Vec::new());
         for (candidate, tally) in judged {
@@ -239,7 +252,7 @@ impl Class<'_> {
         for list in [&mut almost, &mut always] {
             list.sort_by(|a, b| {
                 let worth = |x: &(Candidate, Tally, f64)| {
-                    rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 4.0
+                    rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 2.0
                 };
                 worth(b).total_cmp(&worth(a)).then_with(|| a.0.cmp(&b.0))
             });
@@ -256,6 +269,7 @@ impl Class<'_> {
                 .map(|s| (literals[usize::from(s / 2)].clone(), s % 2 == 1))
                 .collect(),
             tally,
+            choice: 0,
             by_chance,
             failing,
         };

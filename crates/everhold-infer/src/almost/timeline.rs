@@ -79,6 +79,25 @@ impl Timelines {
         tuples
     }
 
+    /// Those of the tuples that some binding has.
+    pub(crate) fn bound(
+        &self,
+        domain: &Domain,
+        items: &Items<'_>,
+        mut tuples: Vec<Vec<u32>>,
+    ) -> Vec<Vec<u32>> {
+        if domain.link.is_some() {
+            tuples.retain(|nodes| {
+                let mut bound = false;
+                self.spans(domain, nodes, &mut |span| {
+                    items.each(nodes, &span.states, &mut |_| bound = true);
+                });
+                bound
+            });
+        }
+        tuples
+    }
+
     /// Calls `visit` with each stretch in which these nodes show states and are of the kinds of
     /// the class, in the order of time.
     pub(crate) fn spans(&self, domain: &Domain, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
