@@ -1,5 +1,6 @@
-//! Inference: large tables, many nodes.
+//! Inference: large tables, many nodes, almost-invariants.
 
+mod almost;
 mod nodes;
 mod snapshots;
 
@@ -7,8 +8,8 @@ use crate::Options;
 use crate::measure::{Scorecard, Size, cpu_seconds};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 2] =
-    [("snapshots", snapshots::run), ("nodes", nodes::run)];
+const PARTS: [(&str, fn(Size, &mut Scorecard)); 3] =
+    [("snapshots", snapshots::run), ("nodes", nodes::run), ("almost", almost::run)];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
     let mut scores = Scorecard::default();

@@ -147,7 +147,91 @@ pub(crate) struct InferArgs {
     pub(crate) max_memory: u32,
 
     #[command(flatten)]
+    pub(crate) almost: AlmostArgs,
+
+    #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What `everhold infer --almost` takes besides.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Almost-invariants")]
+pub(crate) struct AlmostArgs {
+    /// Look for what held in all but a few cases, with the cases
+    #[arg(long = "almost")]
+    pub(crate) on: bool,
+
+    /// Open the exceptions of the almost-invariant of this number
+    #[arg(long, value_name = "NUMBER", requires = "on")]
+    pub(crate) explain: Option<usize>,
+
+    /// Show what appeared, went and changed since these properties were written
+    #[arg(long, value_name = "FILE", requires = "on")]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// A file of decisions, kept under version control; what it rejects is not shown
+    #[arg(long, value_name = "FILE", requires = "on")]
+    pub(crate) decisions: Option<PathBuf>,
+
+    /// Write down in the file of decisions that this one is to hold
+    #[arg(long, value_name = "NUMBER", requires = "decisions")]
+    pub(crate) accept: Vec<usize>,
+
+    /// Write down in the file of decisions that this one is of no interest
+    #[arg(long, value_name = "NUMBER", requires = "decisions")]
+    pub(crate) reject: Vec<usize>,
+
+    /// The most nodes that a property speaks of
+    #[arg(long, value_name = "NUMBER", default_value_t = 2,
+          value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(crate) max_nodes: u8,
+
+    /// The most literals of a property
+    #[arg(long, value_name = "NUMBER", default_value_t = 2,
+          value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(crate) max_literals: u8,
+
+    /// The most properties with the same variables
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    pub(crate) max_properties: usize,
+
+    /// Drop what held less often
+    #[arg(long, value_name = "RATE", default_value_t = 0.9)]
+    pub(crate) min_rate: f64,
+
+    /// Drop what was judged less often
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    pub(crate) min_evaluations: u64,
+
+    /// Report at most this many
+    #[arg(long = "top", value_name = "NUMBER", default_value_t = 10)]
+    pub(crate) report_max: usize,
+
+    /// What a property scores in a snapshot
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) accounting: AccountingWord,
+
+    /// Variables of different sub types are not compared
+    #[arg(long = "subtype", value_name = "VARIABLE=NAME")]
+    pub(crate) subtypes: Vec<String>,
+
+    /// Stop when the report stays the same over this many more snapshots
+    #[arg(long, value_name = "SNAPSHOTS")]
+    pub(crate) stable: Option<u64>,
+
+    /// Stop after about this time, with what is found by then
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// What a property scores in a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccountingWord {
+    /// The share of its bindings of which it is true
+    #[default]
+    Spatial,
+    /// 1 if it is true of all its bindings, 0 otherwise
+    Plain,
 }
 
 /// Where properties are looked for.

@@ -1,0 +1,163 @@
+//! `everhold infer --almost`: what held in all but a few cases.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use everhold_infer::{
+    Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Diff, Explanation,
+};
+use everhold_property::{Library, Property, parse};
+use everhold_trace::Execution;
+
+use crate::args::{AccountingWord, AlmostArgs, InferArgs};
+use crate::exit::{BadInput, Code};
+use crate::hint;
+use crate::input::{Given, read_text};
+use crate::progress::Progress;
+
+pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
+    let executions: Vec<&Execution> = given.iter().flat_map(|given| &given.executions).collect();
+    let wanted = &args.almost;
+    let mut decisions = wanted.decisions.as_deref().map(read_decisions).transpose()?;
+    let options = options(args)?;
+    let mut report = infer(&options, wanted, &executions, decisions.as_ref());
+    if let Some(decisions) = &decisions {
+        report.found.retain(|found| decisions.of(&found.property) != Some(Decision::Reject));
+        report.found.truncate(wanted.report_max);
+    }
+    if let (Some(path), Some(decisions)) = (&wanted.decisions, &mut decisions)
+        && decide(wanted, &report, decisions)?
+    {
+        fs::write(path, decisions.to_string())?;
+    }
+    let mut out = io::stdout().lock();
+    if let Some(number) = wanted.explain {
+        let found = numbered(&report, number)?;
+        writeln!(
+            out,
+            "{}\n{}\n",
+            everhold_property::print(&found.property).trim_end(),
+            found.measured()
+        )?;
+        write!(out, "{}", Explanation::of(found, &executions, &Library::new()))?;
+        next(found, given);
+    } else if let Some(old) = &wanted.diff {
+        let new: Vec<Property> = report.found.iter().map(|found| found.property.clone()).collect();
+        write!(out, "{}", Diff::of(&read_properties(old)?, &new))?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    if let Some(path) = &args.out {
+        fs::write(path, report.to_string())?;
+    }
+    out.flush()?;
+    Ok(if report.found.is_empty() { Code::Unknown } else { Code::Holds })
+}
+
+fn infer(
+    options: &Almost,
+    wanted: &AlmostArgs,
+    executions: &[&Execution],
+    decisions: Option<&Decisions>,
+) -> AlmostReport {
+    let _progress = Progress::new("inferring");
+    // Enough to fill the places of the rejected.
+    let rejected = decisions.map_or(0, |decisions| decisions.all(Decision::Reject).count());
+    let options = Almost { report_max: options.report_max + rejected, ..options.clone() };
+    match wanted.seconds {
+        None => options.infer(executions, &Library::new()),
+        Some(seconds) => {
+            let begin = Instant::now();
+            let budget = Duration::from_secs(seconds);
+            options.infer_until(executions, &Library::new(), &|| begin.elapsed() >= budget)
+        }
+    }
+}
+
+fn options(args: &InferArgs) -> Result<Almost> {
+    let wanted = &args.almost;
+    let mut subtypes = std::collections::BTreeMap::new();
+    for pair in &wanted.subtypes {
+        let Some((variable, subtype)) = pair.split_once('=') else {
+            let text = format!("--subtype takes VARIABLE=NAME, not `{pair}`");
+            return Err(BadInput(text).into());
+        };
+        subtypes.insert(variable.to_owned(), subtype.to_owned());
+    }
+    Ok(Almost {
+        nodes_max: wanted.max_nodes.into(),
+        literals_max: wanted.max_literals.into(),
+        properties_max: wanted.max_properties,
+        rate_min: wanted.min_rate,
+        evaluations_min: wanted.min_evaluations,
+        report_max: wanted.report_max,
+        accounting: match wanted.accounting {
+            AccountingWord::Spatial => Accounting::Spatial,
+            AccountingWord::Plain => Accounting::Plain,
+        },
+        stable: wanted.stable,
+        subtypes,
+        memory_max: usize::try_from(args.max_memory).unwrap_or(usize::MAX) << 20,
+        threads: 0,
+    })
+}
+
+fn read_decisions(path: &Path) -> Result<Decisions> {
+    if !path.exists() {
+        return Ok(Decisions::default());
+    }
+    let decisions = read_text(path)?.parse::<Decisions>();
+    decisions.map_err(|error| BadInput(format!("{}: {error}", path.display())).into())
+}
+
+fn read_properties(path: &Path) -> Result<Vec<Property>> {
+    let text = read_text(path)?;
+    parse(&text).into_result().map_err(|diagnostics| {
+        let name = path.display().to_string();
+        BadInput(everhold_property::render_all(&diagnostics, &name, &text)).into()
+    })
+}
+
+/// Writes down what was accepted and rejected; says whether anything was.
+fn decide(wanted: &AlmostArgs, report: &AlmostReport, decisions: &mut Decisions) -> Result<bool> {
+    let accepted = wanted.accept.iter().map(|number| (*number, Decision::Accept));
+    let rejected = wanted.reject.iter().map(|number| (*number, Decision::Reject));
+    for (number, decision) in accepted.chain(rejected) {
+        let found = numbered(report, number)?;
+        decisions.decide(&found.property, decision);
+    }
+    Ok(!wanted.accept.is_empty() || !wanted.reject.is_empty())
+}
+
+fn numbered(report: &AlmostReport, number: usize) -> Result<&AlmostInvariant> {
+    let found = number.checked_sub(1).and_then(|place| report.found.get(place));
+    found.ok_or_else(|| {
+        let there = match report.found.len() {
+            0 => "there is none".to_owned(),
+            count => format!("they are numbered 1 to {count}"),
+        };
+        BadInput(format!("no almost-invariant {number}: {there}")).into()
+    })
+}
+
+/// Shows how to open the first exception.
+fn next(found: &AlmostInvariant, given: &[Given]) {
+    let Some(first) = found.episodes.first() else { return };
+    let mut run = first.run;
+    for given in given {
+        if run < given.executions.len() {
+            let from = first.from.0.saturating_sub(10);
+            hint::next(&format!(
+                "everhold show {} --run {} --from {from} --to {}",
+                hint::quoted(&given.name),
+                run + 1,
+                first.from.0
+            ));
+            return;
+        }
+        run -= given.executions.len();
+    }
+}
