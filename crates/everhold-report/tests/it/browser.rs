@@ -121,7 +121,7 @@ impl Browser {
         let params = &said["params"];
         match said["method"].as_str() {
             Some("Runtime.exceptionThrown") => {
-                self.errors.push(params["exceptionDetails"].to_string())
+                self.errors.push(params["exceptionDetails"].to_string());
             }
             Some("Log.entryAdded") if params["entry"]["level"] == "error" => {
                 self.errors.push(params["entry"]["text"].to_string());
