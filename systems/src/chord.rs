@@ -28,9 +28,9 @@ pub enum Bug {
     /// A node that hears of a closer predecessor in the answer to a search does not give up the
     /// keys before it (Avenger, Chord2).
     KeepsRange,
-    /// A node that gets a closer predecessor does not tell the one it had, and answers with what
-    /// it was asked and no more: of many that join at once, most find their place one step at a
-    /// time (MacePC).
+    /// A node tells those who take it for their successor that there is a closer one only when
+    /// they ask, and does not look for the closest: of many that join at once, most find their
+    /// place one step at a time (MacePC).
     TellsNobody,
 }
 

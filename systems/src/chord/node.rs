@@ -224,9 +224,15 @@ impl Chord {
     fn update_pred(&mut self, cx: &mut Cx<Msg>, node: NodeId) {
         let before = self.pred;
         self.learn([node]);
-        let changed = self.pred != before && before != self.me;
-        if changed && self.bug != Bug::TellsNobody {
-            cx.send(before, self.answer(self.pred, before));
+        if self.bug == Bug::TellsNobody {
+            return;
+        }
+        // Whoever is not the predecessor has another successor: this one's predecessor, or one
+        // that is nearer still.
+        for other in [before, node] {
+            if other != self.pred && other != self.me {
+                cx.send(other, self.answer(self.pred, other));
+            }
         }
     }
 

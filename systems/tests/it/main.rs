@@ -2,6 +2,7 @@
 
 mod chord;
 mod extent;
+mod inferred;
 mod kademlia;
 mod path_vector;
 mod paxos;

@@ -1,0 +1,90 @@
+//! What inference learns from executions of the case studies: the claims of Dinv's table 2.
+
+use everhold::node::Message;
+use everhold::prelude::*;
+use everhold_infer::{Always, Settings, always};
+use everhold_property::{Property, print};
+use everhold_systems::{kademlia, shards, swim};
+
+/// Infers from some executions.
+fn infer<M: Message>(
+    executions: u64,
+    steps: u32,
+    setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
+) -> Always {
+    let explorer = Explorer::new().search(Search::Random).executions(executions).steps(steps);
+    let report = explorer.traces(executions).regressions(false).run(setup);
+    let traces: Vec<_> = report.traces.iter().collect();
+    always(&traces, &Settings::default())
+}
+
+/// Scope and claim of a property, without its name and in one line.
+fn claim(property: &Property) -> String {
+    let text = print(property).replacen(&format!("{:?}", property.name), "", 1);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Where a claim is in the list, from 1.
+fn rank(found: &Always, wanted: &str) -> Option<usize> {
+    found.lines.iter().position(|line| claim(&line.property) == wanted).map(|place| place + 1)
+}
+
+/// Whether a claim held, shown or not.
+fn held(found: &Always, wanted: &str) -> bool {
+    rank(found, wanted).is_some() || found.hidden.iter().any(|h| claim(&h.property) == wanted)
+}
+
+/// The claims are among the lines.
+#[track_caller]
+fn check(found: &Always, wanted: &[&str]) {
+    for wanted in wanted {
+        let lines: Vec<_> = found.lines.iter().map(|line| claim(&line.property)).collect();
+        assert!(rank(found, wanted).is_some(), "{wanted}\nis not in\n{}", lines.join("\n"));
+    }
+}
+
+const ONE_OWNER: &str = "always : forall a, b in nodes where a != b: a.owned disjoint from b.owned";
+
+#[test]
+fn key_ownership() {
+    check(&infer(60, 200, shards::environment(shards::Bug::None)), &[ONE_OWNER]);
+    assert!(!held(&infer(60, 200, shards::environment(shards::Bug::TakesTwice)), ONE_OWNER));
+}
+
+const TOLD: &str = "always on delivery: sender.events subset of receiver.events";
+
+#[test]
+fn eventual_consistency() {
+    let along_chains = "always along chains: forall a, b in nodes where a != b: \
+                        len(a.events) == len(b.events) implies a.events == b.events";
+    let found = infer(30, 120, swim::environment(4, swim::Bug::None));
+    check(&found, &[TOLD, along_chains]);
+    let briefly = infer(30, 120, swim::environment(4, swim::Bug::AnswersBriefly));
+    assert!(!held(&briefly, TOLD));
+}
+
+const SAME_NODE: &str = "always : forall a, b in nodes, xk -> xv in a.nearest, \
+                         yk -> yv in b.nearest where a != b: xk == yk implies xv == yv";
+
+#[test]
+fn minimal_distance() {
+    check(&infer(60, 400, kademlia::environment(kademlia::Bug::None)), &[SAME_NODE]);
+    assert!(!held(&infer(60, 400, kademlia::environment(kademlia::Bug::StopsEarly)), SAME_NODE));
+}
+
+#[cfg(feature = "raft")]
+#[test]
+fn raft() {
+    use everhold_systems::raft::{Bug, system};
+    let faults = Faults::none().crash(1).lose(2);
+    let found = infer(60, 150, system(3, Bug::None, faults));
+    let pair = "forall a, b in raft nodes where a != b:";
+    let same_term = format!("always when quiet: {pair} a.role == \"Leader\" and a.term == b.term");
+    let strong_leadership = format!("{same_term} implies b.log prefix of a.log");
+    let log_matching =
+        format!("always : {pair} a.commit == b.commit implies a.applied == b.applied");
+    check(&found, &[&strong_leadership, &log_matching]);
+    // Of roles there are three: too few different values to be sure, and so it is not shown.
+    let leader_agreement = format!("{same_term} implies b.role == \"Follower\"");
+    assert!(held(&found, &leader_agreement), "{leader_agreement}");
+}
