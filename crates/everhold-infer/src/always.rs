@@ -99,7 +99,8 @@ pub struct Always {
 ///     trace.observe(Value::record([("low", low), ("high", high)]));
 /// }
 /// let found = always(&[&trace.finish()], &Settings::default());
-/// assert_eq!(found.lines[0].property.name, "n's high is at least n's low");
+/// let names: Vec<&str> = found.lines.iter().map(|line| line.property.name.as_str()).collect();
+/// assert!(names.contains(&"n's high is at least n's low"), "{names:?}");
 /// ```
 #[must_use]
 pub fn always(executions: &[&Execution], settings: &Settings) -> Always {

@@ -125,7 +125,7 @@ fn verdicts_reach_continuous_integration() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
     let xml = std::fs::read_to_string(junit).expect("it was written");
-    assert!(xml.contains("failures=\"1\"") && xml.contains("<failure"), "{xml}");
+    assert!(xml.contains("failures=\"2\"") && xml.contains("<failure"), "{xml}");
     let summary = std::fs::read_to_string(summary).expect("it was written");
     assert!(summary.contains("| violated |") && summary.contains("```text"), "{summary}");
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -100,25 +101,15 @@ fn dependencies_point_upwards() {
 /// The library that a test author compiles stays small.
 #[test]
 fn the_library_has_few_dependencies() {
-    let lock = read(&root().join("Cargo.lock"));
-    let mut packages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for package in lock.split("[[package]]").skip(1) {
-        let name = package.lines().find_map(|l| l.strip_prefix("name = ")).unwrap_or_default();
-        let listed = package.split("dependencies = [").nth(1).unwrap_or_default();
-        let listed = listed.split(']').next().unwrap_or_default();
-        let deps = listed.lines().filter_map(|line| line.trim().strip_prefix('"'));
-        let deps = deps.map(|line| line.split(['"', ' ']).next().unwrap_or_default());
-        packages.insert(name.trim_matches('"'), deps.collect());
-    }
-    // Cargo.lock lists dev-dependencies and optional ones too; what only they bring does not count.
-    let not_compiled = ["tokio", "futures-channel", "zstd", "regex"];
-    let (mut seen, mut open) = (BTreeSet::new(), vec!["everhold"]);
-    while let Some(name) = open.pop() {
-        if seen.insert(name) {
-            let deps = packages.get(name).into_iter().flatten();
-            open.extend(deps.filter(|dep| !not_compiled.contains(dep)));
-        }
-    }
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "everhold", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--format", "{p}", "--manifest-path"])
+        .arg(root().join("Cargo.toml"))
+        .output()
+        .expect("cargo starts");
+    let text = String::from_utf8(tree.stdout).expect("cargo prints text");
+    let seen: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(seen.contains("everhold"), "{text}{}", String::from_utf8_lossy(&tree.stderr));
     let foreign: Vec<_> = seen.iter().filter(|name| !name.starts_with("everhold")).collect();
     assert!(foreign.len() <= 20, "{} foreign crates: {foreign:?}", foreign.len());
 }
