@@ -13,7 +13,7 @@ use everhold_trace::wire::{
 use everhold_trace::{NodeId, Value};
 use everhold_watch::{
     CheckOptions, EntryWriter, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, Origin,
-    PartitionChecker, SegmentLog, SegmentOptions, Watch, WatchOptions, WatchParts, entry,
+    PartitionChecker, SegmentLog, SegmentOptions, Timing, Watch, WatchOptions, WatchParts, entry,
 };
 
 use crate::Options;
@@ -206,7 +206,12 @@ fn lag(size: Size, scores: &mut Scorecard) {
         }),
         trouble: Box::new(|text| eprintln!("{text}")),
     };
-    let watch = Watch::start(parts, WatchOptions::default()).expect("a store");
+    // Starved senders must not look like crashed nodes: the lag is what is measured.
+    let silence_max = Duration::from_secs(10);
+    let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
+    let check = CheckOptions { timing, ..CheckOptions::default() };
+    let watching = WatchOptions { check, ..WatchOptions::default() };
+    let watch = Watch::start(parts, watching).expect("a store");
     watch.set_rules(RULES, "rules").expect("they are right");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let intake = Intake::start(listener, log, IntakeOptions::default(), |text| eprintln!("{text}"))
@@ -233,9 +238,9 @@ fn lag(size: Size, scores: &mut Scorecard) {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
     let rate = 2.0 * sent as f64 / start.elapsed().as_secs_f64();
-    std::thread::sleep(Duration::from_millis(500));
+    let wait = Duration::from_secs(30);
+    let found: Vec<_> = planted.iter().map_while(|_| notices.recv_timeout(wait).ok()).collect();
     drop((intake, watch));
-    let found: Vec<_> = notices.iter().collect();
     let mut delays: Vec<f64> = Vec::new();
     for (key, at) in &planted {
         let told = found.iter().find(|(found, _)| found.as_ref() == Some(key));

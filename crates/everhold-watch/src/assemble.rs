@@ -129,6 +129,17 @@ struct Waiting {
     what: Changing,
 }
 
+/// A life that ended, as far as is known.
+#[derive(Clone, Debug)]
+struct Ended {
+    incarnation: u64,
+    name: String,
+    kind: String,
+    next_batch: u64,
+    /// Whether it said goodbye; otherwise it may only have been silent, and come back.
+    clean: bool,
+}
+
 #[derive(Clone, Debug)]
 struct MemberState {
     origin: Origin,
@@ -145,6 +156,8 @@ struct MemberState {
     missing: bool,
     /// Whether its last stamps were not believed.
     ahead: bool,
+    /// Whether it was given up in this life, so that its state is not known.
+    returned: bool,
 }
 
 /// Puts what nodes sent into one sequence.
@@ -153,7 +166,7 @@ pub struct Assembler {
     timing: Timing,
     members: BTreeMap<NodeId, MemberState>,
     /// Of each node, the newest life that was seen to end.
-    ended: BTreeMap<NodeId, u64>,
+    ended: BTreeMap<NodeId, Ended>,
     /// Changes with stamps below this were handed on.
     frontier: Stamp,
     /// The last arrival.
@@ -229,7 +242,8 @@ impl Assembler {
     }
 
     fn hello(&mut self, origin: Origin, hello: &Hello) {
-        if self.ended.get(&origin.node).is_some_and(|ended| origin.incarnation < *ended) {
+        if self.ended.get(&origin.node).is_some_and(|ended| origin.incarnation < ended.incarnation)
+        {
             return;
         }
         match self.members.get_mut(&origin.node) {
@@ -240,31 +254,39 @@ impl Assembler {
             Some(_) => self.depart(origin.node, false),
             None => {}
         }
-        self.members.insert(
-            origin.node,
-            MemberState {
-                origin,
-                name: hello.name.clone(),
-                kind: hello.kind.clone(),
-                passed: Stamp(0),
-                heard: self.now,
-                next_batch: 0,
-                queue: VecDeque::new(),
-                missing: false,
-                ahead: false,
-            },
-        );
+        let (name, kind) = (hello.name.clone(), hello.kind.clone());
+        // The same life may have been given up before.
+        let ended = self.ended.get(&origin.node);
+        let same = ended.filter(|ended| ended.incarnation == origin.incarnation);
+        let next_batch = same.map_or(0, |ended| ended.next_batch);
+        let returned = same.is_some();
+        let member = MemberState::new(origin, name, kind, self.now, next_batch, returned);
+        self.members.insert(origin.node, member);
     }
 
     /// The member that speaks, unless it is an earlier life.
     fn speaker(&mut self, origin: Origin) -> Option<&mut MemberState> {
         let now = self.now;
+        if !self.members.contains_key(&origin.node) {
+            self.take_back(origin);
+        }
         let member = self.members.get_mut(&origin.node)?;
         if member.origin != origin {
             return None;
         }
         member.heard = now;
         Some(member)
+    }
+
+    /// A node that was thought to have crashed speaks again: it was only silent.
+    fn take_back(&mut self, origin: Origin) {
+        let Some(ended) = self.ended.get(&origin.node) else { return };
+        if ended.incarnation != origin.incarnation || ended.clean {
+            return;
+        }
+        let (name, kind) = (ended.name.clone(), ended.kind.clone());
+        let member = MemberState::new(origin, name, kind, self.now, ended.next_batch, true);
+        self.members.insert(origin.node, member);
     }
 
     fn heartbeat(&mut self, origin: Origin, at: Stamp) {
@@ -348,7 +370,14 @@ impl Assembler {
     /// The member leaves after its last stamp.
     fn depart(&mut self, node: NodeId, clean: bool) {
         let Some(member) = self.members.remove(&node) else { return };
-        self.ended.insert(node, member.origin.incarnation);
+        let ended = Ended {
+            incarnation: member.origin.incarnation,
+            name: member.name.clone(),
+            kind: member.kind.clone(),
+            next_batch: member.next_batch,
+            clean,
+        };
+        self.ended.insert(node, ended);
         if member.passed == Stamp(0) {
             return; // It never showed anything.
         }
@@ -464,6 +493,28 @@ impl Assembler {
 }
 
 impl MemberState {
+    fn new(
+        origin: Origin,
+        name: String,
+        kind: String,
+        heard: u64,
+        next_batch: u64,
+        returned: bool,
+    ) -> MemberState {
+        MemberState {
+            origin,
+            name,
+            kind,
+            passed: Stamp(0),
+            heard,
+            next_batch,
+            queue: VecDeque::new(),
+            missing: false,
+            ahead: false,
+            returned,
+        }
+    }
+
     /// Puts a change into the queue, which is sorted by stamp.
     fn wait(&mut self, at: Stamp, arrived: u64, what: Changing) {
         let place = match self.queue.back() {
@@ -479,6 +530,9 @@ impl MemberState {
             self.passed = at;
             let (name, kind) = (self.name.clone(), self.kind.clone());
             self.wait(at.max(frontier), now, Changing::Up { name, kind });
+            if self.returned {
+                self.wait(at.max(frontier), now, Changing::Lost { records: 0 });
+            }
         }
     }
 }

@@ -376,6 +376,9 @@ impl PartitionChecker {
                 let what = if *clean { "gone" } else { "down" };
                 notices.push(membership(self.name_of(node), what));
             }
+            Changing::Lost { records: 0 } => {
+                notices.push(incomplete("it was silent for too long and came back".to_owned()));
+            }
             Changing::Lost { records } => {
                 notices.push(incomplete(format!("{records} or more of its records were lost")));
             }

@@ -1,6 +1,7 @@
 //! Checkers at work: a thread for each partition that is ours.
 //!
-//! Each thread reads its partition, judges, writes evidence, and saves a checkpoint now and then.
+//! Each thread reads its partition and judges; a second one, its scribe, writes evidence and saves a
+//! checkpoint now and then.
 //! Partitions come and go as the [`Store`] says. Rules are changed by writing them to the log, so
 //! that every checker changes them at the same place.
 
@@ -276,7 +277,9 @@ fn start_worker(
     let cursor = shared.log.cursor(lease.partition, checker.next())?;
     let held = Arc::new(Mutex::new(Some(lease)));
     let (vet, questions) = sync_channel(4);
+    let (scribe, tasks) = sync_channel(TASKS);
     let job = Job {
+        scribe,
         shared: Arc::clone(shared),
         partition: lease.partition,
         lease: Arc::clone(&held),
@@ -291,7 +294,7 @@ fn start_worker(
     lock(&shared.status).insert(lease.partition, job.status());
     let thread = thread::Builder::new()
         .name(format!("check {}", lease.partition))
-        .spawn(move || job.run())
+        .spawn(move || run_with_scribe(job, tasks))
         .map_err(|error| LogError::Unusable(format!("no thread for a checker: {error}")))?;
     Ok(Worker { vet, lease: held, thread: Some(thread) })
 }
@@ -303,6 +306,7 @@ struct Job {
     lease: Arc<Mutex<Option<Lease>>>,
     checker: PartitionChecker,
     cursor: Box<dyn Cursor>,
+    scribe: SyncSender<Task>,
     questions: Receiver<(String, String, SyncSender<Result<(), String>>)>,
     saved: Instant,
     watched: Instant,
@@ -355,34 +359,8 @@ impl Job {
 
     fn tell(&mut self, notices: &mut Vec<Notice>) {
         for notice in notices.drain(..) {
-            let mut evidence = lock(&self.shared.evidence);
-            match evidence.0.record(&notice) {
-                Ok(false) => continue,
-                Ok(true) => {}
-                Err(error) => (self.shared.trouble)(format!("evidence cannot be written: {error}")),
-            }
-            if self.is_ours_to_tell(&notice) {
-                (evidence.1)(&notice);
-            }
+            let _ = self.scribe.send(Task::Tell(notice));
         }
-    }
-
-    /// Of several processes, one tells.
-    fn is_ours_to_tell(&self, notice: &Notice) -> bool {
-        let event = match notice {
-            Notice::Fired(violation) => format!("{}.fired", violation.id),
-            Notice::Resolved { id, .. } => format!("{id}.resolved"),
-            _ => return true,
-        };
-        let report = crate::evidence::to_json(notice).to_string();
-        for _ in 0..REPORTS {
-            match lock(&self.shared.store).report(&event, &report) {
-                Ok(first) => return first,
-                Err(_) => thread::sleep(Duration::from_millis(250)),
-            }
-        }
-        // Better told twice than never.
-        true
     }
 
     /// What is done now and then.
@@ -400,24 +378,12 @@ impl Job {
         }
     }
 
+    /// The scribe saves it after it has told what came before.
     fn save(&mut self) {
         self.saved = Instant::now();
-        let Some(lease) = *lock(&self.lease) else { return };
         let checkpoint = self.checker.checkpoint();
         self.checkpoint_bytes = checkpoint.len();
-        let saved = lock(&self.shared.store).save(lease, &checkpoint);
-        match saved {
-            Ok(renewed) => {
-                *lock(&self.lease) = renewed;
-                if renewed.is_some() {
-                    let _ = self.shared.log.trim(self.partition, self.checker.next());
-                }
-            }
-            Err(error) => {
-                let partition = self.partition;
-                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
-            }
-        }
+        let _ = self.scribe.send(Task::Save(checkpoint, self.checker.next()));
     }
 
     fn status(&self) -> PartitionStatus {
@@ -470,6 +436,105 @@ impl Job {
                 share * 100.0
             ));
             let _ = self.shared.log.append(self.partition, &[&disable_entry(now_micros(), &name)]);
+        }
+    }
+}
+
+/// What the scribe does for a checker, in order.
+enum Task {
+    Tell(Notice),
+    /// Everything before this entry is judged.
+    Save(Vec<u8>, Sequence),
+}
+
+/// So much may wait for the disk before a checker does.
+const TASKS: usize = 4096;
+
+/// A disk that syncs slowly must not hold up judging, so writing has a thread of its own. A
+/// checkpoint is saved after what was found before it is told: a kill loses neither.
+struct Scribe {
+    shared: Arc<Shared>,
+    partition: u32,
+    lease: Arc<Mutex<Option<Lease>>>,
+}
+
+fn run_with_scribe(job: Job, tasks: Receiver<Task>) {
+    let scribe = Scribe {
+        shared: Arc::clone(&job.shared),
+        partition: job.partition,
+        lease: Arc::clone(&job.lease),
+    };
+    thread::scope(|scope| {
+        scope.spawn(move || scribe.run(&tasks));
+        job.run();
+    });
+}
+
+impl Scribe {
+    fn run(&self, tasks: &Receiver<Task>) {
+        while let Ok(first) = tasks.recv() {
+            let mut notices = Vec::new();
+            for task in std::iter::once(first).chain(tasks.try_iter().take(TASKS)) {
+                match task {
+                    Task::Tell(notice) => notices.push(notice),
+                    Task::Save(checkpoint, next) => {
+                        self.tell(&std::mem::take(&mut notices));
+                        self.save(&checkpoint, next);
+                    }
+                }
+            }
+            self.tell(&notices);
+        }
+    }
+
+    fn tell(&self, notices: &[Notice]) {
+        if notices.is_empty() {
+            return;
+        }
+        let mut evidence = lock(&self.shared.evidence);
+        let news = evidence.0.record(notices).unwrap_or_else(|error| {
+            (self.shared.trouble)(format!("evidence cannot be written: {error}"));
+            vec![true; notices.len()]
+        });
+        for (notice, _) in notices.iter().zip(news).filter(|(_, news)| *news) {
+            if self.is_ours_to_tell(notice) {
+                (evidence.1)(notice);
+            }
+        }
+    }
+
+    /// Of several processes, one tells.
+    fn is_ours_to_tell(&self, notice: &Notice) -> bool {
+        let event = match notice {
+            Notice::Fired(violation) => format!("{}.fired", violation.id),
+            Notice::Resolved { id, .. } => format!("{id}.resolved"),
+            _ => return true,
+        };
+        let report = crate::evidence::to_json(notice).to_string();
+        for _ in 0..REPORTS {
+            match lock(&self.shared.store).report(&event, &report) {
+                Ok(first) => return first,
+                Err(_) => thread::sleep(Duration::from_millis(250)),
+            }
+        }
+        // Better told twice than never.
+        true
+    }
+
+    fn save(&self, checkpoint: &[u8], next: Sequence) {
+        let Some(lease) = *lock(&self.lease) else { return };
+        let saved = lock(&self.shared.store).save(lease, checkpoint);
+        match saved {
+            Ok(renewed) => {
+                *lock(&self.lease) = renewed;
+                if renewed.is_some() {
+                    let _ = self.shared.log.trim(self.partition, next);
+                }
+            }
+            Err(error) => {
+                let partition = self.partition;
+                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
+            }
         }
     }
 }

@@ -57,8 +57,27 @@ impl Evidence {
         Ok(Evidence { folder: traces, file, told, order })
     }
 
-    /// Whether the notice is news; if it is, it is on disk when this returns.
-    pub fn record(&mut self, notice: &Notice) -> Result<bool, LogError> {
+    /// Which of the notices are news; those that are, are on disk when this returns. One sync
+    /// serves them all.
+    ///
+    /// # Errors
+    ///
+    /// If they could not be written.
+    pub fn record(&mut self, notices: &[Notice]) -> Result<Vec<bool>, LogError> {
+        let mut lines = Vec::new();
+        let mut news = Vec::new();
+        for notice in notices {
+            news.push(self.note(notice, &mut lines)?);
+        }
+        if !lines.is_empty() {
+            let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+            written.map_err(|error| LogError::io(&self.folder, error))?;
+        }
+        Ok(news)
+    }
+
+    /// Whether a notice is news; adds its line.
+    fn note(&mut self, notice: &Notice, lines: &mut Vec<u8>) -> Result<bool, LogError> {
         let (id, over) = match notice {
             Notice::Fired(violation) => (violation.id, false),
             Notice::Resolved { id, .. } => (*id, true),
@@ -71,10 +90,8 @@ impl Evidence {
             let path = self.trace_path(violation.id);
             write_trace(&path, violation).map_err(|error| LogError::io(&path, error))?;
         }
-        let mut line = serde_json::to_vec(&to_json(notice)).unwrap_or_default();
-        line.push(b'\n');
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
-        written.map_err(|error| LogError::io(&self.folder, error))?;
+        lines.extend(serde_json::to_vec(&to_json(notice)).unwrap_or_default());
+        lines.push(b'\n');
         if self.told.insert(id, over).is_none() {
             self.order.push_back(id);
         }
@@ -102,7 +119,8 @@ fn read_line(line: &str) -> Option<(ViolationId, bool)> {
 fn write_trace(path: &Path, violation: &Violation) -> std::io::Result<()> {
     let mut writer = Writer::new(Vec::new());
     writer.execution(&violation.trace)?;
-    crate::store::write_whole(path, &writer.finish()?)
+    // The line is what is synced; a trace that a power cut takes can be made again from the log.
+    fs::write(path, writer.finish()?)
 }
 
 /// A notice as JSON, the same in the evidence file, on the standard output and for programs.

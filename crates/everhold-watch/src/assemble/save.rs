@@ -2,18 +2,26 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use everhold_trace::Value;
 use everhold_trace::wire::{Name, Tuple};
+use everhold_trace::{NodeId, Value};
 
-use super::{Assembler, Changing, Counts, MemberState, Timing, Waiting};
+use super::{Assembler, Changing, Counts, Ended, MemberState, Timing, Waiting};
 use crate::entry::Origin;
 use crate::save::{Fields, Read, bad, list, number, stamp};
 
 impl Assembler {
     pub(crate) fn save(&self) -> Value {
         let members = self.members.values().map(MemberState::save);
-        let ended =
-            self.ended.iter().map(|(node, life)| list([number(node.0.into()), number(*life)]));
+        let ended = self.ended.iter().map(|(node, ended)| {
+            list([
+                number(node.0.into()),
+                number(ended.incarnation),
+                ended.name.as_str().into(),
+                ended.kind.as_str().into(),
+                number(ended.next_batch),
+                ended.clean.into(),
+            ])
+        });
         let leaving = self
             .leaving
             .iter()
@@ -35,7 +43,7 @@ impl Assembler {
         Ok(Assembler {
             timing,
             members: members.into_iter().map(|member| (member.origin.node, member)).collect(),
-            ended: fields.each(|f| Ok((f.node()?, f.number()?)))?.into_iter().collect(),
+            ended: fields.each(load_ended)?.into_iter().collect(),
             frontier: fields.stamp()?,
             now: fields.number()?,
             leaving: fields
@@ -44,6 +52,18 @@ impl Assembler {
             counts: counts(&mut Fields::of(fields.any()?)?)?,
         })
     }
+}
+
+fn load_ended(fields: &mut Fields) -> Read<(NodeId, Ended)> {
+    let node = fields.node()?;
+    let ended = Ended {
+        incarnation: fields.number()?,
+        name: fields.text()?,
+        kind: fields.text()?,
+        next_batch: fields.number()?,
+        clean: fields.flag()?,
+    };
+    Ok((node, ended))
 }
 
 fn counts(fields: &mut Fields) -> Read<Counts> {
@@ -73,6 +93,7 @@ impl MemberState {
             number(self.next_batch),
             self.missing.into(),
             self.ahead.into(),
+            self.returned.into(),
             list(queue),
         ])
     }
@@ -91,6 +112,7 @@ impl MemberState {
             next_batch: fields.number()?,
             missing: fields.flag()?,
             ahead: fields.flag()?,
+            returned: fields.flag()?,
             queue: VecDeque::from(fields.each(waiting)?),
         })
     }

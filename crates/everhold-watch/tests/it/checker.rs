@@ -103,6 +103,22 @@ fn a_dead_holder_is_no_false_alarm() {
 }
 
 #[test]
+fn a_node_that_was_only_silent_counts_again_once_it_tells() {
+    let mut feed = two(LOCKS);
+    feed.batch(START + 10, 0, vec![add(START + 5, 7, "exclusive"), add(START + 6, 8, "shared")]);
+    for at in (20..2_000).step_by(100) {
+        feed.beat(START + at, &[1]);
+    }
+    // It comes back in the same life: what it held before is not known, what it tells is.
+    feed.beat(START + 2_000, &[0, 1]);
+    feed.batch(START + 2_010, 0, vec![add(START + 2_005, 8, "exclusive")]);
+    let told = vec![add(START + 2_011, 7, "shared"), add(START + 2_012, 8, "shared")];
+    feed.batch(START + 2_020, 1, told);
+    feed.beat(START + 2_030, &[0, 1]);
+    check(&feed, &["?n0@2000", "+one holder[8]@2012"]);
+}
+
+#[test]
 fn a_restart_is_another_life() {
     let mut feed = two(LOCKS);
     feed.batch(START + 10, 0, vec![add(START + 5, 7, "exclusive")]);
