@@ -1,7 +1,7 @@
 //! The same nodes on real sockets, with real timers and a real disk.
 //!
 //! A node that was explored runs here unchanged: [`Host`] is another runtime under
-//! [`Node`](everhold_node::Node) and async programs. Each node has a thread that runs its events
+//! [`Node`] and async programs. Each node has a thread that runs its events
 //! one at a time. At the end of an event what it synced is made durable, and only then what it
 //! sent leaves, so a process that is killed between two events has promised nothing that its
 //! disk does not hold.
