@@ -21,13 +21,15 @@ use crate::table::Table;
 const NODES: u32 = 15;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
-    let mut table = Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
+    let mut table =
+        Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
     let all = [
         ("Chord", size.pick(2_000, 860_000), size.pick(0.0, 51_752.0), 30.0),
         ("RandTree", size.pick(500, 20_000), size.pick(0.0, 13_096.0), 1.0),
     ];
     for (name, states, properties, seconds) in all {
-        let path = std::env::temp_dir().join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
+        let path = std::env::temp_dir()
+            .join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
         let execution = if name == "Chord" { chord(states) } else { tree(states) };
         let file = BufWriter::new(File::create(&path).expect("a temporary file"));
         let mut writer = Writer::new(file);
@@ -49,7 +51,11 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             format!("{:.2}", wall - reading),
             format!("{wall:.2}"),
         ]);
-        scores.hold(format!("{name}: properties"), report.properties as f64, Bound::AtLeast(properties));
+        scores.hold(
+            format!("{name}: properties"),
+            report.properties as f64,
+            Bound::AtLeast(properties),
+        );
         scores.hold(format!("{name}: seconds, from a file"), wall, Bound::AtMost(seconds));
     }
     table.print("Almost-invariants: end to end from a trace file, all cores");
@@ -73,8 +79,7 @@ fn chord(states: u32) -> Execution {
             let by = u32::try_from(random.below(most)).expect("small");
             Value::Node(NodeId((me + by) % NODES))
         };
-        let successors: Vec<Value> =
-            (0..random.below(4)).map(|_| near(&mut random, 4)).collect();
+        let successors: Vec<Value> = (0..random.below(4)).map(|_| near(&mut random, 4)).collect();
         let fingers: BTreeMap<Value, Value> =
             (0..random.below(3)).map(|i| (Value::from(i), near(&mut random, 6))).collect();
         trace.observe(Value::record([
@@ -98,7 +103,8 @@ fn tree(states: u32) -> Execution {
     for step in 0..states {
         let me = step % NODES;
         trace.begin(ids[me as usize], EventKind::Timer { name: "recovery".into() });
-        let up = |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
+        let up =
+            |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
         let parent = up(&mut random);
         let mut children: BTreeSet<Value> = (me + 1..NODES)
             .filter(|_| random.below(6) == 0)
