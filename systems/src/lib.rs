@@ -11,11 +11,19 @@
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
+//! - [`bullet`]: Bullet' over RanSub, which loses notices and gives up when rejected.
+//! - [`pastry`]: Pastry, whose nodes are pushed out of leafsets in silence; [`bamboo`]: Bamboo, which
+//!   forgets nodes and does not introduce neighbours; [`dht`]: what both share. From the MacePC
+//!   paper.
 //! - [`timed`]: the systems of the MacePC paper on a virtual clock, by name.
 
+pub mod bamboo;
+pub mod bullet;
 pub mod chord;
+pub mod dht;
 pub mod extent;
 pub mod kademlia;
+pub mod pastry;
 pub mod path_vector;
 pub mod paxos;
 #[cfg(feature = "raft")]

@@ -189,7 +189,7 @@ impl Settings {
 }
 
 /// Handlers of 20 to 200 µs; the paper's network, 1 ms and 8 Mbit/s, is the default.
-fn handlers() -> Durations {
+pub(crate) fn handlers() -> Durations {
     Durations::uniform(Duration::from_micros(20), Duration::from_micros(200))
 }
 

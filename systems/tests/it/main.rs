@@ -3,6 +3,7 @@
 mod chord;
 mod extent;
 mod inferred;
+mod overlays;
 mod kademlia;
 mod path_vector;
 mod paxos;

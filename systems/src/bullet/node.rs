@@ -1,0 +1,301 @@
+//! A node of Bullet'.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use everhold::prelude::*;
+
+use super::ransub::RanSub;
+use super::wire::Msg;
+use super::{Blocks, Bug, File, SOURCE};
+
+/// How many nodes a node receives from at most.
+const SENDERS_MAX: usize = 10;
+/// How many nodes a node sends to at most.
+const RECEIVERS_MAX: usize = 10;
+/// How many candidates the source names.
+const CANDIDATES: usize = 10;
+/// How many requests are under way to a sender.
+const WINDOW: u32 = 2;
+/// When a block is sent again that found the buffer full.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Where blocks come from.
+#[derive(Clone, Debug, Serialize)]
+struct Sender {
+    node: NodeId,
+    /// What it said it has.
+    blocks: Blocks,
+    requested: u32,
+}
+
+/// Where blocks go.
+#[derive(Clone, Debug, Serialize)]
+struct Receiver {
+    node: NodeId,
+    /// How many of the blocks, in the order of arrival, it was told of.
+    told: usize,
+    /// It wants to hear of more.
+    is_waiting: bool,
+    queue: VecDeque<u32>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bullet {
+    bug: Bug,
+    file: File,
+    ransub: RanSub,
+    /// The blocks it has, and in which order they came.
+    blocks: Blocks,
+    arrived: Vec<u32>,
+    requested: Blocks,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    /// Whom it asked to be its sender, and who has not answered yet.
+    asked: BTreeSet<NodeId>,
+    pending: usize,
+    /// At the source: who has said hello.
+    members: Vec<NodeId>,
+}
+
+impl Bullet {
+    pub(super) fn new(number: usize, nodes: usize, file: File, bug: Bug) -> Bullet {
+        let is_source = NodeId(number as u32) == SOURCE;
+        let blocks = if is_source { Blocks::all(file.blocks) } else { Blocks::none(file.blocks) };
+        Bullet {
+            bug,
+            file,
+            ransub: RanSub::new(number, nodes),
+            arrived: (0..blocks.count()).collect(),
+            blocks,
+            requested: Blocks::none(file.blocks),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            asked: BTreeSet::new(),
+            pending: 0,
+            members: if is_source { vec![SOURCE] } else { Vec::new() },
+        }
+    }
+
+    /// Whether it has the file.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.blocks.count() == self.file.blocks
+    }
+
+    /// The blocks it has.
+    #[must_use]
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// At the source: names candidates among those who came before.
+    fn hello(&mut self, cx: &mut Cx<Msg>, from: NodeId) {
+        let mut pool = self.members.clone();
+        let mut candidates = Vec::new();
+        while candidates.len() < CANDIDATES && !pool.is_empty() {
+            candidates.push(pool.swap_remove(cx.choose("candidate", pool.len())));
+        }
+        self.members.push(from);
+        cx.send(from, Msg::Candidates(candidates));
+    }
+
+    /// Asks some nodes to be senders, as far as more are wanted.
+    fn ask(&mut self, cx: &mut Cx<Msg>, candidates: &[NodeId]) {
+        for node in candidates {
+            let is_wanted = self.senders.len() + self.pending < SENDERS_MAX;
+            if is_wanted && *node != cx.id() && self.asked.insert(*node) {
+                self.pending += 1;
+                cx.send(*node, Msg::Join);
+            }
+        }
+    }
+
+    fn join(&mut self, cx: &mut Cx<Msg>, from: NodeId) {
+        if self.receivers.len() == RECEIVERS_MAX {
+            let peers = if self.bug == Bug::BareRejection { Vec::new() } else { self.peers() };
+            cx.send(from, Msg::JoinReject { peers });
+            return;
+        }
+        let told = self.arrived.len();
+        let receiver = Receiver { node: from, told, is_waiting: told == 0, queue: VecDeque::new() };
+        self.receivers.push(receiver);
+        cx.send(from, Msg::JoinAccept(self.arrived.clone()));
+    }
+
+    fn peers(&self) -> Vec<NodeId> {
+        let senders = self.senders.iter().map(|sender| sender.node);
+        senders.chain(self.receivers.iter().map(|receiver| receiver.node)).collect()
+    }
+
+    fn accepted(&mut self, cx: &mut Cx<Msg>, from: NodeId, known: &[u32]) {
+        self.pending -= 1;
+        if self.is_complete() {
+            cx.send(from, Msg::Leave);
+            return;
+        }
+        let blocks = Blocks::none(self.file.blocks);
+        self.senders.push(Sender { node: from, blocks, requested: 0 });
+        self.told(cx, from, known);
+    }
+
+    fn rejected(&mut self, cx: &mut Cx<Msg>, peers: &[NodeId]) {
+        self.pending -= 1;
+        if self.is_complete() || peers.is_empty() {
+            return;
+        }
+        // One for one, so that rejections do not multiply.
+        let fresh = peers.iter().filter(|peer| **peer != cx.id() && !self.asked.contains(peer));
+        let fresh: Vec<NodeId> = fresh.copied().collect();
+        if !fresh.is_empty() {
+            self.ask(cx, &[fresh[cx.choose("peer of the one that rejects", fresh.len())]]);
+        }
+    }
+
+    /// A sender has blocks.
+    fn told(&mut self, cx: &mut Cx<Msg>, from: NodeId, blocks: &[u32]) {
+        let Some(at) = self.senders.iter().position(|sender| sender.node == from) else { return };
+        for block in blocks {
+            self.senders[at].blocks.insert(*block);
+        }
+        self.request(cx, at);
+    }
+
+    /// Requests from a sender what it has and nobody was asked for.
+    fn request(&mut self, cx: &mut Cx<Msg>, at: usize) {
+        while self.senders[at].requested < WINDOW {
+            let sender = &self.senders[at];
+            let left = sender.blocks.count_without(&self.blocks, &self.requested);
+            if left == 0 {
+                return;
+            }
+            let number = cx.choose("block to request", left as usize) as u32;
+            let block = sender.blocks.nth_without(&self.blocks, &self.requested, number);
+            let block = block.expect("chosen below the count");
+            self.requested.insert(block);
+            self.senders[at].requested += 1;
+            cx.send(self.senders[at].node, Msg::Request { block, is_last: left == 1 });
+        }
+    }
+
+    fn requested(&mut self, cx: &mut Cx<Msg>, from: NodeId, block: u32, is_last: bool) {
+        let Some(at) = self.receivers.iter().position(|receiver| receiver.node == from) else {
+            return;
+        };
+        self.receivers[at].queue.push_back(block);
+        if is_last {
+            self.receivers[at].is_waiting = true;
+            self.tell(cx, at);
+        }
+        self.pump(cx, at);
+    }
+
+    /// Tells a receiver that waits for it which blocks have come.
+    fn tell(&mut self, cx: &mut Cx<Msg>, at: usize) {
+        let receiver = &mut self.receivers[at];
+        if receiver.is_waiting && receiver.told < self.arrived.len() {
+            let news = self.arrived[receiver.told..].to_vec();
+            receiver.told = self.arrived.len();
+            receiver.is_waiting = false;
+            cx.send(receiver.node, Msg::Diff(news));
+        }
+    }
+
+    /// Sends a receiver what it asked for, as far as the buffer has room.
+    fn pump(&mut self, cx: &mut Cx<Msg>, at: usize) {
+        let receiver = &mut self.receivers[at];
+        let retry = Timer::from("retry").with(u64::from(receiver.node.0));
+        while let Some(block) = receiver.queue.front() {
+            let msg = Msg::Block { block: *block, bytes: self.file.block_bytes };
+            if cx.try_send(receiver.node, msg).is_err() {
+                cx.set_timer(retry, RETRY);
+                return;
+            }
+            receiver.queue.pop_front();
+        }
+        cx.cancel_timer(retry);
+    }
+
+    fn block(&mut self, cx: &mut Cx<Msg>, from: NodeId, block: u32) {
+        self.requested.remove(block);
+        if self.blocks.insert(block) {
+            self.arrived.push(block);
+        }
+        if self.is_complete() {
+            self.leave_all(cx);
+        } else if let Some(at) = self.senders.iter().position(|sender| sender.node == from) {
+            self.senders[at].requested -= 1;
+            self.request(cx, at);
+        }
+        for at in 0..self.receivers.len() {
+            self.tell(cx, at);
+        }
+    }
+
+    fn leave_all(&mut self, cx: &mut Cx<Msg>) {
+        for sender in self.senders.drain(..) {
+            cx.send(sender.node, Msg::Leave);
+        }
+    }
+
+    /// RanSub brings candidates: they replace senders that have nothing for this node.
+    fn subset(&mut self, cx: &mut Cx<Msg>, members: &[NodeId]) {
+        if self.is_complete() || members.is_empty() {
+            return;
+        }
+        let (blocks, requested) = (&self.blocks, &self.requested);
+        self.senders.retain(|sender| {
+            let left = sender.blocks.count_without(blocks, requested);
+            let is_useful = left > 0 || sender.requested > 0;
+            if !is_useful {
+                cx.send(sender.node, Msg::Leave);
+            }
+            is_useful
+        });
+        self.asked = self.senders.iter().map(|sender| sender.node).collect();
+        self.ask(cx, members);
+    }
+}
+
+impl Node for Bullet {
+    type Msg = Msg;
+
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        if cx.id() != SOURCE {
+            cx.send(SOURCE, Msg::Hello);
+        }
+        self.ransub.start(cx);
+    }
+
+    fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
+        match msg {
+            Msg::Hello => self.hello(cx, from),
+            Msg::Candidates(candidates) => self.ask(cx, &candidates),
+            Msg::Join => self.join(cx, from),
+            Msg::JoinAccept(blocks) => self.accepted(cx, from, &blocks),
+            Msg::JoinReject { peers } => self.rejected(cx, &peers),
+            Msg::Leave => self.receivers.retain(|receiver| receiver.node != from),
+            Msg::Request { block, is_last } => self.requested(cx, from, block, is_last),
+            Msg::Diff(blocks) => self.told(cx, from, &blocks),
+            Msg::Block { block, .. } => self.block(cx, from, block),
+            Msg::Distribute { epoch, members, count } => {
+                let subset = self.ransub.distribute_from(cx, epoch, members, count);
+                self.subset(cx, &subset);
+            }
+            Msg::Collect { epoch, members, count } => {
+                self.ransub.collect_from(cx, epoch, members, count);
+            }
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx<Msg>, timer: Timer) {
+        if timer.name == "epoch" {
+            let subset = self.ransub.timer(cx);
+            return self.subset(cx, &subset);
+        }
+        let is_it = |receiver: &Receiver| u64::from(receiver.node.0) == timer.id;
+        if let Some(at) = self.receivers.iter().position(is_it) {
+            self.pump(cx, at);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the nodes say to each other.
+
+use everhold::prelude::*;
+
+/// What the nodes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Msg {
+    /// To the source: who could send to me?
+    Hello,
+    /// The source's answer.
+    Candidates(Vec<NodeId>),
+    /// Be my sender.
+    Join,
+    /// I am your sender, and have these blocks.
+    JoinAccept(Vec<u32>),
+    /// I have enough receivers.
+    JoinReject {
+        /// The fix: others to ask.
+        peers: Vec<NodeId>,
+    },
+    /// I do not need you any more.
+    Leave,
+    /// Send me a block.
+    Request {
+        /// Which.
+        block: u32,
+        /// It is the last one that I know you have: tell me of more.
+        is_last: bool,
+    },
+    /// Blocks that I have got since the last diff.
+    Diff(Vec<u32>),
+    /// A block. The content is left out; what it weighs is not.
+    Block {
+        /// Which.
+        block: u32,
+        /// How large it is.
+        bytes: u32,
+    },
+    /// RanSub, down the tree: a random subset of all nodes.
+    Distribute {
+        /// The epoch.
+        epoch: u32,
+        /// The subset.
+        members: Vec<NodeId>,
+        /// How many nodes it stands for.
+        count: u32,
+    },
+    /// RanSub, up the tree: a random subset of the nodes below.
+    Collect {
+        /// The epoch.
+        epoch: u32,
+        /// The subset.
+        members: Vec<NodeId>,
+        /// How many nodes it stands for.
+        count: u32,
+    },
+}
+
+/// How many bytes a message takes.
+#[must_use]
+pub fn size(msg: &Msg) -> u64 {
+    let content = match msg {
+        Msg::Block { bytes, .. } => return u64::from(*bytes),
+        Msg::Candidates(nodes) | Msg::JoinReject { peers: nodes } => 8 * nodes.len(),
+        Msg::Distribute { members, .. } | Msg::Collect { members, .. } => 8 * members.len(),
+        Msg::JoinAccept(blocks) | Msg::Diff(blocks) => 4 * blocks.len(),
+        Msg::Hello | Msg::Join | Msg::Leave | Msg::Request { .. } => 0,
+    };
+    40 + content as u64
+}
