@@ -18,7 +18,7 @@
 //!
 //! There is no public source of Bullet'. What the paper does not say was chosen here: 16 KB and
 //! 100 KB blocks, two requests under way to each sender, a new diff when nothing more can be
-//! requested from a sender, ten senders and receivers at most. RanSub's tree is given, not built.
+//! requested from a sender, first the blocks that no other sender has, ten senders and receivers at most. RanSub's tree is given, not built.
 //!
 //! - `node`: a node; `blocks`: sets of blocks; `ransub`: random subsets; `wire`: messages.
 

@@ -13,6 +13,7 @@
 //! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3);
 //!   `language`: the same in the property language, in `raft.prop`.
 //! - `serve`: the same peers as processes that serve clients (feature `live`).
+//! - [`timed`]: how long the peers are without a leader that commits.
 
 mod language;
 mod node;
@@ -20,6 +21,7 @@ mod node;
 mod serve;
 mod spec;
 mod store;
+pub mod timed;
 mod wire;
 
 use everhold::prelude::*;

@@ -16,7 +16,9 @@ impl Blocks {
 
     pub(super) fn all(of: u32) -> Blocks {
         let mut blocks = Blocks::none(of);
-        (0..of).for_each(|block| drop(blocks.insert(block)));
+        for block in 0..of {
+            blocks.insert(block);
+        }
         blocks
     }
 
@@ -43,6 +45,14 @@ impl Blocks {
     pub(super) fn remove(&mut self, block: u32) {
         self.count -= u32::from(self.contains(block));
         self.words[(block / u64::BITS) as usize] &= !(1 << (block % u64::BITS));
+    }
+
+    /// Adds the blocks of another set.
+    pub(super) fn extend(&mut self, other: &Blocks) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+        self.count = self.words.iter().map(|word| word.count_ones()).sum();
     }
 
     /// How many of these blocks are in neither of two other sets.
@@ -87,6 +97,8 @@ mod tests {
         assert_eq!(left, [Some(3), Some(64), Some(129), None]);
         some.remove(129);
         assert_eq!(some.nth_without(&other, &none, 2), None);
+        other.extend(&some);
+        assert_eq!(other.count(), 3);
         assert_eq!(Blocks::all(130).count(), 130);
     }
 }

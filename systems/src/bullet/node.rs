@@ -17,7 +17,7 @@ const CANDIDATES: usize = 10;
 /// How many requests are under way to a sender.
 const WINDOW: u32 = 2;
 /// When a block is sent again that found the buffer full.
-const RETRY: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(50);
 
 /// Where blocks come from.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +26,8 @@ struct Sender {
     /// What it said it has.
     blocks: Blocks,
     requested: u32,
+    /// It was asked for more, and has not answered yet.
+    is_asked: bool,
 }
 
 /// Where blocks go.
@@ -104,7 +106,7 @@ impl Bullet {
     fn ask(&mut self, cx: &mut Cx<Msg>, candidates: &[NodeId]) {
         for node in candidates {
             let is_wanted = self.senders.len() + self.pending < SENDERS_MAX;
-            if is_wanted && *node != cx.id() && self.asked.insert(*node) {
+            if is_wanted && !self.is_complete() && *node != cx.id() && self.asked.insert(*node) {
                 self.pending += 1;
                 cx.send(*node, Msg::Join);
             }
@@ -121,6 +123,8 @@ impl Bullet {
         let receiver = Receiver { node: from, told, is_waiting: told == 0, queue: VecDeque::new() };
         self.receivers.push(receiver);
         cx.send(from, Msg::JoinAccept(self.arrived.clone()));
+        // Those who came first know few: who joins them is a candidate too.
+        self.ask(cx, &[from]);
     }
 
     fn peers(&self) -> Vec<NodeId> {
@@ -134,8 +138,8 @@ impl Bullet {
             cx.send(from, Msg::Leave);
             return;
         }
-        let blocks = Blocks::none(self.file.blocks);
-        self.senders.push(Sender { node: from, blocks, requested: 0 });
+        let (blocks, told) = (Blocks::none(self.file.blocks), known.len());
+        self.senders.push(Sender { node: from, blocks, requested: 0, is_asked: told == 0 });
         self.told(cx, from, known);
     }
 
@@ -148,7 +152,8 @@ impl Bullet {
         let fresh = peers.iter().filter(|peer| **peer != cx.id() && !self.asked.contains(peer));
         let fresh: Vec<NodeId> = fresh.copied().collect();
         if !fresh.is_empty() {
-            self.ask(cx, &[fresh[cx.choose("peer of the one that rejects", fresh.len())]]);
+            let peer = fresh[cx.choose("peer of the one that rejects", fresh.len())];
+            self.ask(cx, &[peer]);
         }
     }
 
@@ -158,36 +163,60 @@ impl Bullet {
         for block in blocks {
             self.senders[at].blocks.insert(*block);
         }
+        self.senders[at].is_asked = false;
         self.request(cx, at);
     }
 
     /// Requests from a sender what it has and nobody was asked for.
     fn request(&mut self, cx: &mut Cx<Msg>, at: usize) {
         while self.senders[at].requested < WINDOW {
-            let sender = &self.senders[at];
-            let left = sender.blocks.count_without(&self.blocks, &self.requested);
-            if left == 0 {
-                return;
-            }
-            let number = cx.choose("block to request", left as usize) as u32;
-            let block = sender.blocks.nth_without(&self.blocks, &self.requested, number);
-            let block = block.expect("chosen below the count");
+            let Some(block) = self.pick(cx, at) else { return self.ask_for_more(cx, at) };
             self.requested.insert(block);
             self.senders[at].requested += 1;
-            cx.send(self.senders[at].node, Msg::Request { block, is_last: left == 1 });
+            cx.send(self.senders[at].node, Msg::Request { block });
         }
     }
 
-    fn requested(&mut self, cx: &mut Cx<Msg>, from: NodeId, block: u32, is_last: bool) {
-        let Some(at) = self.receivers.iter().position(|receiver| receiver.node == from) else {
-            return;
-        };
-        self.receivers[at].queue.push_back(block);
-        if is_last {
+    /// A block to request from a sender: one that no other sender has, if there is any.
+    fn pick(&self, cx: &mut Cx<Msg>, at: usize) -> Option<u32> {
+        let known = &self.senders[at].blocks;
+        let left = known.count_without(&self.blocks, &self.requested);
+        if left == 0 {
+            return None;
+        }
+        let mut common = self.requested.clone();
+        for (other, sender) in self.senders.iter().enumerate() {
+            if other != at {
+                common.extend(&sender.blocks);
+            }
+        }
+        let rare = known.count_without(&self.blocks, &common);
+        let (among, avoided) = if rare > 0 { (rare, &common) } else { (left, &self.requested) };
+        let number = cx.choose("block to request", among as usize) as u32;
+        known.nth_without(&self.blocks, avoided, number)
+    }
+
+    /// Asks a sender for a diff, before the last block from it arrives.
+    fn ask_for_more(&mut self, cx: &mut Cx<Msg>, at: usize) {
+        let sender = &mut self.senders[at];
+        if !sender.is_asked && sender.requested < WINDOW {
+            sender.is_asked = true;
+            cx.send(sender.node, Msg::More);
+        }
+    }
+
+    fn requested(&mut self, cx: &mut Cx<Msg>, from: NodeId, block: u32) {
+        if let Some(at) = self.receivers.iter().position(|receiver| receiver.node == from) {
+            self.receivers[at].queue.push_back(block);
+            self.pump(cx, at);
+        }
+    }
+
+    fn more(&mut self, cx: &mut Cx<Msg>, from: NodeId) {
+        if let Some(at) = self.receivers.iter().position(|receiver| receiver.node == from) {
             self.receivers[at].is_waiting = true;
             self.tell(cx, at);
         }
-        self.pump(cx, at);
     }
 
     /// Tells a receiver that waits for it which blocks have come.
@@ -225,6 +254,10 @@ impl Bullet {
             self.leave_all(cx);
         } else if let Some(at) = self.senders.iter().position(|sender| sender.node == from) {
             self.senders[at].requested -= 1;
+            // A diff that was due before this block is not coming any more.
+            self.senders[at].is_asked = false;
+        }
+        for at in 0..self.senders.len() {
             self.request(cx, at);
         }
         for at in 0..self.receivers.len() {
@@ -275,7 +308,8 @@ impl Node for Bullet {
             Msg::JoinAccept(blocks) => self.accepted(cx, from, &blocks),
             Msg::JoinReject { peers } => self.rejected(cx, &peers),
             Msg::Leave => self.receivers.retain(|receiver| receiver.node != from),
-            Msg::Request { block, is_last } => self.requested(cx, from, block, is_last),
+            Msg::Request { block } => self.requested(cx, from, block),
+            Msg::More => self.more(cx, from),
             Msg::Diff(blocks) => self.told(cx, from, &blocks),
             Msg::Block { block, .. } => self.block(cx, from, block),
             Msg::Distribute { epoch, members, count } => {

@@ -24,9 +24,9 @@ pub enum Msg {
     Request {
         /// Which.
         block: u32,
-        /// It is the last one that I know you have: tell me of more.
-        is_last: bool,
     },
+    /// I know of nothing more that you have for me: send me a diff.
+    More,
     /// Blocks that I have got since the last diff.
     Diff(Vec<u32>),
     /// A block. The content is left out; what it weighs is not.
@@ -64,7 +64,7 @@ pub fn size(msg: &Msg) -> u64 {
         Msg::Candidates(nodes) | Msg::JoinReject { peers: nodes } => 8 * nodes.len(),
         Msg::Distribute { members, .. } | Msg::Collect { members, .. } => 8 * members.len(),
         Msg::JoinAccept(blocks) | Msg::Diff(blocks) => 4 * blocks.len(),
-        Msg::Hello | Msg::Join | Msg::Leave | Msg::Request { .. } => 0,
+        Msg::Hello | Msg::Join | Msg::Leave | Msg::Request { .. } | Msg::More => 0,
     };
     40 + content as u64
 }

@@ -54,7 +54,7 @@ impl std::fmt::Debug for RaftNode {
 }
 
 impl RaftNode {
-    const TICK: Duration = Duration::from_millis(100);
+    pub(super) const TICK: Duration = Duration::from_millis(100);
 
     /// A peer under exploration: the strategy decides whose tick comes first, so elections race
     /// although all wait equally long.

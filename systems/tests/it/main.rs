@@ -5,6 +5,8 @@ mod extent;
 mod inferred;
 mod overlays;
 mod kademlia;
+mod macepc;
+mod overlays;
 mod path_vector;
 mod paxos;
 #[cfg(feature = "raft")]
