@@ -9,11 +9,11 @@ use super::wire::Msg;
 use super::{Blocks, Bug, File, SOURCE};
 
 /// How many nodes a node receives from at most.
-const SENDERS_MAX: usize = 10;
+const SENDERS_MAX: usize = 5;
 /// How many nodes a node sends to at most.
-const RECEIVERS_MAX: usize = 10;
+const RECEIVERS_MAX: usize = 6;
 /// How many candidates the source names.
-const CANDIDATES: usize = 10;
+const CANDIDATES: usize = 5;
 /// How many requests are under way to a sender.
 const WINDOW: u32 = 2;
 /// When a block is sent again that found the buffer full.

@@ -113,18 +113,20 @@ fn bullet_times(file: bullet::File, bug: bullet::Bug, mbits: f64, executions: u6
     detect(&bullet::timed(100, file, bug, mbits).unchecked(), executions, &bullet_timers())
 }
 
+/// The share of executions with a node that all reject is about a quarter.
 #[test]
 fn bullet_waits_for_ransub_when_rejected() {
     let rejected = bullet_times(bullet::File::SMALL, bullet::Bug::BareRejection, 20.0, 40);
-    check_slow(&rejected, &bullet_timers(), "epoch", 0.03..=0.6);
-    check_fast(&bullet_times(bullet::File::SMALL, bullet::Bug::None, 20.0, 40), 3.0);
+    check_slow(&rejected, &bullet_timers(), "epoch", 0.05..=0.6);
+    check_fast(&bullet_times(bullet::File::SMALL, bullet::Bug::None, 20.0, 20), 2.0);
 }
 
+/// The share of executions in which a lost diff matters is about a tenth.
 #[test]
 fn bullet_waits_for_ransub_when_diffs_are_lost() {
-    let lost = bullet_times(bullet::File::LARGE, bullet::Bug::DiffsWithData, 27.0, 30);
-    check_slow(&lost, &bullet_timers(), "epoch", 0.01..=0.6);
-    check_fast(&bullet_times(bullet::File::LARGE, bullet::Bug::None, 27.0, 15), 10.0);
+    let lost = bullet_times(bullet::File::LARGE, bullet::Bug::DiffsWithData, 40.0, 40);
+    check_slow(&lost, &bullet_timers(), "epoch", 0.03..=0.4);
+    check_fast(&bullet_times(bullet::File::LARGE, bullet::Bug::None, 40.0, 10), 9.0);
 }
 
 /// Time is counted from the start of the system, a second before the leader goes.
