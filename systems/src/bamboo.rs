@@ -397,4 +397,5 @@ pub fn timed(nodes: usize, ids: Ids, bug: Bug) -> Timed<Msg> {
         .message_size(size)
         .stop_when_each(|node: &Bamboo| node.joined)
         .stop_when(is_stable(nodes, ids))
+        .unchecked()
 }

@@ -106,4 +106,5 @@ pub fn timed(nodes: usize, file: File, bug: Bug, mbits: f64) -> Timed<Msg> {
         .durations(crate::timed::handlers())
         .message_size(size)
         .stop_when_each(Bullet::is_complete)
+        .unchecked()
 }

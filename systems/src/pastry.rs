@@ -436,4 +436,5 @@ pub fn timed(nodes: usize, bug: Bug) -> Timed<Msg> {
         .message_size(size)
         .stop_when_each(|node: &Pastry| node.joined)
         .stop_when(is_stable(nodes))
+        .unchecked()
 }

@@ -6,7 +6,8 @@ use everhold::prelude::*;
 use everhold::sim::perf::{OnProgress, Perf, PerfReport, WhatIf};
 use everhold::sim::timed::{Draws, Durations, Timed};
 
-use crate::{chord, randtree};
+use crate::dht::Ids;
+use crate::{bamboo, bullet, chord, pastry, randtree};
 
 /// A system that can be run by name.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +115,7 @@ impl<M: Message> Run for Timed<M> {
 }
 
 /// All of them.
-pub static CASES: [Case; 2] = [
+pub static CASES: &[Case] = &[
     Case {
         name: "randtree",
         about: "an overlay tree; a root forgets that it is joining (MacePC, figure 1)",
@@ -139,6 +140,65 @@ pub static CASES: [Case; 2] = [
                 _ => chord::Bug::None,
             };
             Ok(Box::new(settings.timed(chord(settings.nodes.unwrap_or(40), bug))))
+        },
+    },
+    Case {
+        name: "pastry",
+        about: "a hash table; nodes are pushed out of leafsets in silence",
+        bugs: &["silent-eviction", "none"],
+        nodes: 40,
+        run: |settings| {
+            let bug = match settings.bug("pastry")? {
+                "silent-eviction" => pastry::Bug::SilentEviction,
+                _ => pastry::Bug::None,
+            };
+            Ok(Box::new(settings.timed(pastry::timed(settings.nodes.unwrap_or(40), bug))))
+        },
+    },
+    Case {
+        name: "bamboo",
+        about: "a hash table for churn; neighbours are not introduced, or forgotten",
+        bugs: &["silent-neighbours", "silent-displacement", "forgets-evicted", "none"],
+        nodes: 20,
+        run: |settings| {
+            let (bug, ids) = match settings.bug("bamboo")? {
+                "silent-neighbours" => (bamboo::Bug::SilentNeighbours, Ids::Even),
+                "silent-displacement" => (bamboo::Bug::SilentDisplacement, Ids::Even),
+                "forgets-evicted" => (bamboo::Bug::ForgetsEvicted, Ids::Crowded),
+                _ => (bamboo::Bug::None, Ids::Even),
+            };
+            let nodes = settings.nodes.unwrap_or(20);
+            Ok(Box::new(settings.timed(bamboo::timed(nodes, ids, bug))))
+        },
+    },
+    Case {
+        name: "bullet",
+        about: "a file for many; who is rejected waits (2 MB), notices are lost (20 MB)",
+        bugs: &["bare-rejection", "diffs-with-data", "none"],
+        nodes: 100,
+        run: |settings| {
+            let (bug, file, mbits) = match settings.bug("bullet")? {
+                "bare-rejection" => (bullet::Bug::BareRejection, bullet::File::SMALL, 20.0),
+                "diffs-with-data" => (bullet::Bug::DiffsWithData, bullet::File::LARGE, 40.0),
+                _ => (bullet::Bug::None, bullet::File::SMALL, 20.0),
+            };
+            let nodes = settings.nodes.unwrap_or(100);
+            Ok(Box::new(settings.timed(bullet::timed(nodes, file, bug, mbits))))
+        },
+    },
+    #[cfg(feature = "raft")]
+    Case {
+        name: "raft",
+        about: "the raft crate; after the leader has gone, its client is too patient",
+        bugs: &["slow-retry", "none"],
+        nodes: 3,
+        run: |settings| {
+            use crate::raft::timed::{Bug, timed};
+            let bug = match settings.bug("raft")? {
+                "slow-retry" => Bug::SlowRetry,
+                _ => Bug::None,
+            };
+            Ok(Box::new(settings.timed(timed(settings.nodes.unwrap_or(3), bug))))
         },
     },
 ];

@@ -86,7 +86,7 @@ pub fn timed(peers: usize, bug: Bug) -> Timed<Msg> {
         system.node("client", Client { peers, next: 0, retry: bug.retry() });
     };
     Timed::new(setup)
-        .durations(crate::handlers())
+        .durations(crate::timed::handlers())
         .driver(|driver| driver.fault(GONE, TimedFault::Stop(NodeId(0))))
         .stop_when(|view| view.all::<RaftNode>().all(|(_, peer)| is_over(peer)))
         .time_max(Duration::from_secs(60))

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Code> {
 fn list() -> Result<Code> {
     let mut out = io::stdout().lock();
     writeln!(out, "everhold perf SYSTEM [--bug NAME] [--nodes NUMBER]\n\nSystems:")?;
-    for case in &CASES {
+    for case in CASES {
         writeln!(out, "  {:12}  {}", case.name, case.about)?;
         writeln!(out, "  {:12}  {} nodes; bugs: {}", "", case.nodes, case.bugs.join(", "))?;
     }
