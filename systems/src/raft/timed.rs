@@ -9,7 +9,7 @@
 use everhold::prelude::*;
 use everhold::sim::timed::{Timed, TimedFault};
 
-use super::node::{RaftNode, Timing};
+use super::node::RaftNode;
 use super::wire::Msg;
 
 /// Which timer is mis-set.
@@ -35,7 +35,7 @@ impl Bug {
 /// When the leader stops.
 pub const GONE: Duration = Duration::from_secs(1);
 /// A peer's tick.
-pub const TICK: Duration = Duration::from_millis(10);
+pub const TICK: Duration = RaftNode::TICK;
 
 /// The client. Its commands are the times at which it sends them, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -78,9 +78,9 @@ pub fn timed(peers: usize, bug: Bug) -> Timed<Msg> {
     let setup = move |system: &mut System<Msg>| {
         system.network(Network::Streams);
         for number in 0..peers {
-            // The crate would draw its patience from the operating system.
-            let timing = Timing { tick: TICK, election_ticks: 10 + 3 * number };
-            let make = move || RaftNode::new(number, peers, super::Bug::None, timing);
+            // The crate would draw it from the operating system's randomness.
+            let patience = 2 + number;
+            let make = move || RaftNode::new(number, peers, super::Bug::None, patience);
             system.node_with("raft", make);
         }
         system.node("client", Client { peers, next: 0, retry: bug.retry() });

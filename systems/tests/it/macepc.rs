@@ -152,7 +152,9 @@ fn raft_waits_for_its_client() {
     for peers in [3, 5] {
         let timers = |bug: Bug| vec![timer("tick", TICK), timer("retry", bug.retry())];
         let slow = detect(&timed(peers, Bug::SlowRetry), 40, &timers(Bug::SlowRetry));
-        check_fast(&detect(&timed(peers, Bug::None), 40, &timers(Bug::None)), 2.0);
+        // Ticks pace the election in any case, so multiples of them are no sign of a bug.
+        let fixed = detect(&timed(peers, Bug::None), 40, &timers(Bug::None));
+        assert!(fixed.modes.iter().all(|mode| mode.high < 2.0), "{:?}", fixed.modes);
         check_slow(&slow, &timers(Bug::SlowRetry), "retry", 1.0..=1.0);
     }
 }

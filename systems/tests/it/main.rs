@@ -3,7 +3,6 @@
 mod chord;
 mod extent;
 mod inferred;
-mod overlays;
 mod kademlia;
 mod macepc;
 mod overlays;
