@@ -175,6 +175,7 @@ struct TraceWriter {
     builder: TraceBuilder,
     ids: BTreeMap<NodeId, NodeId>,
     started: BTreeSet<NodeId>,
+    down: BTreeSet<NodeId>,
     events: i64,
 }
 
@@ -191,7 +192,7 @@ impl TraceWriter {
             };
             ids.insert(*node, builder.add_node(&name, kind));
         }
-        TraceWriter { builder, ids, started: BTreeSet::new(), events: 0 }
+        TraceWriter { builder, ids, started: BTreeSet::new(), down: BTreeSet::new(), events: 0 }
     }
 
     fn event(
@@ -207,7 +208,17 @@ impl TraceWriter {
             self.builder.begin(*id, EventKind::Start);
             self.events += 1;
         }
+        // A node that was given up for silence may speak again: then it was up all along, but the
+        // trace has said that it is down.
+        let was_down = self.down.remove(&node);
         let ends = kind == EventKind::Crash;
+        if was_down && kind != EventKind::Restart {
+            self.builder.begin(*id, EventKind::Restart);
+            self.events += 1;
+        }
+        if ends {
+            self.down.insert(node);
+        }
         self.builder.begin(*id, kind);
         self.builder.time(Time { logical: Some(at.0), physical_ns: Some(at.nanos()) });
         if let Some(state) = state
@@ -233,5 +244,28 @@ impl TraceWriter {
             self.builder.note("key", key.clone());
         }
         self.builder.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that was given up, speaks again, is given up twice, and comes back.
+    #[test]
+    fn what_was_given_up_may_speak_again() {
+        let node = NodeId(0);
+        let mut writer = TraceWriter::new(&BTreeMap::from([(node, ("n".into(), "k".into()))]));
+        let local = EventKind::Local { name: "observe".to_owned() };
+        let crash = EventKind::Crash;
+        let kinds = [crash.clone(), local.clone(), crash.clone(), crash, EventKind::Restart, local];
+        for kind in kinds {
+            writer.event(node, Stamp(1), kind, None, None);
+        }
+        let execution = writer.builder.finish();
+        let words: Vec<&str> = execution.events().iter().map(|e| e.kind.word()).collect();
+        let expected =
+            ["start", "crash", "restart", "local", "crash", "restart", "crash", "restart", "local"];
+        assert_eq!(words, expected);
     }
 }

@@ -156,15 +156,14 @@ fn start_on(
     Running { watch, intake, notices, troubles }
 }
 
-/// The next violation, or none in the time.
-fn next_violation(running: &Running, wait: Duration) -> Option<String> {
+/// The next violation, or none in the time. Meanwhile the probes go on beating, as real ones do: a
+/// moment is complete only when everybody has passed it.
+fn next_violation(running: &Running, probes: &mut [Probe], wait: Duration) -> Option<String> {
     let end = Instant::now() + wait;
-    while let Ok(notice) =
-        running.notices.recv_timeout(end.saturating_duration_since(Instant::now()))
-    {
-        match notice {
-            Notice::Fired(v) => return Some(format!("{} {}", v.rule, v.key.unwrap_or_default())),
-            _ => continue,
+    while Instant::now() < end {
+        probes.iter_mut().for_each(Probe::beat);
+        if let Ok(Notice::Fired(v)) = running.notices.recv_timeout(Duration::from_millis(50)) {
+            return Some(format!("{} {}", v.rule, v.key.unwrap_or_default()));
         }
     }
     None
@@ -183,7 +182,7 @@ fn a_double_grant_is_told_once_even_across_restarts() {
     probes[0].add(7, "exclusive");
     probes[1].add(7, "shared");
     probes.iter_mut().for_each(Probe::beat);
-    assert_eq!(next_violation(&running, LONG).as_deref(), Some("one holder 7"));
+    assert_eq!(next_violation(&running, &mut probes, LONG).as_deref(), Some("one holder 7"));
     drop((probes, running));
     // The checkpoint is lost, so everything is read again.
     let _ = fs::remove_file(folder.join("p0.checkpoint"));
@@ -193,7 +192,7 @@ fn a_double_grant_is_told_once_even_across_restarts() {
     probes[0].add(8, "exclusive");
     probes[1].add(8, "exclusive");
     probes.iter_mut().for_each(Probe::beat);
-    assert_eq!(next_violation(&running, LONG).as_deref(), Some("one holder 8"));
+    assert_eq!(next_violation(&running, &mut probes, LONG).as_deref(), Some("one holder 8"));
     let told = fs::read_to_string(folder.join("violations.jsonl")).unwrap();
     let fired = told.lines().filter(|line| line.contains("\"fired\"")).count();
     assert_eq!(fired, 2, "{told}");
