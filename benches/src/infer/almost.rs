@@ -19,17 +19,17 @@ use crate::measure::{Bound, Scorecard, Size};
 use crate::table::Table;
 
 const NODES: u32 = 15;
+/// Different states of one node.
+const STATES: u64 = 100;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
-    let mut table =
-        Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
+    let mut table = Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
     let all = [
         ("Chord", size.pick(2_000, 860_000), size.pick(0.0, 51_752.0), 30.0),
         ("RandTree", size.pick(500, 20_000), size.pick(0.0, 13_096.0), 1.0),
     ];
     for (name, states, properties, seconds) in all {
-        let path = std::env::temp_dir()
-            .join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
+        let path = std::env::temp_dir().join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
         let execution = if name == "Chord" { chord(states) } else { tree(states) };
         let file = BufWriter::new(File::create(&path).expect("a temporary file"));
         let mut writer = Writer::new(file);
@@ -51,11 +51,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             format!("{:.2}", wall - reading),
             format!("{wall:.2}"),
         ]);
-        scores.hold(
-            format!("{name}: properties"),
-            report.properties as f64,
-            Bound::AtLeast(properties),
-        );
+        scores.hold(format!("{name}: properties"), report.properties as f64, Bound::AtLeast(properties));
         scores.hold(format!("{name}: seconds, from a file"), wall, Bound::AtMost(seconds));
     }
     table.print("Almost-invariants: end to end from a trace file, all cores");
@@ -67,32 +63,41 @@ fn infer(name: &str, executions: &[&Execution]) -> AlmostReport {
     Almost { properties_max, ..Almost::default() }.infer(executions, &Library::new())
 }
 
-/// A ring that changes: successors, predecessors and fingers of one node at a time.
+/// A ring that changes: successors, predecessors and fingers of one node at a time. Each node
+/// comes back to states it was in, as nodes of a ring do.
 fn chord(states: u32) -> Execution {
     let mut random = Random(11);
     let mut trace = TraceBuilder::new();
     let ids: Vec<NodeId> = (0..NODES).map(|i| trace.add_node(&format!("c{i}"), "chord")).collect();
+    let pools: Vec<Vec<Value>> =
+        (0..NODES).map(|me| (0..STATES).map(|_| ring_state(me, &mut random)).collect()).collect();
     for step in 0..states {
-        let me = step % NODES;
-        trace.begin(ids[me as usize], EventKind::Timer { name: "stabilise".into() });
-        let near = |random: &mut Random, most: u64| {
-            let by = u32::try_from(random.below(most)).expect("small");
-            Value::Node(NodeId((me + by) % NODES))
-        };
-        let successors: Vec<Value> = (0..random.below(4)).map(|_| near(&mut random, 4)).collect();
-        let fingers: BTreeMap<Value, Value> =
-            (0..random.below(3)).map(|i| (Value::from(i), near(&mut random, 6))).collect();
-        trace.observe(Value::record([
-            ("me", Value::Node(NodeId(me))),
-            ("pred", near(&mut random, 4)),
-            ("succ", successors.first().cloned().unwrap_or(Value::Node(NodeId(me)))),
-            ("max_succ", successors.last().cloned().unwrap_or(Value::Node(NodeId(me)))),
-            ("successors", Value::List(successors)),
-            ("fingers", Value::Map(fingers)),
-            ("joined", Value::Bool(random.below(20) > 0)),
-        ]));
+        let me = (step % NODES) as usize;
+        trace.begin(ids[me], EventKind::Timer { name: "stabilise".into() });
+        // Some states are met far more often than others.
+        let place = random.below(STATES).min(random.below(STATES)) as usize;
+        trace.observe(pools[me][place].clone());
     }
     trace.finish()
+}
+
+fn ring_state(me: u32, random: &mut Random) -> Value {
+    let mut near = |most: u64| {
+        let by = u32::try_from(random.below(most)).expect("small");
+        Value::Node(NodeId((me + by) % NODES))
+    };
+    let successors: Vec<Value> = (0..4).map(|_| near(4)).collect();
+    let fingers: BTreeMap<Value, Value> = (0..2).map(|i| (Value::Int(i), near(6))).collect();
+    let pred = near(4);
+    Value::record([
+        ("me", Value::Node(NodeId(me))),
+        ("pred", pred),
+        ("succ", successors[0].clone()),
+        ("max_succ", successors[3].clone()),
+        ("successors", Value::List(successors)),
+        ("fingers", Value::Map(fingers)),
+        ("joined", Value::Bool(random.below(20) > 0)),
+    ])
 }
 
 /// A tree whose nodes join and leave; now and then a parent is also a child.
@@ -103,8 +108,7 @@ fn tree(states: u32) -> Execution {
     for step in 0..states {
         let me = step % NODES;
         trace.begin(ids[me as usize], EventKind::Timer { name: "recovery".into() });
-        let up =
-            |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
+        let up = |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
         let parent = up(&mut random);
         let mut children: BTreeSet<Value> = (me + 1..NODES)
             .filter(|_| random.below(6) == 0)

@@ -1,5 +1,6 @@
 //! How often each candidate fails: complements met, counted and weighed.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everhold_property::Library;
@@ -9,7 +10,7 @@ use super::evaluate::{Bench, Coded, Fails};
 use super::generate::{Candidate, Signed};
 use super::literal::{Literal, Operand};
 use super::parallel;
-use super::rows::{Batch, Rows, Source, Weights};
+use super::rows::{Batch, Binding, Rows, Source, Weights};
 use crate::bitmap::{self, Counter};
 use crate::dictionary::Code;
 use crate::states::States;
@@ -135,20 +136,31 @@ impl Class<'_> {
         let mut before = 0;
         for tuples in &self.batches {
             let batch = self.source.batch(tuples);
-            let bench = || Bench::new(self.states, self.domain, literals, self.library, self.coded);
-            let here = |bench: &mut Bench<'_>, place: usize| {
-                let rows = &batch.pieces[place];
-                let fails = fails(bench, rows, literals, used);
-                let mut look = Look { batch: &batch, rows, fails, weight: 0 };
-                let all = bitmap::collect(rows.len(), |_| true);
-                look.weight = look.weigh(&all, rows.len() as u64, self.counter);
-                work(&look, before + place as u64)
-            };
-            let threads = self.source.threads;
-            done.extend(parallel::map_with(batch.pieces.len(), threads, bench, here));
+            done.extend(self.look_at(&batch, before, literals, used, &work));
             before += batch.pieces.len() as u64;
         }
         done
+    }
+
+    /// Looks at the rows of one batch; the first of its pieces has the number `before`.
+    fn look_at<T: Send>(
+        &self,
+        batch: &Batch,
+        before: u64,
+        literals: &[Literal],
+        used: &[bool],
+        work: impl Fn(&Look<'_>, u64) -> T + Sync,
+    ) -> Vec<T> {
+        let bench = || Bench::new(self.states, self.domain, literals, self.library, self.coded);
+        let here = |bench: &mut Bench<'_>, place: usize| {
+            let rows = &batch.pieces[place];
+            let fails = fails(bench, rows, literals, used);
+            let mut look = Look { batch, rows, fails, weight: 0 };
+            let all = bitmap::collect(rows.len(), |_| true);
+            look.weight = look.weigh(&all, rows.len() as u64, self.counter);
+            work(&look, before + place as u64)
+        };
+        parallel::map_with(batch.pieces.len(), self.source.threads, bench, here)
     }
 
     /// How often each literal and its negation fail, and what all rows weigh.
@@ -283,31 +295,103 @@ pub(crate) struct Failing {
     pub(crate) by_node: Vec<u64>,
 }
 
+/// Where some candidates fail, by binding.
+#[derive(Debug, Default)]
+struct Marks {
+    /// Binding, candidate, and how many rows of the binding fail.
+    fails: Vec<(u32, u32, u32)>,
+    /// For each candidate how many bindings it is known of, over all snapshots.
+    known: Vec<u64>,
+}
+
 impl Class<'_> {
     /// Where and when these candidates fail.
     pub(crate) fn failing(&self, literals: &[Literal], candidates: &[Candidate]) -> Vec<Failing> {
         let offsets = offsets(self.source.timelines.snapshots());
         let used = used(literals.len(), candidates);
-        let empty = || Failing {
-            snapshots: vec![0; bitmap::words(offsets[offsets.len() - 1])],
-            ..Failing::default()
-        };
-        let all: Vec<std::sync::Mutex<Failing>> =
-            candidates.iter().map(|_| std::sync::Mutex::new(empty())).collect();
-        self.look(literals, &used, |look, _| {
-            let lasted = look.lasted();
-            let mut kept = Vec::new();
-            for (candidate, failing) in candidates.iter().zip(&all) {
-                let count = look.meet(&candidate.literals, self.counter, &mut kept);
-                let known = look.known(&candidate.literals, &kept, &lasted);
-                let mut failing = failing.lock().expect("no other thread failed");
-                failing.evaluations += known;
-                if count > 0 {
-                    look.mark(&kept, &lasted, &offsets, &mut failing);
+        let words = bitmap::words(offsets[offsets.len() - 1]);
+        let empty = || Failing { snapshots: vec![0; words], ..Failing::default() };
+        let all: Vec<Mutex<Failing>> = candidates.iter().map(|_| Mutex::new(empty())).collect();
+        for tuples in &self.batches {
+            let batch = self.source.batch(tuples);
+            let marks = |look: &Look<'_>, _| look.marks(candidates, self.counter);
+            let mut fails = Vec::new();
+            for marks in self.look_at(&batch, 0, literals, &used, marks) {
+                fails.extend(marks.fails);
+                for (failing, known) in all.iter().zip(marks.known) {
+                    failing.lock().expect("no other thread failed").evaluations += known;
                 }
             }
-        });
+            fails.sort_unstable();
+            parallel::map(tuples.len(), self.source.threads, |place| {
+                let own = batch.of_tuple(place, &fails);
+                self.when(&batch, &tuples[place], own, &offsets, &all);
+            });
+        }
         all.into_iter().map(|failing| failing.into_inner().expect("no thread failed")).collect()
+    }
+
+    /// Marks the snapshots in which the bindings of one tuple of nodes fail: the first binding,
+    /// how many there are, and where they fail.
+    fn when(
+        &self,
+        batch: &Batch,
+        nodes: &[u32],
+        (first, bindings, fails): (usize, usize, &[(u32, u32, u32)]),
+        offsets: &[usize],
+        all: &[Mutex<Failing>],
+    ) {
+        if fails.is_empty() {
+            return;
+        }
+        let mut starts = vec![0; bindings + 1];
+        fails.iter().for_each(|fail| starts[fail.0 as usize - first + 1] += 1);
+        for binding in 1..starts.len() {
+            starts[binding] += starts[binding - 1];
+        }
+        let mut spans: Vec<(u32, usize, usize)> = Vec::new();
+        self.source.each_span(nodes, &mut |span, binding| {
+            let offset = offsets[span.run as usize];
+            let (from, to) = (offset + span.start as usize, offset + span.end as usize);
+            for (_, candidate, _) in &fails[starts[binding]..starts[binding + 1]] {
+                spans.push((*candidate, from, to));
+            }
+        });
+        spans.sort_unstable();
+        let failing = |of: u32| all[of as usize].lock().expect("no other thread failed");
+        for spans in spans.chunk_by(|a, b| a.0 == b.0) {
+            let mut failing = failing(spans[0].0);
+            spans.iter().for_each(|(_, from, to)| set(&mut failing.snapshots, *from, *to));
+        }
+        for (binding, candidate, rows) in fails {
+            let count = batch.bindings[*binding as usize].lasted * u64::from(*rows);
+            failing(*candidate).add(nodes[0] as usize, count);
+        }
+    }
+}
+
+impl Failing {
+    fn add(&mut self, node: usize, exceptions: u64) {
+        if self.by_node.len() <= node {
+            self.by_node.resize(node + 1, 0);
+        }
+        self.by_node[node] += exceptions;
+        self.exceptions += exceptions;
+    }
+}
+
+impl Batch {
+    /// The first binding of a tuple of nodes, how many it has, and which of the sorted marks are
+    /// theirs.
+    fn of_tuple<'a>(
+        &self,
+        place: usize,
+        marks: &'a [(u32, u32, u32)],
+    ) -> (usize, usize, &'a [(u32, u32, u32)]) {
+        let first = self.starts[place];
+        let end = self.starts.get(place + 1).copied().unwrap_or(self.bindings.len());
+        let at = |binding: usize| marks.partition_point(|mark| (mark.0 as usize) < binding);
+        (first, end - first, &marks[at(first)..at(end)])
     }
 }
 
@@ -321,13 +405,29 @@ pub(crate) fn offsets(snapshots: impl Iterator<Item = u32>) -> Vec<usize> {
 }
 
 impl Look<'_> {
-    /// In how many snapshots each row was in place.
-    fn lasted(&self) -> Vec<u64> {
-        let spans = |binding: &u32| {
-            let spans = self.batch.bindings[*binding as usize].spans.clone();
-            self.batch.spans[spans].iter().map(|span| u64::from(span.end - span.start)).sum()
-        };
-        self.rows.binding.iter().map(spans).collect()
+    /// Where these candidates fail.
+    fn marks(&self, candidates: &[Candidate], counter: Counter) -> Marks {
+        let lasted: Vec<u64> =
+            self.rows.binding.iter().map(|of| self.binding(*of).lasted).collect();
+        let mut marks = Marks::default();
+        let mut kept = Vec::new();
+        for (candidate, place) in candidates.iter().zip(0..) {
+            let count = self.meet(&candidate.literals, counter, &mut kept);
+            marks.known.push(self.known(&candidate.literals, &kept, &lasted));
+            if count > 0 {
+                let mut failing: Vec<u32> =
+                    bitmap::rows(&kept).map(|row| self.rows.binding[row]).collect();
+                failing.sort_unstable();
+                let rows = |rows: &[u32]| u32::try_from(rows.len()).expect("a piece has few rows");
+                let same = failing.chunk_by(|a, b| a == b);
+                marks.fails.extend(same.map(|same| (same[0], place, rows(same))));
+            }
+        }
+        marks
+    }
+
+    fn binding(&self, place: u32) -> &Binding {
+        &self.batch.bindings[place as usize]
     }
 
     /// In how many snapshots, over all rows, the disjunction is known; `kept` is where it fails.
@@ -339,26 +439,6 @@ impl Look<'_> {
         let mut known = kept.to_vec();
         self.add_holding(literals, &mut known);
         bitmap::rows(&known).map(|row| lasted[row]).sum()
-    }
-
-    fn mark(&self, rows: &[u64], lasted: &[u64], offsets: &[usize], failing: &mut Failing) {
-        for row in bitmap::rows(rows) {
-            let binding = &self.batch.bindings[self.rows.binding[row] as usize];
-            failing.exceptions += lasted[row];
-            let node = binding.nodes[0] as usize;
-            if failing.by_node.len() <= node {
-                failing.by_node.resize(node + 1, 0);
-            }
-            failing.by_node[node] += lasted[row];
-            for span in &self.batch.spans[binding.spans.clone()] {
-                let offset = offsets[span.run as usize];
-                set(
-                    &mut failing.snapshots,
-                    offset + span.start as usize,
-                    offset + span.end as usize,
-                );
-            }
-        }
     }
 }
 

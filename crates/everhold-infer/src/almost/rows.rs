@@ -1,8 +1,11 @@
 //! The rows of a class: each distinct binding once, weighted by how long it lasted.
 
+use hashbrown::HashTable;
+
 use super::domain::Domain;
 use super::parallel;
 use super::timeline::{Items, NODES_MAX, Shares, Span, Timelines};
+use crate::dictionary::hash_of;
 use crate::states::StateId;
 
 /// Rows in columns, as many as are looked at together.
@@ -31,20 +34,23 @@ pub(crate) enum Weights {
     Bits(Vec<(u32, Vec<u64>)>),
 }
 
-/// Some of the bindings of a class, with when they were in place.
+/// Some of the bindings of a class.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The nodes of each binding, and its stretches: a range of `spans`.
     pub(crate) bindings: Vec<Binding>,
-    pub(crate) spans: Vec<Span>,
+    /// The bindings of each tuple of nodes start here.
+    pub(crate) starts: Vec<usize>,
     pub(crate) pieces: Vec<Rows>,
 }
 
+/// Nodes in states.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) nodes: [u32; NODES_MAX],
-    pub(crate) spans: std::ops::Range<usize>,
+    states: [StateId; NODES_MAX],
     weight: u64,
+    /// In how many snapshots it was in place.
+    pub(crate) lasted: u64,
 }
 
 /// Rows of one piece; more would leave the cache.
@@ -64,30 +70,60 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     /// The rows of these tuples of nodes.
     pub(crate) fn batch(&self, tuples: &[Vec<u32>]) -> Batch {
-        let found = parallel::map(tuples.len(), self.threads, |place| self.spans(&tuples[place]));
-        let mut batch = Batch { bindings: Vec::new(), spans: Vec::new(), pieces: Vec::new() };
-        for (nodes, spans) in tuples.iter().zip(found) {
-            batch.add(nodes, spans, self.shares);
+        let found =
+            parallel::map(tuples.len(), self.threads, |place| self.bindings(&tuples[place]));
+        let mut batch = Batch { bindings: Vec::new(), starts: Vec::new(), pieces: Vec::new() };
+        for bindings in found {
+            batch.starts.push(batch.bindings.len());
+            batch.bindings.extend(bindings);
         }
         batch.pieces = self.pieces(&batch);
         batch
     }
 
-    /// The stretches in which these nodes are bound, equal states together, each in order of time.
-    fn spans(&self, nodes: &[u32]) -> Vec<Span> {
-        let mut spans = Vec::new();
-        self.timelines.spans(self.domain, nodes, &mut |span| spans.push(span));
-        spans.sort_unstable();
-        spans
+    /// The distinct states in which these nodes are together, in the order of first meeting.
+    fn bindings(&self, nodes: &[u32]) -> Vec<Binding> {
+        let mut bound = [0; NODES_MAX];
+        bound[..nodes.len()].copy_from_slice(nodes);
+        let mut bindings: Vec<Binding> = Vec::new();
+        self.each_span(nodes, &mut |span, place| {
+            if place == bindings.len() {
+                let (nodes, states) = (bound, span.states);
+                bindings.push(Binding { nodes, states, weight: 0, lasted: 0 });
+            }
+            bindings[place].weight += self.shares.weight(&span);
+            bindings[place].lasted += u64::from(span.end - span.start);
+        });
+        bindings
+    }
+
+    /// Calls `visit` with each stretch of a tuple of nodes, and the place of its binding among
+    /// those of the tuple.
+    pub(crate) fn each_span(&self, nodes: &[u32], visit: &mut dyn FnMut(Span, usize)) {
+        let mut met: Vec<[StateId; NODES_MAX]> = Vec::new();
+        let mut table: HashTable<usize> = HashTable::new();
+        self.timelines.spans(self.domain, nodes, &mut |span| {
+            let hash = |states: &[StateId; NODES_MAX]| hash_of(states);
+            let same = |place: &usize| met[*place] == span.states;
+            let place = match table.find(hash(&span.states), same) {
+                Some(place) => *place,
+                None => {
+                    let place = met.len();
+                    met.push(span.states);
+                    table.insert_unique(hash(&span.states), place, |place| hash(&met[*place]));
+                    place
+                }
+            };
+            visit(span, place);
+        });
     }
 
     fn pieces(&self, batch: &Batch) -> Vec<Rows> {
         let mut rows: Vec<(u64, u32, [u32; 2])> = Vec::new();
         for (place, binding) in batch.bindings.iter().enumerate() {
             let place = u32::try_from(place).expect("fewer than 2^32 bindings in a batch");
-            let states = &batch.spans[binding.spans.start].states;
             let each = &mut |items| rows.push((binding.weight, place, items));
-            self.items.each(&binding.nodes[..self.domain.kinds.len()], states, each);
+            self.items.each(&binding.nodes[..self.domain.kinds.len()], &binding.states, each);
         }
         rows.sort_unstable();
         let pieces = cut(&rows);
@@ -99,10 +135,7 @@ impl Source<'_> {
     fn columns(&self, batch: &Batch, rows: &[(u64, u32, [u32; 2])]) -> Rows {
         let binding = |row: &(u64, u32, [u32; 2])| &batch.bindings[row.1 as usize];
         let node = |node: usize| rows.iter().map(|row| binding(row).nodes[node]).collect();
-        let state = |node: usize| {
-            let of = |row: &_| batch.spans[binding(row).spans.start].states[node];
-            rows.iter().map(of).collect()
-        };
+        let state = |node: usize| rows.iter().map(|row| binding(row).states[node]).collect();
         let item = |range: usize| rows.iter().map(|row| row.2[range]).collect();
         Rows {
             nodes: (0..self.domain.kinds.len()).map(node).collect(),
@@ -110,19 +143,6 @@ impl Source<'_> {
             items: (0..self.domain.ranges.len()).map(item).collect(),
             weights: Weights::of(rows),
             binding: rows.iter().map(|row| row.1).collect(),
-        }
-    }
-}
-
-impl Batch {
-    fn add(&mut self, nodes: &[u32], spans: Vec<Span>, shares: &Shares) {
-        let mut bound = [0; NODES_MAX];
-        bound[..nodes.len()].copy_from_slice(nodes);
-        for group in spans.chunk_by(|a, b| a.states == b.states) {
-            let start = self.spans.len();
-            self.spans.extend_from_slice(group);
-            let weight = group.iter().map(|span| shares.weight(span)).sum();
-            self.bindings.push(Binding { nodes: bound, spans: start..self.spans.len(), weight });
         }
     }
 }

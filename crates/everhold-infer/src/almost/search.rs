@@ -112,27 +112,20 @@ fn one_class(
     }
     let shares = Shares::of(timelines, domain, &items, &tuples, threads);
     let source = Source { timelines, domain, items: &items, shares: &shares, threads };
-    let batches = batches(tuples, timelines, domain, options.memory_max);
+    let batches = batches(tuples, &shares.rows, options.memory_max);
     let counter = Counter::widest();
     let class = Class { states, domain, library, coded, source, counter, batches };
     class.search(options, &literals, search);
 }
 
 /// Tuples of nodes, as many together as fit into memory.
-fn batches(
-    tuples: Vec<Vec<u32>>,
-    timelines: &Timelines,
-    domain: &Domain,
-    memory_max: usize,
-) -> Vec<Vec<Vec<u32>>> {
-    // A stretch, a binding, a row in columns and its places in some hundred bitmaps.
+fn batches(tuples: Vec<Vec<u32>>, rows: &[u64], memory_max: usize) -> Vec<Vec<Vec<u32>>> {
+    // A binding, a row to sort, the same in columns, and its places in the bitmaps in use.
     const BYTES: usize = 160;
     let mut batches: Vec<Vec<Vec<u32>>> = Vec::new();
     let mut used = 0usize;
-    for tuple in tuples {
-        let mut spans = 0usize;
-        timelines.spans(domain, &tuple, &mut |_| spans += 1);
-        let bytes = spans.saturating_mul(BYTES);
+    for (tuple, rows) in tuples.into_iter().zip(rows) {
+        let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(BYTES);
         if batches.is_empty() || used.saturating_add(bytes) > memory_max {
             batches.push(Vec::new());
             used = 0;

@@ -227,7 +227,12 @@ pub(crate) const WHOLE: u64 = 1 << 32;
 ///
 /// With spatial accounting a snapshot weighs the same however many bindings it has; one without
 /// bindings has no weight, so that empty containers are no evidence.
-pub(crate) struct Shares(Vec<Vec<u64>>);
+pub(crate) struct Shares {
+    /// For each run.
+    sums: Vec<Vec<u64>>,
+    /// How many rows each tuple of nodes has at most, distinct or not.
+    pub(crate) rows: Vec<u64>,
+}
 
 impl Shares {
     pub(crate) fn of(
@@ -241,32 +246,36 @@ impl Shares {
         let changes = parallel::map(parts, threads, |part| {
             let mut changes: Vec<Vec<i64>> =
                 timelines.snapshots().map(|count| vec![0; count as usize + 1]).collect();
+            let mut counts = Vec::new();
             for nodes in tuples.iter().skip(part).step_by(parts) {
+                counts.push(0);
                 timelines.spans(domain, nodes, &mut |span| {
-                    let mut rows = 0;
+                    let mut rows = 0i64;
                     items.each(nodes, &span.states, &mut |_| rows += 1);
+                    *counts.last_mut().expect("just pushed") += rows.unsigned_abs();
                     let changes = &mut changes[span.run as usize];
                     changes[span.start as usize] += rows;
                     changes[span.end as usize] -= rows;
                 });
             }
-            changes
+            (changes, counts)
         });
+        let rows = (0..tuples.len()).map(|place| changes[place % parts].1[place / parts]).collect();
         let runs = timelines.snapshots().enumerate().map(|(run, snapshots)| {
             let (mut bindings, mut sum) = (0, 0);
             let mut sums = vec![0];
             for snapshot in 0..snapshots as usize {
-                bindings += changes.iter().map(|part| part[run][snapshot]).sum::<i64>();
+                bindings += changes.iter().map(|(part, _)| part[run][snapshot]).sum::<i64>();
                 sum += u64::try_from(bindings).ok().filter(|b| *b > 0).map_or(0, |b| WHOLE / b);
                 sums.push(sum);
             }
             sums
         });
-        Shares(runs.collect())
+        Shares { sums: runs.collect(), rows }
     }
 
     pub(crate) fn weight(&self, span: &Span) -> u64 {
-        let sums = &self.0[span.run as usize];
+        let sums = &self.sums[span.run as usize];
         sums[span.end as usize] - sums[span.start as usize]
     }
 }
