@@ -1,7 +1,7 @@
 //! How often each candidate fails: complements met, counted and weighed.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use everhold_property::Library;
 
@@ -62,13 +62,17 @@ pub(crate) struct Class<'a> {
     pub(crate) counter: Counter,
     /// The tuples of nodes, as many together as memory allows.
     pub(crate) batches: Vec<Vec<Vec<u32>>>,
+    /// If that is all of them: their rows, and where each literal fails in each piece.
+    pub(crate) kept: OnceLock<(Batch, Vec<Vec<Option<Fails>>>)>,
+    /// Whether there is memory for that.
+    pub(crate) keeps: bool,
 }
 
 /// The rows of a piece and where each literal fails in them.
 pub(crate) struct Look<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) rows: &'a Rows,
-    fails: Vec<Option<Fails>>,
+    fails: &'a [Option<Fails>],
     /// What all rows weigh together.
     weight: u64,
 }
@@ -134,32 +138,72 @@ impl Class<'_> {
     ) -> Vec<T> {
         let mut done = Vec::new();
         let mut before = 0;
-        for tuples in &self.batches {
-            let batch = self.source.batch(tuples);
-            done.extend(self.look_at(&batch, before, literals, used, &work));
+        self.each_batch(literals, |_, batch, kept| {
+            done.extend(self.look_at(batch, kept, before, literals, used, &work));
             before += batch.pieces.len() as u64;
-        }
+        });
         done
+    }
+
+    /// Calls `visit` with each batch, and with where the literals fail if that is kept.
+    fn each_batch(
+        &self,
+        literals: &[Literal],
+        mut visit: impl FnMut(&[Vec<u32>], &Batch, Option<&[Vec<Option<Fails>>]>),
+    ) {
+        match &self.batches[..] {
+            [all] if self.keeps => {
+                let (batch, fails) = self.kept.get_or_init(|| self.keep(all, literals));
+                visit(all, batch, Some(fails));
+            }
+            several => several.iter().for_each(|tuples| {
+                visit(tuples, &self.source.batch(tuples), None);
+            }),
+        }
+    }
+
+    fn keep(&self, tuples: &[Vec<u32>], literals: &[Literal]) -> (Batch, Vec<Vec<Option<Fails>>>) {
+        let batch = self.source.batch(tuples);
+        let all = vec![true; literals.len()];
+        let kept = parallel::map_with(
+            batch.pieces.len(),
+            self.source.threads,
+            || self.bench(literals),
+            |bench, place| fails(bench, &batch.pieces[place], literals, &all),
+        );
+        (batch, kept)
+    }
+
+    fn bench<'a>(&'a self, literals: &'a [Literal]) -> Bench<'a> {
+        Bench::new(self.states, self.domain, literals, self.library, self.coded)
     }
 
     /// Looks at the rows of one batch; the first of its pieces has the number `before`.
     fn look_at<T: Send>(
         &self,
         batch: &Batch,
+        kept: Option<&[Vec<Option<Fails>>]>,
         before: u64,
         literals: &[Literal],
         used: &[bool],
         work: impl Fn(&Look<'_>, u64) -> T + Sync,
     ) -> Vec<T> {
-        let bench = || Bench::new(self.states, self.domain, literals, self.library, self.coded);
         let here = |bench: &mut Bench<'_>, place: usize| {
             let rows = &batch.pieces[place];
-            let fails = fails(bench, rows, literals, used);
+            let made;
+            let fails = match kept {
+                Some(kept) => &kept[place],
+                None => {
+                    made = fails(bench, rows, literals, used);
+                    &made
+                }
+            };
             let mut look = Look { batch, rows, fails, weight: 0 };
             let all = bitmap::collect(rows.len(), |_| true);
             look.weight = look.weigh(&all, rows.len() as u64, self.counter);
             work(&look, before + place as u64)
         };
+        let bench = || self.bench(literals);
         parallel::map_with(batch.pieces.len(), self.source.threads, bench, here)
     }
 
@@ -312,11 +356,10 @@ impl Class<'_> {
         let words = bitmap::words(offsets[offsets.len() - 1]);
         let empty = || Failing { snapshots: vec![0; words], ..Failing::default() };
         let all: Vec<Mutex<Failing>> = candidates.iter().map(|_| Mutex::new(empty())).collect();
-        for tuples in &self.batches {
-            let batch = self.source.batch(tuples);
+        self.each_batch(literals, |tuples, batch, kept| {
             let marks = |look: &Look<'_>, _| look.marks(candidates, self.counter);
             let mut fails = Vec::new();
-            for marks in self.look_at(&batch, 0, literals, &used, marks) {
+            for marks in self.look_at(batch, kept, 0, literals, &used, marks) {
                 fails.extend(marks.fails);
                 for (failing, known) in all.iter().zip(marks.known) {
                     failing.lock().expect("no other thread failed").evaluations += known;
@@ -325,9 +368,9 @@ impl Class<'_> {
             fails.sort_unstable();
             parallel::map(tuples.len(), self.source.threads, |place| {
                 let own = batch.of_tuple(place, &fails);
-                self.when(&batch, &tuples[place], own, &offsets, &all);
+                self.when(batch, &tuples[place], own, &offsets, &all);
             });
-        }
+        });
         all.into_iter().map(|failing| failing.into_inner().expect("no thread failed")).collect()
     }
 

@@ -1,5 +1,7 @@
 //! Literals on codes: what was decided for two values once is not decided again.
 
+use std::borrow::Cow;
+
 use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Library, Snapshot, Type};
 use everhold_property::{evaluate_expr, relate};
 use everhold_trace::{NodeId, Value};
@@ -67,10 +69,10 @@ impl Coded {
         self.nodes[node as usize]
     }
 
-    fn value(&self, code: Code, values: &Dictionary) -> Value {
+    fn value<'a>(&self, code: Code, values: &'a Dictionary) -> Cow<'a, Value> {
         match (code as usize) < values.len() {
-            true => values.value(code).clone(),
-            false => Value::Node(NodeId(Code::MAX - code)),
+            true => Cow::Borrowed(values.value(code)),
+            false => Cow::Owned(Value::Node(NodeId(Code::MAX - code))),
         }
     }
 }
@@ -85,6 +87,16 @@ pub(crate) struct Fails {
 }
 
 impl Fails {
+    /// Of a literal that is known everywhere, given where it is true.
+    fn total(rows: usize, test: impl FnMut(usize) -> bool) -> Fails {
+        let negated = bitmap::collect(rows, test);
+        let mut plain: Vec<u64> = negated.iter().map(|word| !word).collect();
+        if let Some(last) = plain.last_mut().filter(|_| !rows.is_multiple_of(64)) {
+            *last &= (1 << (rows % 64)) - 1;
+        }
+        Fails { plain, negated, total: true }
+    }
+
     fn new(plain: Vec<u64>, negated: Vec<u64>, rows: usize) -> Fails {
         let known = |(plain, negated): (&u64, &u64)| (plain | negated).count_ones() as usize;
         let total = plain.iter().zip(&negated).map(known).sum::<usize>() == rows;
@@ -153,7 +165,7 @@ impl<'a> Bench<'a> {
         let key = self.coded.value(key, &self.states.values);
         match self.states.values.value(map) {
             Value::Map(entries) => entries
-                .get(&key)
+                .get(key.as_ref())
                 .and_then(|value| self.states.values.find(value))
                 .unwrap_or(Dictionary::NULL),
             _ => Dictionary::NULL,
@@ -163,11 +175,6 @@ impl<'a> Bench<'a> {
     /// Evaluates a literal on rows whose operands have these columns.
     pub(crate) fn fails(&mut self, literal: usize, columns: &[&[Code]]) -> Fails {
         let rows = columns[0].len();
-        let total = |test: &dyn Fn(usize) -> bool| {
-            let plain = bitmap::collect(rows, |row| !test(row));
-            let negated = bitmap::collect(rows, test);
-            Fails { plain, negated, total: true }
-        };
         let as_codes = |operand: &Operand| {
             // Numbers are equal by size, and a float may be equal to an integer.
             !matches!(operand.ty(self.domain, self.states), Type::Float | Type::Any)
@@ -177,10 +184,10 @@ impl<'a> Bench<'a> {
         match (&of.relation, columns) {
             (Relation::Is(code), [column]) => {
                 let code = *code;
-                total(&|row| column[row] == code)
+                Fails::total(rows, |row| column[row] == code)
             }
             (Relation::Two(BinaryOp::Eq), [a, b]) if of.operands.iter().all(as_codes) => {
-                total(&|row| a[row] == b[row])
+                Fails::total(rows, |row| a[row] == b[row])
             }
             (Relation::Two(op @ (BinaryOp::Lt | BinaryOp::Le)), [a, b])
                 if of.operands.iter().all(is_int) =>
@@ -276,20 +283,20 @@ impl<'a> Bench<'a> {
         let value = |code: Code| self.coded.value(code, &self.states.values);
         let of = &self.literals[literal];
         match (&of.relation, codes) {
-            (Relation::True, [code]) => match value(*code) {
+            (Relation::True, [code]) => match *value(*code) {
                 Value::Bool(truth) => Some(truth).into(),
                 _ => Truth::Unknown,
             },
             (Relation::Is(wanted), [code]) => Some(wanted == code).into(),
-            (Relation::Variant(name), [code]) => Some(match value(*code) {
-                Value::Variant { name: is, .. } => is == *name,
-                Value::Text(is) => is == *name,
+            (Relation::Variant(name), [code]) => Some(match &*value(*code) {
+                Value::Variant { name: is, .. } => is == name,
+                Value::Text(is) => is == name,
                 _ => false,
             })
             .into(),
             (Relation::Two(op), [a, b]) => relate(*op, &value(*a), &value(*b)).ok().into(),
             (Relation::Predicate(name), codes) => {
-                self.predicate(name, codes.iter().map(|code| value(*code)).collect())
+                self.predicate(name, codes.iter().map(|code| value(*code).into_owned()).collect())
             }
             _ => unreachable!("{of:?} has as many operands as codes"),
         }

@@ -1,6 +1,7 @@
 //! From coded runs to a report: class by class, then all of them ranked together.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use everhold_property::Library;
 use everhold_trace::Execution;
@@ -114,7 +115,11 @@ fn one_class(
     let source = Source { timelines, domain, items: &items, shares: &shares, threads };
     let batches = batches(tuples, &shares.rows, options.memory_max);
     let counter = Counter::widest();
-    let class = Class { states, domain, library, coded, source, counter, batches };
+    // Two bits a row and literal, next to what is in memory anyway.
+    let rows: u64 = shares.rows.iter().sum();
+    let keeps = rows.saturating_mul(literals.len() as u64) / 4 <= options.memory_max as u64;
+    let kept = OnceLock::new();
+    let class = Class { states, domain, library, coded, source, counter, batches, kept, keeps };
     class.search(options, &literals, search);
 }
 
