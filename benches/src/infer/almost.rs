@@ -23,13 +23,15 @@ const NODES: u32 = 15;
 const STATES: u64 = 100;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
-    let mut table = Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
+    let mut table =
+        Table::new(&["workload", "states", "properties", "read s", "infer s", "wall s"]);
     let all = [
         ("Chord", size.pick(2_000, 860_000), size.pick(0.0, 51_752.0), 30.0),
         ("RandTree", size.pick(500, 20_000), size.pick(0.0, 13_096.0), 1.0),
     ];
     for (name, states, properties, seconds) in all {
-        let path = std::env::temp_dir().join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
+        let path = std::env::temp_dir()
+            .join(format!("everhold-bench-{name}-{}.jsonl", std::process::id()));
         let execution = if name == "Chord" { chord(states) } else { tree(states) };
         let file = BufWriter::new(File::create(&path).expect("a temporary file"));
         let mut writer = Writer::new(file);
@@ -51,7 +53,11 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             format!("{:.2}", wall - reading),
             format!("{wall:.2}"),
         ]);
-        scores.hold(format!("{name}: properties"), report.properties as f64, Bound::AtLeast(properties));
+        scores.hold(
+            format!("{name}: properties"),
+            report.properties as f64,
+            Bound::AtLeast(properties),
+        );
         scores.hold(format!("{name}: seconds, from a file"), wall, Bound::AtMost(seconds));
     }
     table.print("Almost-invariants: end to end from a trace file, all cores");
@@ -108,7 +114,8 @@ fn tree(states: u32) -> Execution {
     for step in 0..states {
         let me = step % NODES;
         trace.begin(ids[me as usize], EventKind::Timer { name: "recovery".into() });
-        let up = |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
+        let up =
+            |random: &mut Random| u32::try_from(random.below(u64::from(me.max(1)))).expect("small");
         let parent = up(&mut random);
         let mut children: BTreeSet<Value> = (me + 1..NODES)
             .filter(|_| random.below(6) == 0)
