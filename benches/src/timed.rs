@@ -1,6 +1,7 @@
 //! Timed simulation: token passing under the full network model, against a hand-written loop and
-//! other simulators.
+//! other simulators; the systems of the MacePC paper.
 
+mod cases;
 mod hand;
 mod ours;
 mod peers;
@@ -10,8 +11,13 @@ use crate::Options;
 use crate::measure::{Scorecard, Size};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 3] =
-    [("tokens", tokens::run), ("flat", tokens::flat), ("fork", ours::fork)];
+const PARTS: [(&str, fn(Size, &mut Scorecard)); 5] = [
+    ("tokens", tokens::run),
+    ("flat", tokens::flat),
+    ("fork", ours::fork),
+    ("bullet", cases::bullet),
+    ("pastry", cases::pastry),
+];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
     let mut scores = Scorecard::default();
