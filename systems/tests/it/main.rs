@@ -1,5 +1,6 @@
 //! Every case study finds its bug and is silent when the bug is fixed.
 
+mod almost;
 mod chord;
 mod extent;
 mod inferred;
