@@ -6,13 +6,12 @@ use std::sync::{Mutex, OnceLock};
 use everhold_property::Library;
 
 use super::domain::Domain;
-use super::evaluate::{Bench, Coded, Fails};
+use super::evaluate::{Bench, Coded, Column, Fails};
 use super::generate::{Candidate, Signed};
 use super::literal::{Literal, Operand};
 use super::parallel;
 use super::rows::{Batch, Binding, Rows, Source, Weights};
 use crate::bitmap::{self, Counter};
-use crate::dictionary::Code;
 use crate::states::States;
 
 /// How much of what was looked at failed.
@@ -297,7 +296,7 @@ fn fails(
     literals: &[Literal],
     used: &[bool],
 ) -> Vec<Option<Fails>> {
-    let mut columns: Vec<(Operand, Vec<Code>)> = Vec::new();
+    let mut columns: Vec<(Operand, Column)> = Vec::new();
     let of_used = literals.iter().zip(used).filter(|(_, used)| **used);
     for operand in of_used.flat_map(|(literal, _)| &literal.operands) {
         if let Err(place) = columns.binary_search_by_key(operand, |(operand, _)| *operand) {
@@ -306,11 +305,11 @@ fn fails(
     }
     let column = |operand: &Operand| {
         let place = columns.binary_search_by_key(operand, |(operand, _)| *operand);
-        columns[place.expect("each operand has its column")].1.as_slice()
+        &columns[place.expect("each operand has its column")].1
     };
     let one = |(place, literal): (usize, &Literal)| {
         used[place].then(|| {
-            let columns: Vec<&[Code]> = literal.operands.iter().map(column).collect();
+            let columns: Vec<&Column> = literal.operands.iter().map(column).collect();
             bench.fails(place, &columns)
         })
     };
@@ -393,7 +392,7 @@ impl Class<'_> {
             starts[binding] += starts[binding - 1];
         }
         let mut spans: Vec<(u32, usize, usize)> = Vec::new();
-        self.source.each_span(nodes, &mut |span, binding| {
+        self.source.timelines.each_span(self.domain, nodes, &mut |span, binding| {
             let offset = offsets[span.run as usize];
             let (from, to) = (offset + span.start as usize, offset + span.end as usize);
             for (_, candidate, _) in &fails[starts[binding]..starts[binding + 1]] {

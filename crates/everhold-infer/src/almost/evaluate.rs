@@ -41,6 +41,16 @@ pub(crate) struct Bench<'a> {
     coded: &'a Coded,
     /// For each literal what was decided lately.
     known: Vec<Vec<([Code; 3], Truth)>>,
+    /// For each code its place among the values of a column that is being made.
+    places: Vec<u32>,
+}
+
+/// An operand in all rows of a piece.
+pub(crate) struct Column {
+    codes: Vec<Code>,
+    /// Its distinct codes, and for each row the place of its own among them.
+    values: Vec<Code>,
+    places: Vec<u32>,
 }
 
 /// What is looked up of codes again and again.
@@ -97,6 +107,21 @@ impl Fails {
         Fails { plain, negated, total: true }
     }
 
+    fn of(rows: usize, mut truth: impl FnMut(usize) -> Truth) -> Fails {
+        let (mut plain, mut negated) = (Vec::new(), Vec::new());
+        for start in (0..rows).step_by(64) {
+            let (mut fails, mut holds) = (0, 0);
+            for row in start..(start + 64).min(rows) {
+                let truth = truth(row);
+                fails |= u64::from(truth == Truth::False) << (row - start);
+                holds |= u64::from(truth == Truth::True) << (row - start);
+            }
+            plain.push(fails);
+            negated.push(holds);
+        }
+        Fails::new(plain, negated, rows)
+    }
+
     fn new(plain: Vec<u64>, negated: Vec<u64>, rows: usize) -> Fails {
         let known = |(plain, negated): (&u64, &u64)| (plain | negated).count_ones() as usize;
         let total = plain.iter().zip(&negated).map(known).sum::<usize>() == rows;
@@ -116,11 +141,33 @@ impl<'a> Bench<'a> {
         coded: &'a Coded,
     ) -> Bench<'a> {
         let known = vec![Vec::new(); literals.len()];
-        Bench { states, domain, literals, library, coded, known }
+        Bench { states, domain, literals, library, coded, known, places: Vec::new() }
     }
 
-    /// The codes of an operand in all rows.
-    pub(crate) fn column(&self, operand: Operand, rows: &Rows) -> Vec<Code> {
+    /// An operand in all rows.
+    pub(crate) fn column(&mut self, operand: Operand, rows: &Rows) -> Column {
+        let codes = self.codes(operand, rows);
+        let known = self.states.values.len();
+        self.places.resize(known + self.coded.nodes.len(), u32::MAX);
+        let index = |code: Code| match code as usize {
+            place if place < known => place,
+            _ => known + (Code::MAX - code) as usize,
+        };
+        let mut values = Vec::new();
+        let mut place = |code: &Code| {
+            let place = &mut self.places[index(*code)];
+            if *place == u32::MAX {
+                *place = u32::try_from(values.len()).expect("codes are 32 bits");
+                values.push(*code);
+            }
+            *place
+        };
+        let places = codes.iter().map(&mut place).collect();
+        values.iter().for_each(|code| self.places[index(*code)] = u32::MAX);
+        Column { codes, values, places }
+    }
+
+    fn codes(&self, operand: Operand, rows: &Rows) -> Vec<Code> {
         let column = |node: usize, table: usize, variable: usize| {
             self.states.kinds[self.domain.kinds[node]].column(table, variable)
         };
@@ -173,8 +220,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Evaluates a literal on rows whose operands have these columns.
-    pub(crate) fn fails(&mut self, literal: usize, columns: &[&[Code]]) -> Fails {
-        let rows = columns[0].len();
+    pub(crate) fn fails(&mut self, literal: usize, columns: &[&Column]) -> Fails {
+        let rows = columns[0].codes.len();
         let as_codes = |operand: &Operand| {
             // Numbers are equal by size, and a float may be equal to an integer.
             !matches!(operand.ty(self.domain, self.states), Type::Float | Type::Any)
@@ -184,15 +231,15 @@ impl<'a> Bench<'a> {
         match (&of.relation, columns) {
             (Relation::Is(code), [column]) => {
                 let code = *code;
-                Fails::total(rows, |row| column[row] == code)
+                Fails::total(rows, |row| column.codes[row] == code)
             }
             (Relation::Two(BinaryOp::Eq), [a, b]) if of.operands.iter().all(as_codes) => {
-                Fails::total(rows, |row| a[row] == b[row])
+                Fails::total(rows, |row| a.codes[row] == b.codes[row])
             }
             (Relation::Two(op @ (BinaryOp::Lt | BinaryOp::Le)), [a, b])
                 if of.operands.iter().all(is_int) =>
             {
-                self.ordered(*op == BinaryOp::Le, a, b)
+                self.ordered(*op == BinaryOp::Le, &a.codes, &b.codes)
             }
             _ => self.decided(literal, columns),
         }
@@ -217,25 +264,32 @@ impl<'a> Bench<'a> {
         Fails::new(plain, negated, a.len())
     }
 
-    fn decided(&mut self, literal: usize, columns: &[&[Code]]) -> Fails {
-        let rows = columns[0].len();
+    fn decided(&mut self, literal: usize, columns: &[&Column]) -> Fails {
         let mut known = std::mem::take(&mut self.known[literal]);
         known.resize(KNOWN, ([Code::MAX; 3], Truth::Unknown));
-        let (mut plain, mut negated) = (vec![0; bitmap::words(rows)], vec![0; bitmap::words(rows)]);
         let mut key = [Code::MAX - 1; 3];
-        for row in 0..rows {
-            for (code, column) in key.iter_mut().zip(columns) {
-                *code = column[row];
-            }
+        let mut decide = |codes: &mut dyn Iterator<Item = Code>| {
+            key.iter_mut().zip(codes).for_each(|(key, code)| *key = code);
             let slot = &mut known[slot(key)];
             if slot.0 != key {
                 *slot = (key, self.decide(literal, &key[..columns.len()]));
             }
-            plain[row / 64] |= u64::from(slot.1 == Truth::False) << (row % 64);
-            negated[row / 64] |= u64::from(slot.1 == Truth::True) << (row % 64);
-        }
+            slot.1
+        };
+        let rows = columns[0].codes.len();
+        let fails = match columns {
+            // Fewer pairs of values than rows: each pair once.
+            [a, b] if a.values.len() * b.values.len() <= rows => {
+                let pairs = a.values.iter().flat_map(|x| b.values.iter().map(move |y| [*x, *y]));
+                let table: Vec<Truth> = pairs.map(|pair| decide(&mut pair.into_iter())).collect();
+                let width = b.values.len();
+                let place = |row: usize| a.places[row] as usize * width + b.places[row] as usize;
+                Fails::of(rows, |row| table[place(row)])
+            }
+            _ => Fails::of(rows, |row| decide(&mut columns.iter().map(|column| column.codes[row]))),
+        };
         self.known[literal] = known;
-        Fails::new(plain, negated, rows)
+        fails
     }
 
     /// The share in which a literal fails where its operands have nothing to do with each other:

@@ -1,11 +1,8 @@
 //! The rows of a class: each distinct binding once, weighted by how long it lasted.
 
-use hashbrown::HashTable;
-
 use super::domain::Domain;
 use super::parallel;
-use super::timeline::{Items, NODES_MAX, Shares, Span, Timelines};
-use crate::dictionary::hash_of;
+use super::timeline::{Items, NODES_MAX, Shares, Timelines};
 use crate::states::StateId;
 
 /// Rows in columns, as many as are looked at together.
@@ -86,7 +83,7 @@ impl Source<'_> {
         let mut bound = [0; NODES_MAX];
         bound[..nodes.len()].copy_from_slice(nodes);
         let mut bindings: Vec<Binding> = Vec::new();
-        self.each_span(nodes, &mut |span, place| {
+        self.timelines.each_span(self.domain, nodes, &mut |span, place| {
             if place == bindings.len() {
                 let (nodes, states) = (bound, span.states);
                 bindings.push(Binding { nodes, states, weight: 0, lasted: 0 });
@@ -95,27 +92,6 @@ impl Source<'_> {
             bindings[place].lasted += u64::from(span.end - span.start);
         });
         bindings
-    }
-
-    /// Calls `visit` with each stretch of a tuple of nodes, and the place of its binding among
-    /// those of the tuple.
-    pub(crate) fn each_span(&self, nodes: &[u32], visit: &mut dyn FnMut(Span, usize)) {
-        let mut met: Vec<[StateId; NODES_MAX]> = Vec::new();
-        let mut table: HashTable<usize> = HashTable::new();
-        self.timelines.spans(self.domain, nodes, &mut |span| {
-            let hash = |states: &[StateId; NODES_MAX]| hash_of(states);
-            let same = |place: &usize| met[*place] == span.states;
-            let place = match table.find(hash(&span.states), same) {
-                Some(place) => *place,
-                None => {
-                    let place = met.len();
-                    met.push(span.states);
-                    table.insert_unique(hash(&span.states), place, |place| hash(&met[*place]));
-                    place
-                }
-            };
-            visit(span, place);
-        });
     }
 
     fn pieces(&self, batch: &Batch) -> Vec<Rows> {

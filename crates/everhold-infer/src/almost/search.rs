@@ -125,8 +125,8 @@ fn one_class(
 
 /// Tuples of nodes, as many together as fit into memory.
 fn batches(tuples: Vec<Vec<u32>>, rows: &[u64], memory_max: usize) -> Vec<Vec<Vec<u32>>> {
-    // A binding, a row to sort, the same in columns, and its places in the bitmaps in use.
-    const BYTES: usize = 160;
+    // A binding, a row to sort, and the same in columns.
+    const BYTES: usize = 96;
     let mut batches: Vec<Vec<Vec<u32>>> = Vec::new();
     let mut used = 0usize;
     for (tuple, rows) in tuples.into_iter().zip(rows) {

@@ -1,8 +1,11 @@
 //! When which nodes were in which states: the bindings of a class over the recorded order.
 
+use hashbrown::HashTable;
+
 use super::domain::Domain;
 use super::evaluate::Coded;
 use super::parallel;
+use crate::dictionary::hash_of;
 use crate::states::{StateId, States};
 use crate::variables::KindId;
 
@@ -96,6 +99,32 @@ impl Timelines {
             });
         }
         tuples
+    }
+
+    /// Calls `visit` with each stretch of a tuple of nodes, and the place of its binding among
+    /// those of the tuple.
+    pub(crate) fn each_span(
+        &self,
+        domain: &Domain,
+        nodes: &[u32],
+        visit: &mut dyn FnMut(Span, usize),
+    ) {
+        let mut met: Vec<[StateId; NODES_MAX]> = Vec::new();
+        let mut table: HashTable<usize> = HashTable::new();
+        self.spans(domain, nodes, &mut |span| {
+            let hash = |states: &[StateId; NODES_MAX]| hash_of(states);
+            let same = |place: &usize| met[*place] == span.states;
+            let place = match table.find(hash(&span.states), same) {
+                Some(place) => *place,
+                None => {
+                    let place = met.len();
+                    met.push(span.states);
+                    table.insert_unique(hash(&span.states), place, |place| hash(&met[*place]));
+                    place
+                }
+            };
+            visit(span, place);
+        });
     }
 
     /// Calls `visit` with each stretch in which these nodes show states and are of the kinds of
@@ -230,7 +259,7 @@ pub(crate) const WHOLE: u64 = 1 << 32;
 pub(crate) struct Shares {
     /// For each run.
     sums: Vec<Vec<u64>>,
-    /// How many rows each tuple of nodes has at most, distinct or not.
+    /// How many rows each tuple of nodes has.
     pub(crate) rows: Vec<u64>,
 }
 
@@ -248,15 +277,19 @@ impl Shares {
                 timelines.snapshots().map(|count| vec![0; count as usize + 1]).collect();
             let mut counts = Vec::new();
             for nodes in tuples.iter().skip(part).step_by(parts) {
-                counts.push(0);
-                timelines.spans(domain, nodes, &mut |span| {
-                    let mut rows = 0i64;
-                    items.each(nodes, &span.states, &mut |_| rows += 1);
-                    *counts.last_mut().expect("just pushed") += rows.unsigned_abs();
+                // The rows of each binding, counted when it is first met.
+                let mut rows: Vec<i64> = Vec::new();
+                timelines.each_span(domain, nodes, &mut |span, place| {
+                    if place == rows.len() {
+                        rows.push(0);
+                        items.each(nodes, &span.states, &mut |_| rows[place] += 1);
+                    }
+                    let rows = rows[place];
                     let changes = &mut changes[span.run as usize];
                     changes[span.start as usize] += rows;
                     changes[span.end as usize] -= rows;
                 });
+                counts.push(rows.iter().sum::<i64>().unsigned_abs());
             }
             (changes, counts)
         });
