@@ -12,7 +12,7 @@ mod evaluate;
 mod explain;
 mod generate;
 mod literal;
-mod parallel;
+pub(crate) mod parallel;
 mod rank;
 mod report;
 mod rows;

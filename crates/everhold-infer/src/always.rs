@@ -8,14 +8,17 @@
 //! and does not follow from something stronger is weighed (`evidence`) and written out (`lines`).
 
 mod atoms;
+mod compare;
 mod elements;
 mod evidence;
 mod family;
+mod judge;
 mod linear;
 mod lines;
 mod literal;
 mod pairs;
 mod redundant;
+mod rows;
 mod snapshots;
 mod sums;
 mod terms;
@@ -29,12 +32,14 @@ pub use snapshots::always_snapshots;
 use atoms::Atoms;
 use elements::Elements;
 use evidence::gather;
-use family::{Candidates, Form, Pairs, rows};
+use family::{Candidates, Form};
 use lines::{Draft, Setting, confidences};
 use literal::{Context, Rows};
 use pairs::Together;
+use rows::Pairs;
 use terms::{Identity, Numbers, Side, What};
 
+use crate::almost::parallel;
 use crate::states::States;
 use crate::variables::{KindId, Origin, Row, TableId};
 
@@ -49,6 +54,8 @@ pub struct Settings {
     pub alpha: f64,
     /// How many bytes pairs of states may take.
     pub memory_max: usize,
+    /// How many threads to use; 0 stands for all cores. The result does not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Settings {
@@ -58,6 +65,7 @@ impl Default for Settings {
             lines_max: 20,
             alpha: 0.01,
             memory_max: 1 << 30,
+            threads: 0,
         }
     }
 }
@@ -109,7 +117,7 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
     let atoms = Atoms::of(&states);
     let identity = Identity::of(&mut states, &atoms);
     let numbers = Numbers::of(&states.values);
-    let mut findings = Findings::default();
+    let mut findings = Findings::with(settings);
     let left_out = &mut findings.found.left_out;
     let sides: Vec<Side> = (0..states.kinds.len())
         .map(|kind| Side::of(kind, &states, &atoms, &numbers, &identity, left_out))
@@ -253,7 +261,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             let pairs = self.together.pairs(scope, left, right);
-            if pairs.left.is_empty() {
+            if pairs.is_empty() {
                 continue;
             }
             let both_ways = form == Form::Two && left == right;
@@ -267,7 +275,7 @@ impl<'a> Search<'a> {
     fn setting(&self, form: Form, scope: Scope, left: KindId, right: KindId) -> Setting {
         let several = self.states.variables.kinds.len() > 1;
         let name = |kind: KindId| several.then(|| self.states.variables.kinds[kind].name.clone());
-        let rows = rows(&form);
+        let rows = family::rows(&form);
         Setting { form, scope, kinds: (name(left), name(right)), rows, inner: Vec::new() }
     }
 }
@@ -286,9 +294,14 @@ struct Family<'a> {
 struct Findings {
     drafts: Vec<Draft>,
     found: Always,
+    threads: usize,
 }
 
 impl Findings {
+    fn with(settings: &Settings) -> Findings {
+        Findings { threads: parallel::threads(settings.threads), ..Findings::default() }
+    }
+
     fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
         self.drafts.extend(drafts);
         self.found.tried += tried;
@@ -312,9 +325,9 @@ impl Findings {
         let Family { setting, pairs, both_ways, context } = *family;
         let mut candidates = Candidates::of(&setting.form, context);
         if let Some(also) = also {
-            candidates.refute(also, context);
+            candidates.refute(also, context, self.threads);
         }
-        candidates.judge(pairs, both_ways, context);
+        candidates.judge(pairs, both_ways, context, self.threads);
         self.found.tried += candidates.tried;
         let (kept, hidden) =
             redundant::split(&candidates, setting, both_ways, wider, alone, context);

@@ -65,7 +65,8 @@ fn snapshots(args: &InferArgs) -> Option<Snapshots> {
         return None;
     }
     // What cannot be opened is for the readers to say.
-    fs::read(path).ok().and_then(|text| Snapshots::read(&text))
+    let file = fs::File::open(path).ok()?;
+    Snapshots::read_from(file).ok().flatten()
 }
 
 fn report(found: &Always, of: &str, args: &InferArgs, color: Color) -> Result<Code> {

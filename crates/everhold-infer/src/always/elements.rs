@@ -4,7 +4,7 @@ use crate::states::States;
 use crate::variables::{KindId, TableId};
 
 use super::atoms::Atoms;
-use super::family::Pairs;
+use super::rows::Pairs;
 use super::terms::Side;
 
 /// Pairs of elements looked at.
@@ -83,37 +83,39 @@ impl Elements {
                 })
             })
             .collect();
-        let both = nodes.left.iter().zip(&nodes.right);
-        let both = both.map(|(l, r)| (number[*l as usize], number[*r as usize]));
-        let both = distinct(both.collect(), 0);
+        let both = nodes.iter().map(|(l, r)| (number[l as usize], number[r as usize]));
+        let both = sorted(both.collect());
         let mut found = Vec::new();
         let mut samples = 0;
-        for (l, r) in both.left.iter().zip(&both.right) {
-            if contents[*l as usize].len() * contents[*r as usize].len() > PAIRS_MAX / 2 {
+        for (l, r) in both {
+            if contents[l as usize].len() * contents[r as usize].len() > PAIRS_MAX / 2 {
                 return None;
             }
-            for x in &contents[*l as usize] {
-                for y in &contents[*r as usize] {
+            for x in &contents[l as usize] {
+                for y in &contents[r as usize] {
                     found.push((*x, *y));
                     found.push((*y, *x));
                     samples += 2;
                 }
             }
             if found.len() > PAIRS_MAX {
-                let kept = distinct(found, 0);
-                if kept.left.len() > PAIRS_MAX / 2 {
+                found = sorted(found);
+                if found.len() > PAIRS_MAX / 2 {
                     return None;
                 }
-                found = kept.left.into_iter().zip(kept.right).collect();
             }
         }
         Some(distinct(found, samples))
     }
 }
 
-fn distinct(mut found: Vec<(u32, u32)>, samples: u64) -> Pairs {
+fn distinct(found: Vec<(u32, u32)>, samples: u64) -> Pairs {
+    let (left, right) = sorted(found).into_iter().unzip();
+    Pairs::listed(left, right, samples)
+}
+
+fn sorted(mut found: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     found.sort_unstable();
     found.dedup();
-    let (left, right) = found.into_iter().unzip();
-    Pairs { left, right, samples }
+    found
 }

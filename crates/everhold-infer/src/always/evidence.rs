@@ -6,16 +6,15 @@
 //! that could not have been false (the values of one side are always larger) gets a chance of 1,
 //! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
 
-use std::collections::BTreeMap;
-
 use everhold_trace::Value;
 
-use super::family::{Candidate, Candidates, Pairs};
+use super::family::{Candidate, Candidates};
 use super::literal::{Context, Literal, Relation};
+use super::rows::Pairs;
 use super::terms::Class;
 
 /// Rows looked at for evidence; more would only add to what is already certain.
-const ROWS_MAX: usize = 400_000;
+const ROWS_MAX: usize = 200_000;
 /// Distinct pairs of values counted for one line.
 const DISTINCT_MAX: usize = 20_000;
 /// Combinations judged one by one to find how many are possible.
@@ -33,7 +32,7 @@ pub(super) struct Evidence {
 }
 
 /// The pairs of values of each node.
-type Seen = BTreeMap<u32, Vec<(u32, u32)>>;
+type Seen = Vec<Vec<(u32, u32)>>;
 
 /// The evidence for these candidates, in their order.
 pub(super) fn gather(
@@ -43,29 +42,27 @@ pub(super) fn gather(
     both_ways: bool,
     context: &Context<'_>,
 ) -> Vec<Evidence> {
-    let rows = pairs.left.len();
-    let step = rows.div_ceil(ROWS_MAX).max(1);
-    let mut seen: Vec<Seen> = vec![Seen::new(); kept.len()];
+    let rows = pairs.len();
+    let groups = context.left.groups.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut seen: Vec<Seen> = vec![vec![Vec::new(); groups]; kept.len()];
     let mut full = vec![0_usize; kept.len()];
     let ways: &[bool] = if both_ways { &[false, true] } else { &[false] };
-    let mut used: Vec<usize> = kept.iter().map(|candidate| candidate.condition).collect();
-    used.sort_unstable();
-    used.dedup();
-    let mut truth = vec![false; candidates.conditions.len()];
+    let step = (rows * ways.len()).div_ceil(ROWS_MAX).max(1);
+    let conditions = by_condition(candidates, kept);
     for row in (0..rows).step_by(step) {
         for &swapped in ways {
-            let (l, r) = (pairs.left[row], pairs.right[row]);
+            let (l, r) = pairs.get(row);
             let (l, r) = if swapped { (r, l) } else { (l, r) };
-            hold(candidates, &used, context, (l, r), &mut truth);
-            for (place, candidate) in kept.iter().enumerate() {
-                if !truth[candidate.condition] || full[place] > DISTINCT_MAX * 4 {
-                    continue;
-                }
-                let literal = candidates.literals[candidate.literal];
-                if let Some(pair) = values(literal, context, l, r) {
-                    let group = context.left.groups[l as usize];
-                    seen[place].entry(group).or_default().push(pair);
-                    full[place] += 1;
+            let holds = |literal: &Literal| holds(*literal, context, l, r);
+            for (_, own) in conditions.iter().filter(|(all, _)| all.iter().all(holds)) {
+                for &place in own {
+                    let literal = candidates.literals[kept[place].literal];
+                    if full[place] <= DISTINCT_MAX * 2
+                        && let Some(pair) = values(literal, context, l, r)
+                    {
+                        seen[place][context.left.groups[l as usize] as usize].push(pair);
+                        full[place] += 1;
+                    }
                 }
             }
         }
@@ -78,27 +75,31 @@ pub(super) fn gather(
     kept.iter().zip(seen).map(evidence).collect()
 }
 
-/// Which of these conditions are true of a row.
-fn hold(
-    candidates: &Candidates,
-    used: &[usize],
-    context: &Context<'_>,
-    (l, r): (u32, u32),
-    truth: &mut [bool],
-) {
-    for &condition in used {
-        let literals = &candidates.conditions[condition];
-        truth[condition] = literals.iter().all(|place| match candidates.literals[*place] {
-            Literal::Left(equal, term, code) => {
-                (context.left.columns[term][l as usize] == code) == equal
-            }
-            Literal::Right(equal, term, code) => {
-                (context.right.columns[term][r as usize] == code) == equal
-            }
-            Literal::Cross(_, a, b) => {
-                context.left.columns[a][l as usize] == context.right.columns[b][r as usize]
-            }
-        });
+/// The conditions that are used, each with the places of those that stand below it.
+fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Literal>, Vec<usize>)> {
+    let mut found = vec![Vec::new(); candidates.conditions.len()];
+    for (place, candidate) in kept.iter().enumerate() {
+        found[candidate.condition].push(place);
+    }
+    let literals = |condition: usize| {
+        candidates.conditions[condition].iter().map(|place| candidates.literals[*place]).collect()
+    };
+    let used = found.into_iter().enumerate().filter(|(_, own)| !own.is_empty());
+    used.map(|(condition, own)| (literals(condition), own)).collect()
+}
+
+/// Whether a literal of a condition is true of a row.
+fn holds(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> bool {
+    match literal {
+        Literal::Left(equal, term, code) => {
+            (context.left.columns[term][l as usize] == code) == equal
+        }
+        Literal::Right(equal, term, code) => {
+            (context.right.columns[term][r as usize] == code) == equal
+        }
+        Literal::Cross(_, a, b) => {
+            context.left.columns[a][l as usize] == context.right.columns[b][r as usize]
+        }
     }
 }
 
@@ -139,7 +140,7 @@ fn vacuous(
 /// Distinct pairs, and the logarithm of the chance that all of them are where they are.
 fn chance(literal: Literal, seen: Seen, context: &Context<'_>) -> (u64, f64) {
     let (mut distinct, mut ln_chance) = (0, 0.0);
-    for mut pairs in seen.into_values() {
+    for mut pairs in seen.into_iter().filter(|pairs| !pairs.is_empty()) {
         pairs.sort_unstable();
         pairs.dedup();
         distinct += pairs.len() as u64;

@@ -2,13 +2,16 @@
 
 use crate::dictionary::hash_of;
 
-use super::literal::{Bits, Context, Judge, Literal, Relation, Rows};
+use super::judge::{Judge, full};
+use super::literal::{Context, Literal, Relation, Rows};
+use super::rows::{Block, Pairs};
 use super::terms::{Class, Term};
+use crate::almost::parallel;
 
-/// Rows judged at a time: their bits stay in the nearest cache.
-const BLOCK: usize = 16_384;
 /// Blocks of the first look, spread over all rows.
-const FIRST_BLOCKS: usize = 8;
+const FIRST_BLOCKS: usize = 16;
+/// Fewer blocks than this are not worth a thread of their own.
+const BLOCKS_EACH: usize = 4;
 /// How many conditions are tried in one family.
 const CONDITIONS_MAX: usize = 600;
 
@@ -27,15 +30,6 @@ pub(super) enum Form {
     Elements(Option<usize>),
     /// `forall a, b in nodes, x in a.items, y in b.items`.
     TwoElements,
-}
-
-/// Pairs of rows: one of the left side and one of the right.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pairs {
-    pub(super) left: Vec<u32>,
-    pub(super) right: Vec<u32>,
-    /// How many there were before equal ones were left out.
-    pub(super) samples: u64,
 }
 
 /// Candidates over the rows of one family.
@@ -123,97 +117,91 @@ impl Candidates {
     }
 
     /// Drops what is false in some of these rows, which count for nothing else.
-    pub(super) fn refute(&mut self, pairs: &Pairs, context: &Context<'_>) {
-        self.pass(pairs, false, 1, &mut Judge::new(context));
-        self.support.fill(0);
-        self.rows_hash.fill(0);
+    pub(super) fn refute(&mut self, pairs: &Pairs, context: &Context<'_>, threads: usize) {
+        self.pass(&blocks(pairs, false), false, context, threads);
     }
 
-    /// Judges all rows and drops what is false somewhere.
-    ///
-    /// A first look at some of the rows drops most. Of the rest only what does not follow from
-    /// something else is judged on all rows; if that falls, what followed from it is judged too.
-    pub(super) fn judge(&mut self, pairs: &Pairs, both_ways: bool, context: &Context<'_>) {
-        let mut judge = Judge::new(context);
-        let blocks = pairs.left.len().div_ceil(BLOCK);
-        let step = blocks.div_ceil(FIRST_BLOCKS).max(1);
-        let mut settled: Vec<Vec<usize>> = vec![Vec::new(); self.conditions.len()];
-        if step > 1 {
-            self.pass(pairs, both_ways, step, &mut judge);
+    /// Judges all rows and drops what is false somewhere. A first look at some of them drops most.
+    pub(super) fn judge(
+        &mut self,
+        pairs: &Pairs,
+        both_ways: bool,
+        context: &Context<'_>,
+        threads: usize,
+    ) {
+        let all = blocks(pairs, both_ways);
+        if all.len() > FIRST_BLOCKS {
+            // An odd step meets both orders of the sides.
+            let step = (all.len() / FIRST_BLOCKS) | 1;
+            let some: Vec<_> = all.iter().copied().step_by(step).collect();
+            self.pass(&some, false, context, threads);
         }
-        loop {
-            let active = self.unsettled(&settled);
-            if active.iter().all(Vec::is_empty) {
-                break;
-            }
-            let parked: Vec<Vec<usize>> = (0..active.len())
-                .map(|condition| {
-                    if !active[condition].is_empty() {
-                        (self.support[condition], self.rows_hash[condition]) = (0, 0);
-                    }
-                    let own =
-                        std::mem::replace(&mut self.live[condition], active[condition].clone());
-                    own.into_iter().filter(|place| !active[condition].contains(place)).collect()
-                })
-                .collect();
-            self.pass(pairs, both_ways, 1, &mut judge);
-            for (condition, parked) in parked.into_iter().enumerate() {
-                settled[condition].extend(&self.live[condition]);
-                self.live[condition].extend(parked);
-                self.live[condition].sort_unstable();
-            }
-        }
+        self.pass(&all, true, context, threads);
     }
 
-    /// What is not yet judged on all rows and does not follow from something that still lives.
-    fn unsettled(&self, settled: &[Vec<usize>]) -> Vec<Vec<usize>> {
-        let open = |condition: usize| {
-            let live = self.live[condition].iter().copied();
-            let open = live.filter(|literal| {
-                !settled[condition].contains(literal)
-                    && self.weaker(Candidate { condition, literal: *literal }, &|_| false).is_none()
-            });
-            open.collect()
-        };
-        (0..self.conditions.len()).map(open).collect()
-    }
-
-    /// Judges every so manieth block.
-    fn pass(&mut self, pairs: &Pairs, both_ways: bool, step: usize, judge: &mut Judge<'_>) {
-        for at in (0..pairs.left.len()).step_by(BLOCK * step) {
-            let end = (at + BLOCK).min(pairs.left.len());
-            self.judge_block(&pairs.left[at..end], &pairs.right[at..end], judge);
-            if both_ways {
-                self.judge_block(&pairs.right[at..end], &pairs.left[at..end], judge);
+    /// Judges these blocks on all cores, and counts the rows of the conditions if asked to.
+    fn pass(
+        &mut self,
+        blocks: &[(usize, Block<'_>)],
+        counting: bool,
+        context: &Context<'_>,
+        threads: usize,
+    ) {
+        let stripes = threads.min(blocks.len().div_ceil(BLOCKS_EACH)).max(1);
+        // What is left does not depend on how the blocks are dealt out, nor do the counts.
+        let tallies = parallel::map(stripes, threads, |stripe| {
+            let mut judge = Judge::new(context, &self.literals);
+            let mut tally = Tally {
+                live: self.live.clone(),
+                support: vec![0; self.conditions.len()],
+                rows_hash: vec![0; self.conditions.len()],
+            };
+            // Of what is false already nothing is worth knowing.
+            let open: Vec<bool> = self.live.iter().map(|live| !live.is_empty()).collect();
+            for (number, block) in blocks.iter().skip(stripe).step_by(stripes) {
+                self.judge_block((*number, block), &mut judge, (&open, counting), &mut tally);
+            }
+            tally
+        });
+        for tally in tallies {
+            for condition in 0..self.conditions.len() {
+                let live = &tally.live[condition];
+                self.live[condition].retain(|place| live.binary_search(place).is_ok());
+                self.support[condition] += tally.support[condition];
+                let hash = &mut self.rows_hash[condition];
+                *hash = hash.wrapping_add(tally.rows_hash[condition]);
             }
         }
     }
 
-    fn judge_block(&mut self, left: &[u32], right: &[u32], judge: &mut Judge<'_>) {
-        let mut bits: Vec<Option<(Bits, Bits)>> = vec![None; self.literals.len()];
-        let all = full(left.len());
-        for condition in 0..self.conditions.len() {
-            if self.live[condition].is_empty() {
+    fn judge_block(
+        &self,
+        (number, block): (usize, &Block<'_>),
+        judge: &mut Judge<'_>,
+        (open, counting): (&[bool], bool),
+        tally: &mut Tally,
+    ) {
+        judge.begin();
+        let all = full(block.len);
+        for (condition, literals) in self.conditions.iter().enumerate() {
+            if !open[condition] || tally.live[condition].is_empty() && !counting {
                 continue;
             }
             let mut mask = all.clone();
-            for literal in &self.conditions[condition] {
-                let (yes, _) = bits[*literal]
-                    .get_or_insert_with(|| judge.bits(self.literals[*literal], left, right));
-                and(&mut mask, yes);
+            for literal in literals {
+                let yes = judge.yes(*literal, block);
+                mask.iter_mut().zip(yes).for_each(|(word, yes)| *word &= yes);
             }
-            let count: u64 = mask.iter().map(|word| u64::from(word.count_ones())).sum();
-            self.support[condition] += count;
-            self.rows_hash[condition] = hash_of(&(self.rows_hash[condition], &mask));
-            if count == 0 {
+            if mask.iter().all(|word| *word == 0) {
                 continue;
             }
-            let literals = &self.literals;
-            self.live[condition].retain(|literal| {
-                let (_, no) = bits[*literal]
-                    .get_or_insert_with(|| judge.bits(literals[*literal], left, right));
-                !mask.iter().zip(no.iter()).any(|(mask, no)| mask & no != 0)
-            });
+            if counting {
+                let count: u64 = mask.iter().map(|word| u64::from(word.count_ones())).sum();
+                tally.support[condition] += count;
+                let hash = &mut tally.rows_hash[condition];
+                *hash = hash.wrapping_add(hash_of(&(number, &mask)));
+            }
+            tally.live[condition].retain(|literal| !meet(&mask, judge.no(*literal, block)));
         }
     }
 
@@ -236,17 +224,11 @@ impl Candidates {
         (kept, implied)
     }
 
+    /// A survivor from which this one follows: under fewer conditions, or under others that were
+    /// true in just the same rows and so say the same, as far as is known.
     fn stronger(&self, own: Candidate) -> Option<Candidate> {
-        // A condition that was true in just the same rows says the same, as far as is known.
-        let same = |other: usize| {
-            (self.support[other], self.rows_hash[other])
-                == (self.support[own.condition], self.rows_hash[own.condition])
-        };
-        self.weaker(own, &same)
-    }
-
-    /// A survivor from which this one follows: under fewer conditions, or others that are `same`.
-    fn weaker(&self, own: Candidate, same: &dyn Fn(usize) -> bool) -> Option<Candidate> {
+        let rows = |condition: usize| (self.support[condition], self.rows_hash[condition]);
+        let same = |other: usize| rows(other) == rows(own.condition);
         let literal = self.literals[own.literal];
         let own_set = &self.conditions[own.condition];
         let conditions = (0..=own.condition).filter(|&other| {
@@ -264,6 +246,14 @@ impl Candidates {
         }
         None
     }
+}
+
+/// What some blocks leave of the candidates.
+#[derive(Debug)]
+struct Tally {
+    live: Vec<Vec<usize>>,
+    support: Vec<u64>,
+    rows_hash: Vec<u64>,
 }
 
 /// A condition and what follows from it, by place.
@@ -423,18 +413,22 @@ fn conditions(
     found
 }
 
-fn full(rows: usize) -> Bits {
-    let mut bits = vec![u64::MAX; rows.div_ceil(64)];
-    if let Some(last) = bits.last_mut()
-        && !rows.is_multiple_of(64)
-    {
-        *last = (1 << (rows % 64)) - 1;
-    }
-    bits
+/// Whether two sets of rows have one in common.
+fn meet(a: &[u64], b: &[u64]) -> bool {
+    let common = |(a, b): (&[u64], &[u64])| a.iter().zip(b).fold(0, |all, (a, b)| all | a & b);
+    a.chunks(32).zip(b.chunks(32)).any(|parts| common(parts) != 0)
 }
 
-fn and(into: &mut Bits, other: &Bits) {
-    into.iter_mut().zip(other).for_each(|(a, b)| *a &= b);
+/// The blocks with their numbers, perhaps in both orders of the sides.
+fn blocks(pairs: &Pairs, both_ways: bool) -> Vec<(usize, Block<'_>)> {
+    let mut found = Vec::new();
+    for block in pairs.blocks() {
+        found.push((found.len(), block));
+        if both_ways {
+            found.push((found.len(), block.swapped()));
+        }
+    }
+    found
 }
 
 /// How the sides of a form are called, if both are nodes.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use everhold_property::{BinaryOp, Expr};
 
 use super::evidence::Evidence;
-use super::family::Pairs;
 use super::lines::{Draft, Setting, binary};
 use super::literal::{Context, constant};
+use super::rows::Pairs;
 use super::terms::Class;
 
 /// Coefficients beyond this are accidents.
@@ -63,41 +63,39 @@ pub(super) fn within(setting: &Setting, pairs: &Pairs, context: &Context<'_>) ->
     (found, tried)
 }
 
-/// The values of terms in a row; `None` if one is no whole number.
-fn point(terms: &[usize], row: u32, context: &Context<'_>) -> Option<Vec<i64>> {
-    let value = |term: &usize| context.numbers.int(context.left.columns[*term][row as usize]);
-    terms.iter().map(value).collect()
+/// The values of up to three terms in a row; `None` if one is no whole number.
+fn point(terms: &[usize], row: u32, context: &Context<'_>) -> Option<[i64; 3]> {
+    let mut found = [0; 3];
+    for (value, term) in found.iter_mut().zip(terms) {
+        *value = context.numbers.int(context.left.columns[*term][row as usize])?;
+    }
+    Some(found)
 }
 
 /// The relation that the first rows suggest, if all rows obey it.
 fn fit(xs: &[usize], z: usize, pairs: &Pairs, context: &Context<'_>) -> Option<Equation> {
     let all: Vec<usize> = xs.iter().copied().chain([z]).collect();
-    // As many points as unknowns, such that they determine the relation.
+    // As many points as unknowns, such that they determine the relation. Where something is
+    // missing there is nothing to add up.
     let mut basis: Vec<Vec<i64>> = Vec::new();
-    let mut equation = None;
-    for &row in &pairs.left {
-        // Where something is missing there is nothing to add up.
+    for (row, _) in pairs.iter() {
         let values = point(&all, row, context)?;
-        match &equation {
-            None => {
-                if independent(&basis, &values[..xs.len()]) {
-                    basis.push(values);
-                    if basis.len() > xs.len() {
-                        equation = Some(solve(&basis, xs, z)?);
-                    }
-                }
-            }
-            Some(equation) => {
-                if !obeys(equation, &values) {
-                    return None;
-                }
-            }
+        if independent(&basis, &values[..xs.len()]) {
+            basis.push(values[..all.len()].to_vec());
+        }
+        if basis.len() > xs.len() {
+            break;
         }
     }
-    let equation = equation?;
-    let obey = |row: &u32| point(&all, *row, context).is_some_and(|v| obeys(&equation, &v));
-    (pairs.left.iter().take(10_000).all(obey) && equation.parts.iter().all(|(a, _)| *a != 0))
-        .then_some(equation)
+    if basis.len() <= xs.len() {
+        return None;
+    }
+    let equation = solve(&basis, xs, z)?;
+    let obey = |row: u32| {
+        point(&all, row, context).is_some_and(|values| obeys(&equation, &values[..all.len()]))
+    };
+    let whole = equation.parts.iter().all(|(a, _)| *a != 0);
+    (whole && pairs.iter().all(|(row, _)| obey(row))).then_some(equation)
 }
 
 fn obeys(equation: &Equation, values: &[i64]) -> bool {
@@ -154,15 +152,14 @@ fn draft(
 ) -> Option<Draft> {
     let mut all: Vec<usize> = equation.parts.iter().map(|(_, term)| *term).collect();
     all.push(equation.result);
-    let step = (pairs.left.len() / (POINTS_MAX * 4)).max(1);
-    let points: BTreeSet<Vec<i64>> = pairs
-        .left
+    let step = (pairs.len() / (POINTS_MAX * 4)).max(1);
+    let points: BTreeSet<[i64; 3]> = pairs
         .iter()
         .step_by(step)
-        .filter_map(|row| point(&all, *row, context))
+        .filter_map(|(row, _)| point(&all, row, context))
         .take(POINTS_MAX)
         .collect();
-    let range: BTreeSet<i64> = points.iter().filter_map(|point| point.last().copied()).collect();
+    let range: BTreeSet<i64> = points.iter().map(|point| point[all.len() - 1]).collect();
     // Each point beyond those that fix the relation could have been anywhere in the range.
     let free = points.len().checked_sub(all.len()).filter(|free| *free > 0)?;
     let ln_chance = -(free as f64) * (range.len().max(1) as f64).ln();
@@ -189,7 +186,7 @@ fn draft(
     let body = binary(BinaryOp::Eq, expr(equation.result), sum);
     let name = everhold_property::print_expr(&body).replace("==", "is");
     let evidence =
-        Evidence { samples: pairs.left.len() as u64, distinct: points.len() as u64, ln_chance };
+        Evidence { samples: pairs.len() as u64, distinct: points.len() as u64, ln_chance };
     Some(Draft { property: setting.named(name, body), evidence, weight: 4.5 })
 }
 

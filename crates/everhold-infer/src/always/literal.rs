@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use everhold_property::{BinaryOp, Expr, ExprKind, Literal as Constant};
 use everhold_trace::Value;
-use hashbrown::HashTable;
 
 use super::terms::{Class, Numbers, Side, Term};
-use crate::dictionary::{Dictionary, hash_of};
+use crate::dictionary::Dictionary;
 use crate::variables::Row;
 
 /// A relation of two values.
@@ -40,9 +39,6 @@ pub(super) enum Literal {
     /// Of a term of the right side and a value.
     Right(bool, usize, u32),
 }
-
-/// One bit a row.
-pub(super) type Bits = Vec<u64>;
 
 impl Relation {
     /// The relations worth trying between values of these classes, the strongest first.
@@ -340,91 +336,4 @@ fn said(text: &str) -> String {
         Some((owner, field)) => format!("{owner}'s {}", field.replace('"', "").replace('_', " ")),
         None => text.to_owned(),
     }
-}
-
-/// Judges literals on blocks of rows.
-#[derive(Debug)]
-pub(super) struct Judge<'a> {
-    context: &'a Context<'a>,
-    /// Container relations that were worked out before.
-    known: HashTable<(Key, Option<bool>)>,
-}
-
-/// A relation, whether it is of a number, and two codes.
-type Key = (Relation, bool, u32, u32);
-
-impl<'a> Judge<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Judge<'a> {
-        Judge { context, known: HashTable::new() }
-    }
-
-    /// In which of these rows the literal is true, and in which it is false.
-    pub(super) fn bits(&mut self, literal: Literal, left: &[u32], right: &[u32]) -> (Bits, Bits) {
-        let context = self.context;
-        match literal {
-            Literal::Left(equal, term, code) => {
-                let column = &context.left.columns[term];
-                split(left.len(), |row| Some((column[left[row] as usize] == code) == equal))
-            }
-            Literal::Right(equal, term, code) => {
-                let column = &context.right.columns[term];
-                split(left.len(), |row| Some((column[right[row] as usize] == code) == equal))
-            }
-            Literal::Cross(relation, l, r) => {
-                let (ls, rs) = (&context.left.columns[l], &context.right.columns[r]);
-                let pair = |row: usize| (ls[left[row] as usize], rs[right[row] as usize]);
-                use Relation as R;
-                let known = |(l, r): (u32, u32), truth: bool| (l != 0 && r != 0).then_some(truth);
-                let count = left.len();
-                match relation {
-                    R::Equal => split(count, |row| Some(pair(row).0 == pair(row).1)),
-                    R::Differ => split(count, |row| Some(pair(row).0 != pair(row).1)),
-                    R::Less => split(count, |row| known(pair(row), pair(row).0 < pair(row).1)),
-                    R::Greater => split(count, |row| known(pair(row), pair(row).0 > pair(row).1)),
-                    R::AtMost => split(count, |row| known(pair(row), pair(row).0 <= pair(row).1)),
-                    R::AtLeast => split(count, |row| known(pair(row), pair(row).0 >= pair(row).1)),
-                    _ => {
-                        let classes = (context.left.terms[l].class, context.right.terms[r].class);
-                        split(count, |row| self.container(relation, classes, pair(row)))
-                    }
-                }
-            }
-        }
-    }
-
-    fn container(
-        &mut self,
-        relation: Relation,
-        classes: (Class, Class),
-        (l, r): (u32, u32),
-    ) -> Option<bool> {
-        // Codes of numbers and of other values overlap, so the class of the item is part of the key.
-        let number = classes.0 == Class::Number || classes.1 == Class::Number;
-        let key = (relation, number, l, r);
-        let hash = |(relation, number, l, r): &Key| hash_of(&(*relation as u8, *number, *l, *r));
-        if let Some((_, truth)) = self.known.find(hash(&key), |(known, _)| *known == key) {
-            return *truth;
-        }
-        let truth = self.context.relate(relation, classes, l, r);
-        self.known.insert_unique(hash(&key), (key, truth), |(key, _)| hash(key));
-        truth
-    }
-}
-
-/// Bits of the true and of the false ones.
-fn split(rows: usize, mut test: impl FnMut(usize) -> Option<bool>) -> (Bits, Bits) {
-    let words = rows.div_ceil(64);
-    let (mut yes, mut no) = (vec![0_u64; words], vec![0_u64; words]);
-    for word in 0..words {
-        let (mut trues, mut falses) = (0_u64, 0_u64);
-        let end = (rows - word * 64).min(64);
-        for bit in 0..end {
-            let truth = test(word * 64 + bit);
-            trues |= u64::from(truth == Some(true)) << bit;
-            falses |= u64::from(truth == Some(false)) << bit;
-        }
-        yes[word] = trues;
-        no[word] = falses;
-    }
-    (yes, no)
 }

@@ -4,7 +4,7 @@ use everhold_property::Scope;
 use everhold_trace::{NodeId, Order, Slice};
 
 use super::atoms::{Atom, Atoms, NONE};
-use super::family::Pairs;
+use super::rows::Pairs;
 use crate::states::States;
 use crate::variables::KindId;
 
@@ -31,13 +31,12 @@ impl Distinct {
         self.packed.dedup();
     }
 
-    fn finish(mut self, pairs: &mut Pairs) {
+    fn finish(mut self) -> Pairs {
         self.settle();
         #[expect(clippy::cast_possible_truncation, reason = "this half is the whole")]
-        let right = |packed: &u64| *packed as u32;
-        pairs.left.extend(self.packed.iter().map(|packed| (packed >> 32) as u32));
-        pairs.right.extend(self.packed.iter().map(right));
-        pairs.samples += self.samples;
+        let halves = |packed: &u64| ((packed >> 32) as u32, *packed as u32);
+        let (left, right) = self.packed.iter().map(halves).unzip();
+        Pairs::listed(left, right, self.samples)
     }
 }
 
@@ -70,9 +69,7 @@ impl Together<'_> {
                 }
             }
         }
-        let mut pairs = Pairs::default();
-        found.finish(&mut pairs);
-        pairs
+        found.finish()
     }
 
     fn cuts(&mut self, run: usize, scope: Scope, kinds: (KindId, KindId), found: &mut Distinct) {
@@ -236,14 +233,10 @@ pub(super) fn steps(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
             }
         }
     }
-    let mut pairs = Pairs::default();
-    found.finish(&mut pairs);
-    pairs
+    found.finish()
 }
 
 /// Each atom with itself.
 pub(super) fn alone(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
-    let count = u32::try_from(atoms.kinds[kind].len()).expect("fewer than 2^32 atoms");
-    let samples = states.kinds[kind].times.iter().sum();
-    Pairs { left: (0..count).collect(), right: (0..count).collect(), samples }
+    Pairs::alone(atoms.kinds[kind].len(), states.kinds[kind].times.iter().sum())
 }

@@ -28,6 +28,8 @@ pub(super) struct Term {
     pub(super) class: Class,
     /// How many distinct values it has, null included.
     pub(super) distinct: usize,
+    /// Whether some row is null.
+    pub(super) nullable: bool,
 }
 
 /// What a term is.
@@ -242,7 +244,8 @@ impl Side {
             Class::Number => codes.iter().map(|code| numbers.place(*code)).collect(),
             _ => codes,
         };
-        self.terms.push(Term { what, class, distinct: seen.len() });
+        let nullable = seen[0] == Dictionary::NULL;
+        self.terms.push(Term { what, class, distinct: seen.len(), nullable });
         self.columns.push(column);
     }
 
@@ -255,7 +258,8 @@ impl Side {
         for (what, class, codes) in both {
             if !codes.is_empty() {
                 self.columns.push(own.nodes.iter().map(|node| codes[*node as usize]).collect());
-                self.terms.push(Term { what, class, distinct: codes.len() });
+                let (distinct, nullable) = (codes.len(), false);
+                self.terms.push(Term { what, class, distinct, nullable });
             }
         }
     }
