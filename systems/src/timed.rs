@@ -3,7 +3,7 @@
 
 use everhold::node::Message;
 use everhold::prelude::*;
-use everhold::sim::perf::{OnProgress, Perf, PerfReport, WhatIf};
+use everhold::sim::perf::{Measured, OnProgress, Perf, PerfReport, WhatIf};
 use everhold::sim::timed::{Draws, Durations, Timed};
 
 use crate::dht::Ids;
@@ -38,6 +38,8 @@ pub struct Settings {
 pub trait Run {
     /// Looks for slow executions.
     fn perf(self: Box<Self>, how: How) -> PerfReport;
+    /// Only draws executions: how long each takes, in the order of the seeds.
+    fn measure(self: Box<Self>, how: How) -> Vec<Measured>;
     /// Learns how long handlers take on this machine.
     fn train(&self, executions: u64) -> Durations;
     /// The kinds of event that have no durations of their own.
@@ -68,6 +70,8 @@ pub struct How {
     pub on_progress: Option<OnProgress>,
     /// What the report calls it.
     pub name: String,
+    /// The command that runs an execution again if a token is added to it.
+    pub replay_with: String,
 }
 
 impl std::fmt::Debug for How {
@@ -76,31 +80,41 @@ impl std::fmt::Debug for How {
     }
 }
 
-impl<M: Message> Run for Timed<M> {
-    fn perf(self: Box<Self>, how: How) -> PerfReport {
-        let mut perf = Perf::new(*self).name(&how.name);
-        if let Some(executions) = how.executions {
+impl How {
+    fn apply<M: Message>(self, timed: Timed<M>) -> Perf<M> {
+        let mut perf = Perf::new(timed).name(&self.name).replay_with(&self.replay_with);
+        if let Some(executions) = self.executions {
             perf = perf.executions(executions);
         }
-        if let Some(seed) = how.seed {
+        if let Some(seed) = self.seed {
             perf = perf.seed(seed);
         }
-        if let Some(workers) = how.workers {
+        if let Some(workers) = self.workers {
             perf = perf.workers(workers);
         }
-        if let Some(time) = how.time {
+        if let Some(time) = self.time {
             perf = perf.time(time);
         }
-        if let Some((training, walks)) = how.mace {
+        if let Some((training, walks)) = self.mace {
             perf = perf.mace(training, walks);
         }
-        if let Some(call) = how.on_progress {
+        if let Some(call) = self.on_progress {
             perf = perf.on_progress(call);
         }
-        if let Some(draws) = how.replay {
+        if let Some(draws) = self.replay {
             perf = perf.replay(draws);
         }
-        how.what_if.into_iter().fold(perf, Perf::what_if).run()
+        self.what_if.into_iter().fold(perf, Perf::what_if)
+    }
+}
+
+impl<M: Message> Run for Timed<M> {
+    fn perf(self: Box<Self>, how: How) -> PerfReport {
+        how.apply(*self).run()
+    }
+
+    fn measure(self: Box<Self>, how: How) -> Vec<Measured> {
+        how.apply(*self).measure()
     }
 
     fn train(&self, executions: u64) -> Durations {

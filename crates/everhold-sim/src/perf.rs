@@ -54,7 +54,7 @@ pub use mace::{Divergence, Frequency, Training, divergence as mace_divergence, f
 pub use modes::{Mode, modes, normal as normal_mode};
 pub use multiples::{Multiples, TimerPeriod, multiples};
 pub use normal::Share;
-pub use paired::{Comparison, compare};
+pub use paired::{Comparison, Versions, compare};
 pub use path::{Leg, Path, Spent, TimerWait};
 pub use rank::{believable, pearson, spearman};
 pub use report::{Finding, MaceReport, Nearest, PerfReport};
@@ -120,6 +120,7 @@ pub struct Perf<M: Message> {
     slow_share_max: f64,
     replay: Option<Draws>,
     name: Option<String>,
+    replay_with: Option<String>,
     on_progress: Option<OnProgress>,
 }
 
@@ -147,6 +148,7 @@ impl<M: Message> Perf<M> {
             slow_share_max: DEFAULT_SHARE,
             replay: None,
             name: None,
+            replay_with: None,
             on_progress: None,
         }
     }
@@ -215,6 +217,12 @@ impl<M: Message> Perf<M> {
         Perf { name: Some(name.to_owned()), ..self }
     }
 
+    /// Sets the command that runs an execution again if a token is added to it; by default it is
+    /// the test with `EVERHOLD_REPLAY`.
+    pub fn replay_with(self, command: &str) -> Self {
+        Perf { replay_with: Some(command.to_owned()), ..self }
+    }
+
     /// Calls back after every execution or so, from several threads.
     pub fn on_progress(self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         Perf { on_progress: Some(Box::new(call)), ..self }
@@ -228,25 +236,14 @@ impl<M: Message> Perf<M> {
     /// If the settings make no sense: no stopping condition, no executions, a network without
     /// bandwidth, a system without nodes. The message says what to do.
     #[track_caller]
-    pub fn run(self) -> PerfReport {
+    pub fn run(mut self) -> PerfReport {
         let test = TestId::new(Location::caller(), self.name.clone());
         self.check().unwrap_or_else(|problem| panic!("{problem}"));
+        let options = self.options();
+        let crew = self.crew();
         let workers = self.workers.unwrap_or_else(cores);
-        let limit = self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64()));
-        let options = Options {
-            executions: self.executions,
-            seed: self.seed.unwrap_or(DEFAULT_SEED),
-            limit,
-            findings_max: self.findings_max,
-            effort: self.effort,
-            messages_max: DEFAULT_MESSAGES,
-            mace: self.mace,
-            what_if: self.what_if,
-        };
-        let timed = self.timed;
-        let make: MakeLab = Box::new(move || Box::new(timed.sim()));
-        let crew = Crew::new(make, workers, self.time, self.on_progress);
         let mut report = PerfReport::new(test, options.seed, workers, self.slow_share_max);
+        report.replay_with = self.replay_with;
         let analysis = Analysis::new(&crew, &options);
         match self.replay.or_else(replay_asked_for) {
             Some(draws) => analysis.replay(&draws, &mut report),
@@ -257,6 +254,43 @@ impl<M: Message> Perf<M> {
         }
         report.finish(&crew);
         report
+    }
+
+    /// Only draws the executions, for [`Versions`]: how long each took, in the order of the seeds.
+    /// Fewer than were asked for if it was interrupted or out of time.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Perf::run) does.
+    #[must_use]
+    pub fn measure(mut self) -> Vec<Measured> {
+        self.check().unwrap_or_else(|problem| panic!("{problem}"));
+        let options = self.options();
+        let drawn = search::uniform(&self.crew(), options.seed, options.executions, options.limit);
+        let numbered = drawn.iter().enumerate();
+        // A gap would set the seeds of two versions against each other.
+        let without_gaps = numbered.take_while(|(at, c)| c.draws == draw(options.seed, *at));
+        without_gaps.map(|(_, candidate)| candidate.ran.measured).collect()
+    }
+
+    fn options(&mut self) -> Options {
+        Options {
+            executions: self.executions,
+            seed: self.seed.unwrap_or(DEFAULT_SEED),
+            limit: self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64())),
+            findings_max: self.findings_max,
+            effort: self.effort,
+            messages_max: DEFAULT_MESSAGES,
+            mace: self.mace,
+            what_if: std::mem::take(&mut self.what_if),
+        }
+    }
+
+    fn crew(&mut self) -> Crew {
+        let timed = self.timed.clone();
+        let make: MakeLab = Box::new(move || Box::new(timed.sim()));
+        let workers = self.workers.unwrap_or_else(cores);
+        Crew::new(make, workers, self.time, self.on_progress.take())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -274,26 +308,27 @@ impl<M: Message> Perf<M> {
     }
 }
 
-/// Compares two versions of a system on the same seeds: for slowness that is the same in every
-/// execution, and for changes that should not cost anything.
+/// Compares a version of a system with a reference on the same seeds: for slowness that is the same
+/// in every execution, and for changes that should not cost anything. [`Perf::measure`] takes
+/// settings.
 ///
 /// # Panics
 ///
 /// If the settings of one of them make no sense.
 pub fn compare_versions<A: Message, B: Message>(
-    first: &Timed<A>,
-    second: &Timed<B>,
-    executions: u64,
-) -> Comparison {
-    let (mut a, mut b) = (first.sim(), second.sim());
-    let seeds = (0..executions).map(|number| seed_of(DEFAULT_SEED, number));
-    let pair = |seed: u64| {
-        let (first, second) = (a.run(seed), b.run(seed));
-        let both = first.is_done() && second.is_done();
-        both.then_some((first.time.as_secs_f64(), second.time.as_secs_f64()))
-    };
-    let (first, second): (Vec<f64>, Vec<f64>) = seeds.filter_map(pair).unzip();
-    compare(&first, &second)
+    version: &Timed<A>,
+    reference: &Timed<B>,
+    executions: usize,
+) -> Versions {
+    let version = Perf::new(version.clone()).executions(executions).measure();
+    let reference = Perf::new(reference.clone()).executions(executions).measure();
+    Versions::new(&version, &reference)
+}
+
+/// The execution with a number of those that are drawn with a seed.
+#[must_use]
+pub fn draw(seed: u64, number: usize) -> Draws {
+    Draws::seed(seed_of(seed, number as u64))
 }
 
 fn cores() -> usize {

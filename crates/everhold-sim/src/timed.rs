@@ -203,8 +203,9 @@ impl<M: Message> Timed<M> {
         Timed { stopping, ..self }
     }
 
-    /// Ends an execution when the condition is true at every node of type `T` that has not left
-    /// for ever. After an event only its node is asked.
+    /// Ends an execution when the condition is true at every node of type `T`. After an event only
+    /// its node is asked. A node that has stopped for good is not asked any more: what is left must
+    /// be as it should be. A node that is down for a while is awaited.
     #[must_use]
     pub fn stop_when_each<T: Any>(self, fine: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         let local = move |state: &dyn Any| state.downcast_ref::<T>().map(&fine);
@@ -323,8 +324,10 @@ impl<M: Message> Timed<M> {
         self.sim().record(draws)
     }
 
-    /// Learns how long handlers really take, from this many executions. Where no event of a kind
-    /// occurred, the present durations stay.
+    /// Learns how long handlers really take, from this many executions: the time that the processor
+    /// spent in each, so that other programs on the machine do not count. (On platforms that do not
+    /// tell, it is wall time: [`Durations::MEASURED_AS`] says which.) Where no event of a kind occurred,
+    /// the present durations stay.
     ///
     /// # Panics
     ///
@@ -332,14 +335,15 @@ impl<M: Message> Timed<M> {
     #[must_use]
     pub fn train(&self, executions: u64) -> Durations {
         let mut sim = self.sim();
-        let mut probe = train::Probe::default();
+        let mut probe = Some(train::Probe::new());
         for seed in 0..executions {
             let mut world = sim.fresh(Draws::seed(seed), None);
-            world.probe = Some(probe);
+            world.probe = probe.take();
             world.finish();
-            probe = world.probe.take().unwrap_or_default();
+            probe = world.probe.take();
             sim.keep(world);
         }
+        let probe = probe.expect("every world gives it back");
         probe.durations(&sim.kinds.labels(), &self.durations)
     }
 }

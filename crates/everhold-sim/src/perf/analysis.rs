@@ -10,6 +10,7 @@ use super::cause::{Causes, Question, causes};
 use super::correlate::{Correlation, correlate};
 use super::detect::{Detection, Measured};
 use super::divergence::{Curve, Effort, Walks};
+use super::draw;
 use super::judge::{Baseline, Group, Suspect, findings, suspects};
 use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
@@ -21,7 +22,6 @@ use super::sample::Sample;
 use super::search::{Candidate, Guide, How, guided, tally, uniform};
 use super::story;
 use super::what_if::what_if;
-use crate::rng::seed_of;
 use crate::timed::{Draws, Ended, Recorded};
 
 /// What the analysis was told.
@@ -77,7 +77,7 @@ impl<'a> Analysis<'a> {
         report.survival = survival;
         let all: Vec<Candidate> = drawn.into_iter().chain(sought).collect();
         report.tally = tally(&all, report.detection.slow_limit);
-        let groups = self.findings(&all, &report.detection, &normal);
+        let groups = self.findings(&all, &report.detection);
         for group in groups.iter().take(self.options.findings_max) {
             let finding = self.explain(group, &report.detection, &guide, &all);
             report.findings.extend(finding);
@@ -117,10 +117,11 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn findings(&self, all: &[Candidate], detection: &Detection, normal: &Recorded) -> Vec<Group> {
-        let baseline = Baseline::new(Some(normal), detection);
-        let suspects = suspects(self.crew, all, detection.slow_limit);
-        findings(suspects, detection, baseline)
+    fn findings(&self, all: &[Candidate], detection: &Detection) -> Vec<Group> {
+        let drawn: Vec<Candidate> = all.iter().filter(|c| c.how == How::Uniform).cloned().collect();
+        let baseline = Baseline::new(self.crew, &drawn, detection);
+        let suspects = suspects(self.crew, all, detection, &baseline);
+        findings(suspects, detection, &baseline)
     }
 
     /// Explains the simplest execution of a group. Where all are slow that one may have no single
@@ -292,7 +293,7 @@ impl<'a> Analysis<'a> {
         let mut next = mace.training;
         while next < mace.training + self.options.executions {
             let batch: Vec<Draws> = (next..next + mace.training.max(1))
-                .map(|number| Draws::seed(seed_of(self.options.seed, number as u64)))
+                .map(|number| draw(self.options.seed, number))
                 .collect();
             next += batch.len();
             let ran =

@@ -3,15 +3,18 @@
 //! A heavy-tailed network makes some executions slow; that is no bug. A bug that a timer repairs
 //! shows in the critical path: most of the extra time is a wait for that timer.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use everhold_node::fingerprint::mix;
 use serde::Serialize;
 
-use super::detect::{Detection, ROUNDS_MAX};
+use super::detect::Detection;
 use super::lab::{Crew, seconds};
 use super::modes::NORMAL_SHARE;
+use super::multiples::ROUNDS_MAX;
 use super::path::{Path, TimerWait};
 use super::search::{Candidate, How};
-use crate::timed::Recorded;
 
 /// Why a slow execution is a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -38,28 +41,60 @@ pub struct Signature {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub(super) candidate: Candidate,
-    pub(super) waited: f64,
+    /// The timer that it waits for longer than normal executions do, most of all.
     pub(super) wait: Option<TimerWait>,
+    /// Seconds that it waits for timers longer than normal executions do.
+    waited: f64,
     timers: Vec<String>,
 }
 
-/// A normal execution, for comparison.
-#[derive(Clone, Copy, Debug, Default)]
+/// Normal executions, for comparison. A wait that fast executions have as well is not what makes a
+/// slow one slow: timers of heartbeats and of maintenance are on many paths.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
-    pub(super) time: f64,
-    pub(super) waited: f64,
+    time: f64,
+    /// By timer, the longest that one of them waits.
+    waits: BTreeMap<String, u64>,
 }
+
+/// Normal executions that are looked at.
+const NORMAL_MAX: usize = 24;
 
 impl Baseline {
     /// If no execution is known to be fast, the comparison is with nothing.
-    pub(super) fn new(normal: Option<&Recorded>, detection: &Detection) -> Baseline {
-        match normal {
-            Some(normal) if !detection.common_path() => Baseline {
-                time: normal.run.time.as_secs_f64(),
-                waited: seconds(Path::of(normal).timer_wait()),
-            },
-            _ => Baseline::default(),
+    pub(super) fn new(crew: &Crew, drawn: &[Candidate], detection: &Detection) -> Baseline {
+        let Some(mode) = detection.normal.filter(|_| !detection.common_path()) else {
+            return Baseline::default();
+        };
+        let usual = mode.low..=mode.high.min(detection.slow_limit);
+        let normal =
+            |c: &&Candidate| c.ran.measured.reached && usual.contains(&c.ran.measured.time);
+        let normal = spread(&by_time(drawn.iter().filter(normal)), NORMAL_MAX);
+        let paths = crew.map("normal executions", &normal, |lab, candidate| {
+            Path::of(&lab.record(&candidate.draws)).waits()
+        });
+        let mut waits: BTreeMap<String, u64> = BTreeMap::new();
+        for wait in paths.into_iter().flatten().flatten() {
+            let most = waits.entry(wait.name).or_default();
+            *most = wait.waited.max(*most);
         }
+        Baseline { time: mode.median, waits }
+    }
+
+    /// Nanoseconds that a wait takes longer than normal ones.
+    fn excess(&self, wait: &TimerWait) -> u64 {
+        wait.waited.saturating_sub(self.waits.get(&wait.name).copied().unwrap_or(0))
+    }
+
+    fn look(&self, candidate: Candidate, path: &Path) -> Suspect {
+        let mut waits = path.waits();
+        waits.retain(|wait| self.excess(wait) > 0);
+        waits.sort_by_key(|wait| (Reverse(self.excess(wait)), wait.name.clone()));
+        let long = waits.iter().filter(|wait| self.excess(wait) * 10 >= path.length());
+        let mut timers: Vec<String> = long.map(|wait| wait.name.clone()).collect();
+        timers.sort();
+        let waited = seconds(waits.iter().map(|wait| self.excess(wait)).sum());
+        Suspect { candidate, wait: waits.into_iter().next(), waited, timers }
     }
 }
 
@@ -68,40 +103,35 @@ const UNIFORM_MAX: usize = 32;
 const GUIDED_MAX: usize = 16;
 
 /// Records suspects and says what they waited for.
-pub(super) fn suspects(crew: &Crew, candidates: &[Candidate], slow_limit: f64) -> Vec<Suspect> {
-    let slow = |how: fn(&How) -> bool| {
-        let mut slow: Vec<&Candidate> =
-            candidates.iter().filter(|c| how(&c.how) && c.is_slow(slow_limit)).collect();
-        slow.sort_by(|a, b| a.ran.measured.time.total_cmp(&b.ran.measured.time));
-        slow
+pub(super) fn suspects(
+    crew: &Crew,
+    candidates: &[Candidate],
+    detection: &Detection,
+    baseline: &Baseline,
+) -> Vec<Suspect> {
+    let slow = |uniform: bool| {
+        let these = move |c: &&Candidate| (c.how == How::Uniform) == uniform;
+        let slow = candidates.iter().filter(|c| c.is_slow(detection.slow_limit));
+        by_time(slow.filter(these))
     };
-    let mut chosen = spread(&slow(|how| *how == How::Uniform), UNIFORM_MAX);
-    chosen.extend(spread(&slow(|how| *how != How::Uniform), GUIDED_MAX));
+    let mut chosen = spread(&slow(true), UNIFORM_MAX);
+    chosen.extend(spread(&slow(false), GUIDED_MAX));
     let looked = crew.map("slow executions", &chosen, |lab, candidate| {
-        look((*candidate).clone(), &lab.record(&candidate.draws))
+        baseline.look((*candidate).clone(), &Path::of(&lab.record(&candidate.draws)))
     });
     looked.into_iter().flatten().collect()
+}
+
+fn by_time<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Vec<&'a Candidate> {
+    let mut sorted: Vec<&Candidate> = candidates.collect();
+    sorted.sort_by(|a, b| a.ran.measured.time.total_cmp(&b.ran.measured.time));
+    sorted
 }
 
 /// Evenly spaced elements, the first and the last among them.
 fn spread<'a>(all: &[&'a Candidate], max: usize) -> Vec<&'a Candidate> {
     let take = all.len().min(max);
     (0..take).map(|i| all[i * (all.len() - 1) / (take - 1).max(1)]).collect()
-}
-
-fn look(candidate: Candidate, recorded: &Recorded) -> Suspect {
-    let path = Path::of(recorded);
-    let all: u64 = path.legs.iter().map(|leg| leg.to - leg.from).sum();
-    let timers = path.totals().into_iter().filter_map(|(spent, time)| match spent {
-        super::path::Spent::Timer(name) if time * 10 >= all => Some(name),
-        _ => None,
-    });
-    Suspect {
-        candidate,
-        waited: seconds(path.timer_wait()),
-        wait: path.dominant_timer(),
-        timers: timers.collect(),
-    }
 }
 
 /// Suspects that are the same finding, the simplest first.
@@ -115,39 +145,49 @@ pub(super) struct Group {
 pub(super) fn findings(
     suspects: Vec<Suspect>,
     detection: &Detection,
-    baseline: Baseline,
+    baseline: &Baseline,
 ) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for suspect in suspects {
         let Some(why) = why(&suspect, detection, baseline) else { continue };
-        let signature = Signature { why, timers: suspect.timers.clone() };
+        let timers = timers(&suspect, detection);
+        let signature = Signature { why, timers };
         match groups.iter_mut().find(|group| group.signature == signature) {
             Some(group) => group.members.push(suspect),
             None => groups.push(Group { signature, members: vec![suspect] }),
         }
     }
     for group in &mut groups {
-        // An execution as it was drawn is simpler than one that was tampered with, a short one
-        // simpler than a long one.
-        group.members.sort_by(|a, b| {
-            let key = |s: &Suspect| (s.candidate.draws.changes.len(), s.candidate.ran.events);
-            key(a)
-                .cmp(&key(b))
-                .then(mix(a.candidate.draws.seed, 0).cmp(&mix(b.candidate.draws.seed, 0)))
+        // One whose own path shows the timer tells more; an execution as it was drawn is simpler
+        // than one that was tampered with, a short one simpler than a long one.
+        let timers = group.signature.timers.clone();
+        group.members.sort_by_cached_key(|s| {
+            let shows = s.wait.as_ref().is_some_and(|wait| timers.contains(&wait.name));
+            let draws = &s.candidate.draws;
+            (!shows, draws.changes.len(), s.candidate.ran.events, mix(draws.seed, 0))
         });
     }
-    groups.sort_by_key(|group| (std::cmp::Reverse(group.members.len()), group.signature.clone()));
+    groups.sort_by_key(|group| (Reverse(group.members.len()), group.signature.clone()));
     groups
 }
 
-fn why(suspect: &Suspect, detection: &Detection, baseline: Baseline) -> Option<Why> {
+/// The timer whose multiples the slow ones follow explains every one that ends after a multiple of
+/// it, whichever timer of the same moment came first in that execution.
+fn timers(suspect: &Suspect, detection: &Detection) -> Vec<String> {
+    let follows = detection.follows(suspect.candidate.ran.measured.time);
+    follows.map_or_else(|| suspect.timers.clone(), |fit| vec![format!("timer {}", fit.timer.name)])
+}
+
+fn why(suspect: &Suspect, detection: &Detection, baseline: &Baseline) -> Option<Why> {
     let measured = suspect.candidate.ran.measured;
     let longer = suspect.candidate.own_time() - baseline.time;
     // A delay that was put in may itself have run into a timer.
     let put_in = measured.time - suspect.candidate.own_time();
-    let waited = suspect.waited - baseline.waited - put_in;
+    let waited = suspect.waited - put_in;
     let rounds = suspect.wait.as_ref().map_or(0, |wait| wait.rounds);
-    if longer > 0.0 && waited >= longer / 2.0 && rounds <= ROUNDS_MAX {
+    // Within the normal mode a path through a timer says little, unless the ends follow it.
+    let apart = detection.is_apart(measured.time) || detection.follows(measured.time).is_some();
+    if longer > 0.0 && waited >= longer / 2.0 && rounds <= ROUNDS_MAX && apart {
         return Some(Why::Timer);
     }
     if !measured.reached && put_in == 0.0 {

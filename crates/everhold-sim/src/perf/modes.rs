@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::sample::Sample;
 
 /// Two neighbours whose times differ by this factor or more are in different modes...
-const FACTOR_MIN: f64 = 1.5;
+pub(super) const FACTOR_MIN: f64 = 1.5;
 /// ... if the gap also stands out from the usual gaps of the sample by this much.
 const STANDS_OUT: f64 = 5.0;
 /// "Normal" is the fastest mode with at least this share of the executions.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::sample::Sample;
+
 /// A timer of the system: what it is called and how long it runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimerPeriod {
@@ -29,12 +31,16 @@ pub(super) const WINDOW: f64 = 0.1;
 /// The share of the slow executions that a timer must explain.
 const EXPLAINS: f64 = 0.8;
 const SIGNIFICANT: f64 = 0.01;
+/// A system that needs more rounds of a timer than this works by that timer; it does not wait for
+/// it to repair something.
+pub(super) const ROUNDS_MAX: u32 = 10;
 
 /// The timer whose multiples the slow executions follow.
 ///
 /// Multiples of a period are multiples of its divisors as well, so several timers may fit. The
 /// longest period that explains as many executions as any other is the one that is waited for: a
-/// shorter one would also end executions in between.
+/// shorter one would also end executions in between. A timer that usually fires more than ten times
+/// before the end sets the pace of the system; its multiples are everywhere, and mean nothing.
 #[must_use]
 pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
     let fits = timers.iter().filter(|timer| timer.period > 0.0).map(|timer| {
@@ -43,8 +49,12 @@ pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
         let p_value = (at_least(hits, done.len(), WINDOW) * timers.len() as f64).min(1.0);
         Multiples { timer: timer.clone(), hits, slow: done.len(), p_value }
     });
-    let fits = fits
-        .filter(|fit| fit.p_value < SIGNIFICANT && fit.hits as f64 >= EXPLAINS * fit.slow as f64);
+    let usual = Sample::new(done.iter().copied()).quantile(0.5);
+    let repairs = |fit: &Multiples| usual / fit.timer.period < f64::from(ROUNDS_MAX + 1);
+    let fits = fits.filter(|fit| {
+        let explains = fit.hits as f64 >= EXPLAINS * fit.slow as f64;
+        fit.p_value < SIGNIFICANT && explains && repairs(fit)
+    });
     let better = |a: &Multiples, b: &Multiples| {
         let by_hits = a.hits.cmp(&b.hits);
         by_hits.then(a.timer.period.total_cmp(&b.timer.period))
@@ -96,6 +106,7 @@ mod tests {
         check(&[5.004, 20.003, 15.002, 30.01], &timers, Some("join"));
         check(&[60.004, 60.003, 120.002, 60.01], &timers, Some("table"));
         check(&[3.0, 7.5, 12.3, 18.1], &timers, None);
+        check(&[95.1, 130.2, 115.3, 150.1], &timers, None);
         check(&[], &timers, None);
         check(&[10.0], &[], None);
         check(&[10.0, 10.0, 10.0], &[timer("never", 0.0)], None);

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::detect::Measured;
 use super::normal::two_sided;
 use super::rank::ranks;
 use super::sample::Sample;
+use crate::report::Verdict;
 
 /// What the comparison of two versions says.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -23,6 +25,66 @@ pub struct Comparison {
 
 /// Times closer than this factor count as equal: a nanosecond is not a change.
 const EQUAL: f64 = 1e-9;
+/// A difference that is as likely by chance is not believed.
+const SIGNIFICANT: f64 = 0.01;
+/// A version that takes this much longer is slower; less is not worth a word.
+const WORTH_A_WORD: f64 = 1.05;
+/// With fewer pairs no difference can be told from chance.
+const PAIRS_MIN: usize = 8;
+
+/// A version beside a reference, on the same seeds. What is slow in every execution alike shows
+/// only like this: a distribution with one mode has nothing that stands out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Versions {
+    /// Times of the version, on seeds on which both reached the stopping condition.
+    pub version: Sample,
+    /// Times of the reference on the same seeds.
+    pub reference: Sample,
+    /// Seed by seed, from the reference to the version.
+    pub comparison: Comparison,
+    /// Seeds on which the version did not reach the stopping condition.
+    pub unfinished: usize,
+    /// Seeds on which the reference did not.
+    pub reference_unfinished: usize,
+    /// The place in the order of the seeds where the version is slowest in comparison.
+    pub widest: Option<usize>,
+}
+
+impl Versions {
+    /// From executions of both, in the order of their seeds.
+    #[must_use]
+    pub fn new(version: &[Measured], reference: &[Measured]) -> Versions {
+        let pairs = || version.iter().zip(reference).enumerate();
+        let both = || pairs().filter(|(_, (a, b))| a.reached && b.reached);
+        let (first, second): (Vec<f64>, Vec<f64>) =
+            both().map(|(_, (a, b))| (a.time, b.time)).unzip();
+        let slower = |(_, (a, b)): &(usize, (&Measured, &Measured))| a.time / b.time.max(1e-9);
+        let widest = both().max_by(|a, b| slower(a).total_cmp(&slower(b)).then(b.0.cmp(&a.0)));
+        let unfinished = |all: &[Measured]| all.iter().filter(|m| !m.reached).count();
+        Versions {
+            comparison: compare(&second, &first),
+            widest: widest.map(|(at, _)| at),
+            unfinished: unfinished(version),
+            reference_unfinished: unfinished(reference),
+            version: Sample::new(first),
+            reference: Sample::new(second),
+        }
+    }
+
+    /// Violated if the version is slower than the reference by 5 % or more and that is not chance
+    /// (1 %), or if it does not end where the reference does; unknown with fewer than 8 pairs.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let found = &self.comparison;
+        let slower = found.ratio >= WORTH_A_WORD && found.p_value < SIGNIFICANT;
+        match () {
+            () if self.unfinished > self.reference_unfinished => Verdict::Violated,
+            () if found.pairs < PAIRS_MIN => Verdict::Unknown,
+            () if slower => Verdict::Violated,
+            () => Verdict::Holds,
+        }
+    }
+}
 
 /// Compares the times of two versions, seed by seed.
 ///
@@ -95,5 +157,23 @@ mod tests {
             assert!((fast - slow).abs() < 0.03, "{differences:?}: {fast} but {slow}");
         }
         assert_eq!(compare(&[1.0, 2.0], &[1.0, 2.0]).p_value, 1.0);
+    }
+
+    #[test]
+    fn a_version_is_judged_by_its_reference() {
+        let check = |version: f64, pairs: usize, unfinished: usize, expected: Verdict| {
+            let times = |factor: f64, ends: usize| -> Vec<Measured> {
+                let time = |at: usize| factor * (1.0 + at as f64 / 10.0);
+                (0..pairs).map(|at| Measured { time: time(at), reached: at < ends }).collect()
+            };
+            let found = Versions::new(&times(version, pairs - unfinished), &times(1.0, pairs));
+            assert_eq!(found.verdict(), expected, "{version} {pairs}: {found:?}");
+            assert_eq!(found.comparison.pairs, pairs - unfinished);
+        };
+        check(2.0, 20, 0, Verdict::Violated);
+        check(1.02, 20, 0, Verdict::Holds);
+        check(0.5, 20, 0, Verdict::Holds);
+        check(2.0, 4, 0, Verdict::Unknown);
+        check(1.0, 20, 1, Verdict::Violated);
     }
 }

@@ -89,9 +89,9 @@ impl Path {
         totals
     }
 
-    /// The timer that most of the time went into.
+    /// What each timer was waited for, by name.
     #[must_use]
-    pub fn dominant_timer(&self) -> Option<TimerWait> {
+    pub fn waits(&self) -> Vec<TimerWait> {
         let mut waits: BTreeMap<&str, TimerWait> = BTreeMap::new();
         for leg in &self.legs {
             if let Spent::Timer(name) = &leg.spent {
@@ -101,14 +101,20 @@ impl Path {
                 wait.longest = wait.longest.max(leg.to - leg.from);
             }
         }
-        waits.into_values().max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
+        waits.into_values().collect()
     }
 
-    /// Nanoseconds in all timers.
+    /// The timer that most of the time went into.
     #[must_use]
-    pub fn timer_wait(&self) -> u64 {
-        let timers = self.legs.iter().filter(|leg| matches!(leg.spent, Spent::Timer(_)));
-        timers.map(|leg| leg.to - leg.from).sum()
+    pub fn dominant_timer(&self) -> Option<TimerWait> {
+        let waits = self.waits().into_iter();
+        waits.max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
+    }
+
+    /// Nanoseconds of the whole path.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.legs.iter().map(|leg| leg.to - leg.from).sum()
     }
 }
 
@@ -147,8 +153,7 @@ mod tests {
     #[test]
     fn every_moment_belongs_to_something() {
         let path = Path::of(&toy::waits_for_a_timer());
-        let spent: u64 = path.legs.iter().map(|leg| leg.to - leg.from).sum();
-        assert_eq!(spent, 19);
+        assert_eq!(path.length(), 19);
         assert!(path.legs.windows(2).all(|pair| pair[0].to == pair[1].from), "{path:?}");
         let wait = path.dominant_timer().expect("there is one");
         assert_eq!((wait.short_name(), wait.waited, wait.rounds), ("recovery", 10, 1));

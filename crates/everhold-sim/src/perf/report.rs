@@ -32,6 +32,7 @@ use crate::timed::Recorded;
 #[derive(Clone, Debug)]
 pub struct PerfReport {
     pub(super) test: TestId,
+    pub(super) replay_with: Option<String>,
     /// The seed.
     pub seed: u64,
     /// Threads.
@@ -172,6 +173,7 @@ impl PerfReport {
     pub(super) fn new(test: TestId, seed: u64, workers: usize, slow_share_max: f64) -> PerfReport {
         PerfReport {
             test,
+            replay_with: None,
             seed,
             workers,
             nodes: Vec::new(),

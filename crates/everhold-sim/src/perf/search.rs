@@ -10,9 +10,10 @@ use std::time::Duration;
 use everhold_node::fingerprint::mix;
 use serde::Serialize;
 
+use super::draw;
 use super::lab::{Crew, Ran, branch, nanos};
 use super::multiples::TimerPeriod;
-use crate::rng::{Rng, seed_of};
+use crate::rng::Rng;
 use crate::timed::{Change, Delay, Draws, OnLink};
 
 /// How an execution was come by.
@@ -103,7 +104,7 @@ pub(super) struct Guide {
 
 /// The executions of the uniform search.
 pub(super) fn uniform(crew: &Crew, seed: u64, count: usize, limit: u64) -> Vec<Candidate> {
-    let draws = (0..count).map(|number| Draws::seed(seed_of(seed, number as u64)));
+    let draws = (0..count).map(|number| draw(seed, number));
     run(crew, "executions", How::Uniform, draws.collect(), limit)
 }
 

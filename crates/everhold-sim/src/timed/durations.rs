@@ -113,6 +113,10 @@ impl Default for Durations {
 }
 
 impl Durations {
+    /// What [training](super::Timed::train) measures on this platform: `CPU time`, or `wall time`
+    /// where the platform does not tell how long a thread was busy.
+    pub const MEASURED_AS: &'static str = crate::clock::BUSY_IS;
+
     /// Before training: uniform between 1 and 10 ms, as MacePC has it.
     #[must_use]
     pub fn seed() -> Self {

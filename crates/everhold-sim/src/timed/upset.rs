@@ -13,10 +13,6 @@ use super::record::{Event, Trigger};
 impl<M: Message> Env<M> {
     pub(super) fn upset(&mut self, fault: TimedFault) {
         match fault {
-            TimedFault::Stop(node) if self.is_up(node) => {
-                self.note_fault(&format!("{node} stops"));
-                self.leave(node);
-            }
             TimedFault::Partition { cut, lasts } => self.split(&cut, nanoseconds(lasts)),
             TimedFault::Skew { node, by } if self.is_up(node) => {
                 self.note_fault(&format!("the clock of {node} jumps by {by} ns"));
@@ -28,6 +24,13 @@ impl<M: Message> Env<M> {
             }
             TimedFault::Stop(_) | TimedFault::Skew { .. } | TimedFault::Crash { .. } => {}
         }
+    }
+
+    /// A node stops for good. That takes no time, but it is a moment at which an execution can end.
+    pub(super) fn stop(&mut self, node: NodeId) {
+        self.note_fault(&format!("{node} stops"));
+        self.leave(node);
+        self.state.end = self.state.end.max(self.state.now);
     }
 
     /// A node loses its memory; it comes back after a while.

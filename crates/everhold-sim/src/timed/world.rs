@@ -16,7 +16,7 @@ use super::model::Model;
 use super::record::{Recorded, Recorder};
 use super::run::{Ended, TimedRun};
 use super::stop::Progress;
-use crate::clock::Stopwatch;
+use crate::clock::{Busy, Stopwatch};
 use crate::env::node_id;
 use crate::execute::{Panic, quietly};
 use crate::failure::{Cause, Failure};
@@ -284,7 +284,7 @@ impl<M: Message> World<M> {
     #[inline]
     fn run(&mut self, node: NodeId, what: What<M>) -> bool {
         self.current = node;
-        let probe = self.probe.is_some().then(Stopwatch::start);
+        let probe = self.probe.is_some().then(Busy::start);
         let process = &mut self.slots[node.index()].process;
         match what {
             What::Message(flight) => {
@@ -477,6 +477,12 @@ impl<M: Message> World<M> {
                 drop(env);
                 let slot = &mut self.slots[node.index()];
                 slot.blueprint.reset(&mut slot.process);
+                return self.judge(node);
+            }
+            What::Fault(TimedFault::Stop(node)) if env.is_up(node) => {
+                env.stop(node);
+                drop(env);
+                // That may have been the last node that was not as it should be.
                 return self.judge(node);
             }
             What::Fault(fault) => env.upset(fault),

@@ -158,8 +158,10 @@ fn what_if_a_link_were_slower() {
 #[test]
 fn versions_are_compared_on_the_same_seeds() {
     let found = compare_versions(&door(false), &door(true), 100);
-    assert_eq!(found.pairs, 100);
-    assert!(found.slower == 0 && found.faster > 20 && found.p_value < 0.001, "{found:?}");
+    assert_eq!((found.verdict(), found.comparison.pairs), (Verdict::Violated, 100), "{found:?}");
+    let seeds = found.comparison;
+    assert!(seeds.faster == 0 && seeds.slower > 20 && seeds.p_value < 0.001, "{found:?}");
+    assert_eq!(compare_versions(&door(true), &door(false), 100).verdict(), Verdict::Holds);
 }
 
 #[test]

@@ -400,6 +400,21 @@ fn crashes_stops_partitions_and_skews_happen_at_their_times() {
     let run = clocked(1).driver(stop).run(1);
     assert_eq!(run.ended, Ended::Quiet(None));
 
+    // A stopped node is not asked any more, and its stop is a moment at which an execution can end.
+    let each = |ticks: u32| {
+        clocked(2).stop_when(|_| true).stop_when_each(move |n: &Clocked| n.ticks >= ticks)
+    };
+    let run = each(2).driver(stop).run(1);
+    assert_eq!((run.is_done(), run.time), (true, 20 * MS));
+    let run = each(5).driver(stop).run(1);
+    assert_eq!((run.is_done(), run.time), (true, 50 * MS));
+    let both = move |d: &mut Driver<Msg>| {
+        stop(d);
+        d.fault(35 * MS, TimedFault::Stop(NodeId(1)));
+    };
+    let run = each(5).driver(both).run(1);
+    assert_eq!((run.is_done(), run.time), (true, 35 * MS));
+
     let input = |driver: &mut Driver<Msg>| {
         driver.start(NodeId(0), 3 * MS);
         driver.input(7 * MS, NodeId(0), Msg::Bulk(1));
@@ -554,6 +569,32 @@ fn durations_are_learned_by_kind() {
     let mut sim = timed.durations(learned).sim();
     assert!(sim.run(1).is_done());
     assert!(sim.untrained().is_empty());
+}
+
+#[derive(Clone, Serialize)]
+struct Sleeper;
+
+impl Node for Sleeper {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.send(cx.id(), Msg::Bulk(0));
+    }
+    #[expect(clippy::disallowed_methods, reason = "what must not be measured is wall time")]
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        std::thread::sleep(20 * MS);
+    }
+}
+
+/// A handler that waits for something else does not keep the processor busy.
+#[test]
+fn training_measures_processor_time() {
+    assert_eq!(Durations::MEASURED_AS, "CPU time");
+    let timed = Timed::new(|system| {
+        system.node("sleeper", Sleeper);
+    });
+    let learned = timed.stop_when(|_| false).train(3);
+    let median = learned.get("Bulk").expect("it was handled").at(0.5);
+    assert!(median < 5 * MS, "{median:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
         let _ = writeln!(out, "? UNKNOWN   no execution reached the stopping condition: {never}\n");
     }
     if let Some(mace) = &report.mace {
-        draw::mace(&mut out, mace);
+        draw::mace(&mut out, mace, &|token| replay(report, token));
     }
     distribution(&mut out, report);
     search(&mut out, report);
@@ -275,8 +275,11 @@ fn distribution(out: &mut String, report: &PerfReport) {
 }
 
 fn chance(out: &mut String, report: &PerfReport, found: &Detection) {
-    let slow = found.fired.contains(&Fired::Outliers);
-    if report.findings.is_empty() && slow && report.never.is_none() && report.mace.is_none() {
+    if report.findings.is_empty()
+        && found.outliers > 0
+        && report.never.is_none()
+        && report.mace.is_none()
+    {
         let _ = writeln!(
             out,
             "    by chance    the slowest wait for no timer more than others do: a long tail, not a finding"
@@ -299,7 +302,6 @@ fn word(fired: Fired) -> &'static str {
         Fired::Multiples => "multiples of a timer",
         Fired::CommonPath => "even the normal wait for a timer",
         Fired::Tail => "a long tail",
-        Fired::Outliers => "outliers within the normal mode",
         Fired::Unfinished => "executions that did not finish",
     }
 }
@@ -349,13 +351,12 @@ fn what_if(out: &mut String, report: &PerfReport) {
     }
 }
 
+/// The line that runs an execution again.
 fn replay(report: &PerfReport, token: &str) -> String {
-    match report.test.test_name() {
-        Some(name) => format!("EVERHOLD_REPLAY={token} cargo test {name}"),
-        None if report.replayed.is_some() || report.mace.is_some() => {
-            "no more was asked for".to_owned()
-        }
-        None => format!("EVERHOLD_REPLAY={token}"),
+    match (&report.replay_with, report.test.test_name()) {
+        (Some(command), _) => format!("{command} {token}"),
+        (None, Some(name)) => format!("EVERHOLD_REPLAY={token} cargo test {name}"),
+        (None, None) => format!("EVERHOLD_REPLAY={token}"),
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn strip(curve: &Curve, slow: &Recorded) -> String {
 }
 
 /// MacePC's phases.
-pub(super) fn mace(out: &mut String, mace: &MaceReport) {
+pub(super) fn mace(out: &mut String, mace: &MaceReport, replay: &dyn Fn(&str) -> String) {
     let t = &mace.training;
     let _ = writeln!(
         out,
@@ -94,9 +94,10 @@ pub(super) fn mace(out: &mut String, mace: &MaceReport) {
         (Some(time), Some(token)) => {
             let _ = writeln!(
                 out,
-                "            {} after {} executions: EVERHOLD_REPLAY={token}",
+                "            {} after {} executions: {}",
                 span(*time),
-                mace.searched
+                mace.searched,
+                replay(token)
             );
         }
         _ => {
@@ -112,7 +113,7 @@ pub(super) fn mace(out: &mut String, mace: &MaceReport) {
         );
     }
     if let Some(nearest) = &mace.nearest {
-        let _ = writeln!(out, "            nearest good execution: EVERHOLD_REPLAY={nearest}");
+        let _ = writeln!(out, "            nearest good execution: {}", replay(nearest));
     }
     let shown: Vec<String> =
         mace.frequencies.iter().take(5).map(|f| format!("{} ({:+.2})", f.kind, f.r)).collect();
