@@ -12,7 +12,7 @@ pub(crate) fn bullet(size: Size, scores: &mut Scorecard) {
     let executions = size.pick(1, 20);
     let mut table = Table::new(&["Bullet', 20 MB", "simulated s", "events", "CPU-s an execution"]);
     for bug in [bullet::Bug::DiffsWithData, bullet::Bug::None] {
-        let mut sim = bullet::timed(nodes, bullet::File::LARGE, bug, 40.0).sim();
+        let mut sim = bullet::timed(nodes, bullet::File::LARGE, bug, 20.0).sim();
         let before = cpu_seconds();
         let runs: Vec<_> = (0..executions).map(|seed| sim.run(seed)).collect();
         let each = (cpu_seconds() - before) / executions as f64;

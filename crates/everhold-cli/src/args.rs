@@ -332,6 +332,10 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time: Option<u64>,
 
+    /// Compare with the same system with this instead of the bug (`none`: fixed), seed by seed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["mace", "replay", "what_if"])]
+    pub(crate) against: Option<String>,
+
     /// Analyse as MacePC does (FSE 2010), as a baseline
     #[arg(long)]
     pub(crate) mace: bool,

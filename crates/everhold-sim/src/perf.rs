@@ -10,6 +10,7 @@
 //! - `sample`, `modes`, `dip`, `multiples`, `detect`: which of many executions are slow.
 //! - `lab`, `search`: executions on all cores, drawn and sought.
 //! - `path`, `judge`: what a slow execution waited for, and whether that is a finding.
+//! - `growth`: whether it needs more rounds of a timer the more nodes there are.
 //! - `divergence`: since when it was lost; `cause`: which message decided.
 //! - `rank`, `correlate`, `normal`, `paired`, `what_if`: what goes together, what changes do, and
 //!   how sure that is.
@@ -22,6 +23,7 @@ mod correlate;
 mod detect;
 mod dip;
 mod divergence;
+mod growth;
 mod judge;
 mod lab;
 mod mace;
@@ -48,6 +50,7 @@ pub use correlate::{Correlation, Features, correlate};
 pub use detect::{Detection, Fired, Measured};
 pub use dip::{Dip, dip_test};
 pub use divergence::{Curve, Effort, Fall, Point, Walks};
+pub use growth::Growth;
 pub use judge::{Signature, Why};
 pub use lab::{OnProgress, Progress};
 pub use mace::{Divergence, Frequency, Training, divergence as mace_divergence, frequencies};
@@ -57,12 +60,15 @@ pub use normal::Share;
 pub use paired::{Comparison, Versions, compare};
 pub use path::{Leg, Path, Spent, TimerWait};
 pub use rank::{believable, pearson, spearman};
-pub use report::{Finding, MaceReport, Nearest, PerfReport};
+pub use report::{
+    EventPlot, FallPlot, Finding, FindingPlots, LegPlot, MaceReport, MessagePlot, Nearest,
+    PerfReport, Plots, PointPlot, Replayed, SpaceTime,
+};
 pub use sample::{Sample, TailRatio};
 pub use search::{How, Survival, Tally};
 pub use what_if::{Answer, WhatIf};
 
-use crate::explore::DEFAULT_SEED;
+pub use crate::explore::DEFAULT_SEED;
 use crate::regressions::TestId;
 use crate::rng::seed_of;
 use crate::timed::{Draws, Timed};
@@ -108,13 +114,16 @@ const DEFAULT_SHARE: f64 = 0.05;
 #[must_use = "nothing is run before `run()`"]
 pub struct Perf<M: Message> {
     timed: Timed<M>,
+    smaller: Option<Timed<M>>,
     executions: usize,
+    sought: Option<usize>,
     seed: Option<u64>,
     workers: Option<usize>,
     time: Duration,
     limit: Option<Duration>,
     findings_max: usize,
     effort: Effort,
+    messages_max: usize,
     mace: Option<Mace>,
     what_if: Vec<WhatIf>,
     slow_share_max: f64,
@@ -136,7 +145,10 @@ impl<M: Message> Perf<M> {
     pub fn new(timed: Timed<M>) -> Self {
         Perf {
             timed,
+            smaller: None,
+            messages_max: DEFAULT_MESSAGES,
             executions: DEFAULT_EXECUTIONS,
+            sought: None,
             seed: None,
             workers: None,
             time: DEFAULT_TIME,
@@ -156,6 +168,12 @@ impl<M: Message> Perf<M> {
     /// Draws this many executions; half as many again are sought.
     pub fn executions(self, executions: usize) -> Self {
         Perf { executions, ..self }
+    }
+
+    /// Seeks this many slower executions, with delayed messages, forks and splitting; by default
+    /// half as many as are drawn.
+    pub fn seek(self, sought: usize) -> Self {
+        Perf { sought: Some(sought), ..self }
     }
 
     /// Draws with another seed.
@@ -186,6 +204,19 @@ impl<M: Message> Perf<M> {
     /// Sets how much effort goes into the curve of P(good).
     pub fn effort(self, effort: Effort) -> Self {
         Perf { effort, ..self }
+    }
+
+    /// Changes at most this many messages of a slow execution, one at a time, in search of a cause;
+    /// 400 by default, those around the fall of P(good) first.
+    pub fn messages(self, messages_max: usize) -> Self {
+        Perf { messages_max, ..self }
+    }
+
+    /// Compares with the same system with fewer nodes, a quarter or so. What all executions have in
+    /// common stands out from nothing; but if they need more and more rounds of a timer the more
+    /// nodes there are, the system repairs itself one step a round, and that is a finding.
+    pub fn smaller(self, timed: Timed<M>) -> Self {
+        Perf { smaller: Some(timed), ..self }
     }
 
     /// Does what MacePC does instead: the quartile rule after `training` executions, a uniform
@@ -240,11 +271,13 @@ impl<M: Message> Perf<M> {
         let test = TestId::new(Location::caller(), self.name.clone());
         self.check().unwrap_or_else(|problem| panic!("{problem}"));
         let options = self.options();
-        let crew = self.crew();
+        let on_progress = self.on_progress.take();
+        let crew = self.crew(self.timed.clone(), on_progress);
+        let smaller = self.smaller.clone().map(|timed| self.crew(timed, None));
         let workers = self.workers.unwrap_or_else(cores);
         let mut report = PerfReport::new(test, options.seed, workers, self.slow_share_max);
         report.replay_with = self.replay_with;
-        let analysis = Analysis::new(&crew, &options);
+        let analysis = Analysis::new(&crew, smaller.as_ref(), &options);
         match self.replay.or_else(replay_asked_for) {
             Some(draws) => analysis.replay(&draws, &mut report),
             None => match options.mace {
@@ -252,7 +285,7 @@ impl<M: Message> Perf<M> {
                 None => analysis.run(&mut report),
             },
         }
-        report.finish(&crew);
+        report.finish(&crew, smaller.as_ref());
         report
     }
 
@@ -266,7 +299,9 @@ impl<M: Message> Perf<M> {
     pub fn measure(mut self) -> Vec<Measured> {
         self.check().unwrap_or_else(|problem| panic!("{problem}"));
         let options = self.options();
-        let drawn = search::uniform(&self.crew(), options.seed, options.executions, options.limit);
+        let on_progress = self.on_progress.take();
+        let crew = self.crew(self.timed.clone(), on_progress);
+        let drawn = search::uniform(&crew, options.seed, options.executions, options.limit);
         let numbered = drawn.iter().enumerate();
         // A gap would set the seeds of two versions against each other.
         let without_gaps = numbered.take_while(|(at, c)| c.draws == draw(options.seed, *at));
@@ -276,21 +311,21 @@ impl<M: Message> Perf<M> {
     fn options(&mut self) -> Options {
         Options {
             executions: self.executions,
+            sought: self.sought.unwrap_or(self.executions / 2),
             seed: self.seed.unwrap_or(DEFAULT_SEED),
             limit: self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64())),
             findings_max: self.findings_max,
             effort: self.effort,
-            messages_max: DEFAULT_MESSAGES,
+            messages_max: self.messages_max,
             mace: self.mace,
             what_if: std::mem::take(&mut self.what_if),
         }
     }
 
-    fn crew(&mut self) -> Crew {
-        let timed = self.timed.clone();
+    fn crew(&self, timed: Timed<M>, on_progress: Option<OnProgress>) -> Crew {
         let make: MakeLab = Box::new(move || Box::new(timed.sim()));
         let workers = self.workers.unwrap_or_else(cores);
-        Crew::new(make, workers, self.time, self.on_progress.take())
+        Crew::new(make, workers, self.time, on_progress)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -304,7 +339,8 @@ impl<M: Message> Perf<M> {
             let remedy = "say when an execution is done with `Timed::stop_when`";
             return Err(format!("the system has no stopping condition; {remedy}"));
         }
-        self.timed.check().map_err(|error| error.to_string())
+        let smaller = self.smaller.as_ref().map_or(Ok(()), Timed::check);
+        self.timed.check().and(smaller).map_err(|error| error.to_string())
     }
 }
 

@@ -1,33 +1,18 @@
-//! The systems of the MacePC paper on a virtual clock: what is slow is found and named, what is
-//! fixed is left in peace.
+//! The report of the MacePC paper's first system: what it says, and the data behind its pictures.
 
 use everhold::prelude::*;
-use everhold::sim::perf::{Finding, Perf, PerfReport, compare_versions};
-use everhold_systems::timed::{chord, randtree};
-use everhold_systems::{chord as ring, randtree as tree};
+use everhold::sim::perf::{Finding, Perf, PerfReport, SpaceTime};
+use everhold_systems::randtree::Bug;
+use everhold_systems::timed::randtree;
 
-fn run(nodes: usize, bug: tree::Bug) -> PerfReport {
+fn run(nodes: usize, bug: Bug) -> PerfReport {
     Perf::new(randtree(nodes, bug)).executions(150).run()
-}
-
-/// Clusters at multiples of the recovery timer, nearly all executions slow.
-#[test]
-fn randtree_waits_for_recovery() {
-    for nodes in [4, 8, 20] {
-        let report = run(nodes, tree::Bug::ForgetsJoin);
-        let finding = report.finding().unwrap_or_else(|| panic!("{nodes} nodes: {report}"));
-        let wait = finding.wait.as_ref().expect("it waits");
-        assert_eq!(wait.short_name(), "recovery", "{report}");
-        let fit = report.detection.multiples.as_ref().expect("the timer is named");
-        assert_eq!((fit.timer.name.as_str(), fit.timer.period), ("recovery", 10.0), "{report}");
-        assert!(report.detection.slow_share > 0.9, "{report}");
-    }
 }
 
 /// Figure 1 of the paper: the answer comes after another node's request.
 #[test]
 fn randtrees_race_is_named() {
-    let report = run(4, tree::Bug::ForgetsJoin);
+    let report = run(4, Bug::ForgetsJoin);
     let because = report.finding().and_then(Finding::because).expect("a cause");
     assert!(because.contains("Accepted") && because.contains("arrived after Join"), "{because}");
     assert!(report.correlations.iter().any(|c| c.what.contains("Remove")), "{report}");
@@ -36,16 +21,40 @@ fn randtrees_race_is_named() {
 #[test]
 fn the_fixed_tree_is_fast() {
     for nodes in [4, 8, 20] {
-        let report = run(nodes, tree::Bug::None);
+        let report = run(nodes, Bug::None);
         assert_eq!(report.verdict(), Verdict::Holds, "{nodes} nodes: {report}");
         assert!(report.detection.times.quantile(1.0) < 1.0, "{report}");
     }
 }
 
-/// Chord is slow in every execution alike, so it takes a reference to see it.
+/// All that a page draws is there, and fits together.
 #[test]
-fn chord_is_slower_than_its_fix() {
-    let (slow, fixed) = (chord(20, ring::Bug::TellsNobody), chord(20, ring::Bug::None));
-    let found = compare_versions(&slow, &fixed, 60);
-    assert!(found.ratio < 1.0 && found.p_value < 0.01, "{found:?}");
+fn every_picture_has_its_data() {
+    let report = run(4, Bug::ForgetsJoin);
+    let plots = report.plots();
+    let times = plots.distribution.times.sorted();
+    assert_eq!((times.len(), &plots.timer_multiples[..]), (150, &[10.0, 20.0][..]));
+    let scatter = plots.correlations.first().expect("something goes along");
+    assert_eq!(scatter.counts.len(), plots.correlation_times.len());
+    assert!(scatter.r.abs() > 0.2 && scatter.p_value < 0.01, "{report}");
+    let finding = plots.findings.first().expect("it is slow");
+    let curve = &finding.good_curve;
+    assert!(curve.len() > 5 && curve.windows(2).all(|pair| pair[0].after < pair[1].after));
+    assert!(curve.iter().all(|p| p.low <= p.good && p.good <= p.high), "{curve:?}");
+    let shares: f64 = finding.path_shares.iter().map(|(_, share)| share).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{:?}", finding.path_shares);
+    assert_eq!(finding.path_shares[0].0, "timer recovery");
+    let fast = finding.nearest.as_ref().expect("some are fast");
+    assert!(finding.slow.ends_at > 9.0 && fast.ends_at < 1.0, "{report}");
+    for picture in [&finding.slow, fast] {
+        assert!(!picture.events.is_empty() && !picture.messages.is_empty());
+        assert!(picture.messages.iter().all(|message| message.sent <= message.arrives));
+        assert!(picture.events.iter().all(|event| (event.node as usize) < plots.nodes.len()));
+    }
+    // Up to their zero the two are the same.
+    let before = |picture: &SpaceTime<'_>| {
+        let early = picture.events.iter().filter(|event| event.start < 0.0);
+        early.map(|event| (event.node, event.kind.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(before(&finding.slow), before(fast));
 }

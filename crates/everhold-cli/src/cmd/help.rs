@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 7] = [
+const TOPICS: [(&str, &str, &str); 8] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -26,6 +26,11 @@ const TOPICS: [(&str, &str, &str); 7] = [
         "perf",
         "how slow executions are found and explained, and the data for plots",
         include_str!("../../../../docs/perf.md"),
+    ),
+    (
+        "timed",
+        "the simulator behind it: model, network, faults, files of durations",
+        include_str!("../../../../docs/timed.md"),
     ),
     (
         "strategies",

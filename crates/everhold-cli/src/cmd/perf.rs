@@ -1,5 +1,7 @@
 //! `everhold perf`: slow executions of a bundled system, found and explained.
 
+mod versions;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,16 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use everhold::sim::perf::{PerfReport, WhatIf};
+use everhold::sim::perf::{DEFAULT_SEED, PerfReport, Versions, WhatIf, draw};
 use everhold::sim::timed::{Draws, Durations};
-use everhold_systems::timed::{CASES, Case, How, Settings};
+use everhold_systems::timed::{CASES, Case, How, Ready, Settings};
 
 use crate::args::PerfArgs;
 use crate::exit::{BadInput, Code};
+use crate::hint;
 use crate::progress::Progress;
 
 /// Executions that handlers are measured in.
 const TRAINING: u64 = 20;
+/// Seeds on which two versions are compared.
+const PAIRS: u64 = 60;
 /// MacePC's training executions.
 const MACE_TRAINING: usize = 50;
 
@@ -30,16 +35,56 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Code> {
         let trained = ready.train(TRAINING);
         fs::write(file, trained.to_string())
             .map_err(|error| BadInput(format!("{} cannot be written: {error}", file.display())))?;
-        eprintln!("everhold: handler times are in {}", file.display());
+        let measured = Durations::MEASURED_AS;
+        eprintln!("everhold: how long handlers take ({measured}) is in {}", file.display());
         settings.durations = Some(trained);
         ready = case.ready(&settings).map_err(BadInput)?;
     }
     if args.durations.is_some() {
         warn_of_untrained(&ready.untrained());
     }
-    let bug = args.bug.as_deref().unwrap_or(case.bugs[0]);
-    let report = ready.perf(how(args, format!("{name} ({bug})"))?);
-    print(args, &report)
+    if let Some(other) = &args.against {
+        let reference = case.ready(&Settings { bug: Some(other.clone()), ..settings });
+        return against(args, case, (ready, reference.map_err(BadInput)?), other);
+    }
+    let report = ready.perf(how(args, case, bug(args, case))?);
+    print(args, &report, name)
+}
+
+/// The bug that was asked for, or the first.
+fn bug<'a>(args: &'a PerfArgs, case: &Case) -> &'a str {
+    args.bug.as_deref().unwrap_or(case.bugs[0])
+}
+
+/// A version beside a reference, on the same seeds.
+fn against(
+    args: &PerfArgs,
+    case: &Case,
+    (version, reference): (Ready, Ready),
+    other: &str,
+) -> Result<Code> {
+    let bug = bug(args, case);
+    let pairs = args.executions.unwrap_or(PAIRS) as usize;
+    let how =
+        |bug| Ok::<How, anyhow::Error>(How { executions: Some(pairs), ..how(args, case, bug)? });
+    let measured = (version.measure(how(bug)?), reference.measure(how(other)?));
+    let found = Versions::new(&measured.0, &measured.1);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&found)?)?;
+        return Ok(found.verdict().into());
+    }
+    let names = [bug, other].map(|bug| format!("{} ({bug})", case.name));
+    write!(out, "{}", versions::text(&found, &names))?;
+    if measured.0.len().min(measured.1.len()) < pairs {
+        writeln!(out, "    cut short    {pairs} pairs were asked for")?;
+    }
+    out.flush()?;
+    if let Some(widest) = found.widest {
+        let draws = draw(args.seed.unwrap_or(DEFAULT_SEED), widest);
+        hint::next(&format!("{} {}", replay_with(args, case, bug), draws.token()));
+    }
+    Ok(found.verdict().into())
 }
 
 fn list() -> Result<Code> {
@@ -66,7 +111,7 @@ fn warn_of_untrained(kinds: &[String]) {
     }
 }
 
-fn how(args: &PerfArgs, name: String) -> Result<How> {
+fn how(args: &PerfArgs, case: &Case, bug: &str) -> Result<How> {
     let what_if: Result<Vec<WhatIf>, String> =
         args.what_if.iter().map(|change| change.parse()).collect();
     let replay = args.replay.as_deref().map(Draws::parse).transpose();
@@ -79,8 +124,21 @@ fn how(args: &PerfArgs, name: String) -> Result<How> {
         what_if: what_if.map_err(BadInput)?,
         replay: replay.map_err(|error| BadInput(error.to_string()))?,
         on_progress: Some(progress()),
-        name,
+        name: format!("{} ({bug})", case.name),
+        replay_with: replay_with(args, case, bug),
     })
+}
+
+/// The command that runs an execution again: it depends on all that says what the system is.
+fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
+    let mut command = format!("everhold perf {} --bug {bug}", case.name);
+    if let Some(nodes) = args.nodes {
+        command += &format!(" --nodes {nodes}");
+    }
+    if let Some(file) = args.durations.as_ref().or(args.train.as_ref()) {
+        command += &format!(" --durations {}", hint::quoted(&file.display().to_string()));
+    }
+    command + " --replay"
 }
 
 /// One line on a terminal: the phase, how far it is, its rate and the time left.
@@ -91,12 +149,27 @@ fn progress() -> everhold::sim::perf::OnProgress {
     })
 }
 
-fn print(args: &PerfArgs, report: &PerfReport) -> Result<Code> {
+fn print(args: &PerfArgs, report: &PerfReport, name: &str) -> Result<Code> {
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", report.data())?;
     } else {
         writeln!(out, "{}", report.save())?;
+        out.flush()?;
+        hint::next(&next(report, name));
     }
     Ok(if report.interrupted() { Code::Interrupted } else { report.verdict().into() })
+}
+
+/// The command that goes on from a report.
+fn next(report: &PerfReport, name: &str) -> String {
+    match (report.finding(), &report.mace) {
+        (Some(finding), _) if finding.growth.is_none() => report.replay_line(&finding.token()),
+        (Some(_), _) => format!("everhold perf {name} --against none"),
+        (None, Some(_)) => format!("everhold perf {name}"),
+        (None, None) if report.replayed.is_some() => format!("everhold perf {name}"),
+        (None, None) => {
+            format!("everhold perf {name} --against none   # or other nodes: --nodes 20")
+        }
+    }
 }

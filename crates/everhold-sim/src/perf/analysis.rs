@@ -11,7 +11,8 @@ use super::correlate::{Correlation, correlate};
 use super::detect::{Detection, Measured};
 use super::divergence::{Curve, Effort, Walks};
 use super::draw;
-use super::judge::{Baseline, Group, Suspect, findings, suspects};
+use super::growth::{Growth, growth};
+use super::judge::{Baseline, Group, Suspect, Why, findings, suspects, usual};
 use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
@@ -28,6 +29,8 @@ use crate::timed::{Draws, Ended, Recorded};
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) executions: usize,
+    /// Executions for all guided searches together.
+    pub(super) sought: usize,
     pub(super) seed: u64,
     /// Nanoseconds of simulated time.
     pub(super) limit: u64,
@@ -47,6 +50,8 @@ pub(super) struct Mace {
 
 pub(super) struct Analysis<'a> {
     crew: &'a Crew,
+    /// For a smaller version of the system.
+    smaller: Option<&'a Crew>,
     options: &'a Options,
 }
 
@@ -56,8 +61,8 @@ const COUNTED: usize = 200;
 const TRACED: usize = 50_000;
 
 impl<'a> Analysis<'a> {
-    pub(super) fn new(crew: &'a Crew, options: &'a Options) -> Self {
-        Analysis { crew, options }
+    pub(super) fn new(crew: &'a Crew, smaller: Option<&'a Crew>, options: &'a Options) -> Self {
+        Analysis { crew, smaller, options }
     }
 
     pub(super) fn run(&self, report: &mut PerfReport) {
@@ -83,6 +88,9 @@ impl<'a> Analysis<'a> {
             report.findings.extend(finding);
         }
         report.more_findings = groups.len().saturating_sub(self.options.findings_max);
+        if groups.is_empty() {
+            self.grows(&all, report);
+        }
         let wait = report.findings.first().and_then(|finding| finding.wait.clone());
         if let Some(wait) = wait {
             let (correlations, times) = self.correlations(&all, &wait.name);
@@ -109,7 +117,7 @@ impl<'a> Analysis<'a> {
         let delays = Sample::new(normal.messages.iter().map(|sent| seconds(sent.delay)));
         Guide {
             seed: mix(self.options.seed, 0x9D1D),
-            budget: self.options.executions / 2,
+            budget: self.options.sought,
             limit: self.options.limit,
             messages: normal.messages.iter().map(|sent| sent.link).collect(),
             round_trip: Duration::from_secs_f64((2.0 * delays.quantile(0.5)).max(1e-6)),
@@ -124,8 +132,19 @@ impl<'a> Analysis<'a> {
         findings(suspects, detection, &baseline)
     }
 
+    /// What is slow in all executions alike shows if there is a smaller system to compare with.
+    fn grows(&self, all: &[Candidate], report: &mut PerfReport) {
+        let smaller = self.smaller;
+        let found = smaller.and_then(|smaller| growth(self.crew, smaller, self.options.seed));
+        let Some(found) = found else { return };
+        let drawn: Vec<Candidate> = all.iter().filter(|c| c.how == How::Uniform).cloned().collect();
+        let group = usual(self.crew, &drawn, Why::Growth, found.timer.clone());
+        let finding = group.and_then(|group| self.common(&group, found));
+        report.findings.extend(finding);
+    }
+
     /// Explains the simplest execution of a group. Where all are slow that one may have no single
-    /// cause; then the usual one, which at least one message may spare a round.
+    /// cause; then the usual one or the slowest, which at least one message may spare a round.
     fn explain(
         &self,
         group: &Group,
@@ -138,8 +157,12 @@ impl<'a> Analysis<'a> {
         if simplest.causes.rescuing > 0 || !detection.common_path() {
             return Some(simplest);
         }
-        let usual = explain(&group.members[group.members.len() / 2]);
-        usual.filter(|usual| usual.causes.rescuing > 0).or(Some(simplest))
+        let usual = &group.members[group.members.len() / 2];
+        let time = |suspect: &&Suspect| suspect.candidate.ran.measured.time;
+        let slowest = group.members.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
+        let others = [Some(usual), slowest].into_iter().flatten();
+        let caused = others.filter_map(explain).find(|finding| finding.causes.rescuing > 0);
+        Some(caused.unwrap_or(simplest))
     }
 
     fn explain_one(
@@ -184,6 +207,27 @@ impl<'a> Analysis<'a> {
             nearest,
             causes,
             trace: self.trace(&slow),
+            growth: None,
+            slow,
+        })
+    }
+
+    /// What all executions have in common has no place where it begins, and no message that decides.
+    fn common(&self, group: &Group, growth: Growth) -> Option<Finding> {
+        let suspect = group.members.first()?;
+        let slow = self.record(&suspect.candidate.draws)?;
+        Some(Finding {
+            signature: group.signature.clone(),
+            time: slow.run.time.as_secs_f64(),
+            how: suspect.candidate.how,
+            seen: 1,
+            wait: suspect.wait.clone(),
+            path: Path::of(&slow),
+            curve: Curve::default(),
+            nearest: None,
+            causes: Causes::default(),
+            trace: self.trace(&slow),
+            growth: Some(growth),
             slow,
         })
     }

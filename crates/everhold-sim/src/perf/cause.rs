@@ -97,7 +97,7 @@ pub(super) fn causes(crew: &Crew, question: &Question<'_>) -> Causes {
     let kinds = by_kind(question.slow, &rescued);
     // The smallest change first, then the latest message.
     rescued.sort_by_key(|r| (r.size, std::cmp::Reverse(r.number)));
-    rescued.truncate(2 * EXPLAINED);
+    let rescued = telling(question.slow, &rescued);
     let explained = crew.map("causes", &rescued, |lab, rescued| explain(lab, question, *rescued));
     let mut rescues: Vec<Rescue> = explained.into_iter().flatten().collect();
     rescues.sort_by(|a, b| {
@@ -107,6 +107,24 @@ pub(super) fn causes(crew: &Crew, question: &Question<'_>) -> Causes {
     });
     rescues.truncate(EXPLAINED);
     Causes { tried: numbers.len(), rescuing, rescues, kinds, limit: seconds(question.limit) }
+}
+
+/// Some to explain: of messages of the same kind on the same link one, for they push each other
+/// along, and the best of every kind before more of one.
+fn telling(slow: &Recorded, rescued: &[Rescued]) -> Vec<Rescued> {
+    let mut seen = std::collections::BTreeMap::new();
+    let mut ranked = Vec::new();
+    for one in rescued {
+        let sent = &slow.messages[one.number];
+        let links: &mut Vec<_> = seen.entry(sent.kind).or_default();
+        let link = (sent.link.from, sent.link.to);
+        if !links.contains(&link) {
+            links.push(link);
+            ranked.push((links.len(), *one));
+        }
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, one)| one).take(2 * EXPLAINED).collect()
 }
 
 /// Messages sent before it was too late, those in flight around the fall first.

@@ -57,8 +57,8 @@ pub struct Detection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fired {
-    /// A wide gap on a logarithmic scale: a slow mode that is not rare, or that is far away. (One
-    /// execution a little apart from the others may be the tail of the network.)
+    /// A wide gap on a logarithmic scale: a slow mode that is not rare, or that is far away. (One or
+    /// two executions apart from the others may be the tail of the network.)
     Gap,
     /// The dip test.
     Dip,
@@ -74,8 +74,10 @@ pub enum Fired {
 
 const DIP_SIGNIFICANT: f64 = 0.01;
 const TAIL_LONG: f64 = 3.0;
-/// A rare slow mode must be so many times slower than the median of the normal one.
+/// A rare slow mode must be so many times slower than the median of the normal one...
 const FAR: f64 = 3.0;
+/// ... and have so many executions: one or two may have met the tail of the network.
+const FEW: usize = 3;
 
 impl Detection {
     /// Looks at the times of all executions of a uniform sample.
@@ -143,7 +145,8 @@ impl Detection {
 
     fn stands_out(&self, mode: &Mode) -> bool {
         let common = mode.count as f64 >= NORMAL_SHARE * self.times.len() as f64;
-        common || self.normal.is_some_and(|normal| mode.low >= FAR * normal.median)
+        let far = |normal: Mode| mode.count >= FEW && mode.low >= FAR * normal.median;
+        common || self.normal.is_some_and(far)
     }
 
     /// True if even the normal mode waits for a timer: no execution is known to be fast.
@@ -261,6 +264,8 @@ mod tests {
         check(&[(0.150, 200), (0.300, 200)], &[Fired::Dip, Fired::Gap], &[]);
         // One execution a little beyond the others is no mode either.
         check(&[(0.150, 300), (0.260, 1)], &[], &[Fired::Gap]);
+        check(&[(0.150, 300), (0.900, 2)], &[], &[Fired::Gap]);
+        check(&[(0.150, 300), (0.900, 3)], &[Fired::Gap], &[]);
     }
 
     #[test]

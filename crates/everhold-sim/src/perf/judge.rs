@@ -26,6 +26,8 @@ pub enum Why {
     Mode,
     /// It did not reach the stopping condition, others do.
     Unfinished,
+    /// The more nodes there are, the more rounds of a timer it needs.
+    Growth,
 }
 
 /// What makes two slow executions the same finding: why, and the timers that they wait for.
@@ -132,6 +134,15 @@ fn by_time<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Vec<&'a Candi
 fn spread<'a>(all: &[&'a Candidate], max: usize) -> Vec<&'a Candidate> {
     let take = all.len().min(max);
     (0..take).map(|i| all[i * (all.len() - 1) / (take - 1).max(1)]).collect()
+}
+
+/// An execution in the middle, for what all executions have in common.
+pub(super) fn usual(crew: &Crew, drawn: &[Candidate], why: Why, timer: String) -> Option<Group> {
+    let ended = by_time(drawn.iter().filter(|c| c.ran.measured.reached));
+    let middle = (*ended.get(ended.len() / 2)?).clone();
+    let path = crew.one("slow executions", |lab| Path::of(&lab.record(&middle.draws)))?;
+    let suspect = Baseline::default().look(middle, &path);
+    Some(Group { signature: Signature { why, timers: vec![timer] }, members: vec![suspect] })
 }
 
 /// Suspects that are the same finding, the simplest first.

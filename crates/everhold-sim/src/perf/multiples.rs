@@ -31,6 +31,8 @@ pub(super) const WINDOW: f64 = 0.1;
 /// The share of the slow executions that a timer must explain.
 const EXPLAINS: f64 = 0.8;
 const SIGNIFICANT: f64 = 0.01;
+/// A longer period wins over a shorter one if it explains this share of what that does.
+const AS_GOOD: f64 = 0.9;
 /// A system that needs more rounds of a timer than this works by that timer; it does not wait for
 /// it to repair something.
 pub(super) const ROUNDS_MAX: u32 = 10;
@@ -38,8 +40,8 @@ pub(super) const ROUNDS_MAX: u32 = 10;
 /// The timer whose multiples the slow executions follow.
 ///
 /// Multiples of a period are multiples of its divisors as well, so several timers may fit. The
-/// longest period that explains as many executions as any other is the one that is waited for: a
-/// shorter one would also end executions in between. A timer that usually fires more than ten times
+/// longest period that explains nearly as many executions as any other is the one that is waited
+/// for: a shorter one would also end executions in between, not one here and there. A timer that usually fires more than ten times
 /// before the end sets the pace of the system; its multiples are everywhere, and mean nothing.
 #[must_use]
 pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
@@ -55,12 +57,14 @@ pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
         let explains = fit.hits as f64 >= EXPLAINS * fit.slow as f64;
         fit.p_value < SIGNIFICANT && explains && repairs(fit)
     });
-    let better = |a: &Multiples, b: &Multiples| {
-        let by_hits = a.hits.cmp(&b.hits);
-        by_hits.then(a.timer.period.total_cmp(&b.timer.period))
-    };
+    let fits: Vec<Multiples> = fits.collect();
+    let most = fits.iter().map(|fit| fit.hits).max()?;
+    let as_good = |fit: &&Multiples| fit.hits as f64 >= AS_GOOD * most as f64;
     // Of equals the first declared.
-    fits.reduce(|best, fit| if better(&fit, &best).is_gt() { fit } else { best })
+    let longest = |best: Multiples, fit: Multiples| {
+        if fit.timer.period > best.timer.period { fit } else { best }
+    };
+    fits.iter().filter(as_good).cloned().reduce(longest)
 }
 
 /// Which multiple of the period the time lies just after.
@@ -105,6 +109,8 @@ mod tests {
         check(&[10.004, 20.003, 10.002, 30.01], &timers, Some("recovery"));
         check(&[5.004, 20.003, 15.002, 30.01], &timers, Some("join"));
         check(&[60.004, 60.003, 120.002, 60.01], &timers, Some("table"));
+        let mostly_recovery = [10.004; 19].into_iter().chain([5.003]).collect::<Vec<_>>();
+        check(&mostly_recovery, &timers, Some("recovery"));
         check(&[3.0, 7.5, 12.3, 18.1], &timers, None);
         check(&[95.1, 130.2, 115.3, 150.1], &timers, None);
         check(&[], &timers, None);

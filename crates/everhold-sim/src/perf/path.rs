@@ -1,6 +1,7 @@
 //! The critical path: what the end of an execution waited for, back to its start.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use everhold_node::Time;
 use serde::Serialize;
@@ -34,6 +35,18 @@ pub enum Spent {
     Timer(String),
     /// Nothing of the system's own: a fault, or a start at a later time.
     Outside,
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Spent::Network => "network",
+            Spent::Handler => "handlers",
+            Spent::Queueing => "queueing",
+            Spent::Outside => "outside",
+            Spent::Timer(name) => name,
+        })
+    }
 }
 
 /// The longest chain of causes that ends where the stopping condition became true.
@@ -89,6 +102,16 @@ impl Path {
         totals
     }
 
+    /// The shares of what its time went into, by name, the largest first; together they are 1.
+    #[must_use]
+    pub fn shares(&self) -> Vec<(String, f64)> {
+        let all = self.length().max(1) as f64;
+        let share = |(spent, time): (Spent, u64)| (spent.to_string(), time as f64 / all);
+        let mut shares: Vec<(String, f64)> = self.totals().into_iter().map(share).collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        shares
+    }
+
     /// What each timer was waited for, by name.
     #[must_use]
     pub fn waits(&self) -> Vec<TimerWait> {
@@ -109,6 +132,20 @@ impl Path {
     pub fn dominant_timer(&self) -> Option<TimerWait> {
         let waits = self.waits().into_iter();
         waits.max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
+    }
+
+    /// The kinds of the messages on it, with how many there are, the most frequent first.
+    #[must_use]
+    pub fn messages(&self, recorded: &Recorded) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for leg in self.legs.iter().filter(|leg| leg.spent == Spent::Network) {
+            let event = recorded.events.get(leg.event as usize);
+            *counts.entry(event.map_or("?", |event| recorded.kind(event.kind))).or_default() += 1;
+        }
+        let mut counts: Vec<(String, usize)> =
+            counts.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect();
+        counts.sort_by_key(|(kind, count)| (std::cmp::Reverse(*count), kind.clone()));
+        counts
     }
 
     /// Nanoseconds of the whole path.
@@ -158,6 +195,7 @@ mod tests {
         let wait = path.dominant_timer().expect("there is one");
         assert_eq!((wait.short_name(), wait.waited, wait.rounds), ("recovery", 10, 1));
         assert_eq!(path.totals()[&Spent::Queueing], 2);
+        assert_eq!(path.messages(&toy::waits_for_a_timer()), [("Join".to_owned(), 1)]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::cause::Causes;
 use super::correlate::Correlation;
 use super::detect::Detection;
 use super::divergence::Curve;
+use super::growth::Growth;
 use super::judge::Signature;
 use super::lab::{Crew, CutShort};
 use super::mace::{Divergence, Frequency, Training};
@@ -26,6 +27,10 @@ use crate::record::NodeInfo;
 use crate::regressions::TestId;
 use crate::report::Verdict;
 use crate::timed::Recorded;
+
+pub use plots::{
+    EventPlot, FallPlot, FindingPlots, LegPlot, MessagePlot, Plots, PointPlot, SpaceTime,
+};
 
 /// The outcome of a performance analysis.
 #[must_use = "a report may hold slow executions; call `assert_fast()`, or look at its findings"]
@@ -99,6 +104,8 @@ pub struct Finding {
     pub nearest: Option<Nearest>,
     /// Messages whose delay decides.
     pub causes: Causes,
+    /// How it grows with the number of nodes, if that is what was found.
+    pub growth: Option<Growth>,
     /// The execution itself.
     pub slow: Recorded,
     /// The same with states and contents, unless it is very long.
@@ -199,11 +206,14 @@ impl PerfReport {
         }
     }
 
-    pub(super) fn finish(&mut self, crew: &Crew) {
-        let work = crew.work();
-        (self.executions, self.events) = (work.executions, work.events);
-        self.simulated = Duration::from_secs_f64(work.simulated);
-        (self.time, self.cut_short) = (crew.elapsed(), work.cut_short);
+    pub(super) fn finish(&mut self, crew: &Crew, smaller: Option<&Crew>) {
+        for work in [Some(crew), smaller].into_iter().flatten().map(Crew::work) {
+            self.executions += work.executions;
+            self.events += work.events;
+            self.simulated += Duration::from_secs_f64(work.simulated);
+            self.cut_short = self.cut_short.or(work.cut_short);
+        }
+        self.time = crew.elapsed();
     }
 
     /// The answer in a word: violated if slow executions were found, holds if so many were drawn
@@ -249,10 +259,23 @@ impl PerfReport {
         self.test.name()
     }
 
-    /// The data behind the report as JSON, for plots: `docs/perf.md` describes it.
+    /// What a page draws: distribution, scatter plots, P(good), two executions side by side, the
+    /// shares of the critical path.
+    #[must_use]
+    pub fn plots(&self) -> Plots<'_> {
+        Plots::new(self)
+    }
+
+    /// The same as JSON: `docs/perf.md` describes it.
     #[must_use]
     pub fn data(&self) -> String {
-        serde_json::to_string(&plots::Data::new(self)).expect("numbers and texts have a JSON form")
+        serde_json::to_string(&self.plots()).expect("numbers and texts have a JSON form")
+    }
+
+    /// What runs an execution of this report again, by its token.
+    #[must_use]
+    pub fn replay_line(&self, token: &str) -> String {
+        text::replay(self, token)
     }
 
     /// Writes traces and plot data of the findings under `target/everhold`; gives the report as

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::perf::{Fired, Perf, PerfReport, WhatIf, Why, compare_versions};
-use everhold_sim::timed::{Durations, Timed};
+use everhold_sim::timed::{Durations, Link, Net, Timed};
 use everhold_sim::{System, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -164,21 +164,57 @@ fn versions_are_compared_on_the_same_seeds() {
     assert_eq!(compare_versions(&door(true), &door(false), 100).verdict(), Verdict::Holds);
 }
 
+/// What cannot be analysed, and what is said of it: the verdict is unknown, with what is nearest.
 #[test]
-fn a_condition_that_never_holds_is_unknown() {
-    let never = door(true).stop_when(|_| false).time_max(Duration::from_secs(5));
-    let report = perf(never).run();
-    assert_eq!(report.verdict(), Verdict::Unknown);
-    assert!(report.to_string().contains("no execution reached the stopping condition"), "{report}");
+fn what_never_ends_is_unknown_and_says_what_is_missing() {
+    let idle = || {
+        Timed::new(|system: &mut System<Msg>| {
+            system.node("idle", Idle);
+        })
+    };
+    let short = |timed: Timed<Msg>| timed.time_max(Duration::from_secs(5));
+    let table: [(Timed<Msg>, &[&str]); 4] = [
+        (door(true).stop_when(|_| false), &["nothing could happen any more"]),
+        (
+            short(door(true).stop_when(|_| false).stop_when_each(|door: &Door| !door.open)),
+            &["still missing: 1 of 3 nodes (door)"],
+        ),
+        (idle().stop_when(|_| false), &["does the system do anything?"]),
+        (door(true).stop_when(|_| false).events_max(3), &["the limit of events was reached"]),
+    ];
+    for (timed, says) in table {
+        let report = perf(timed).executions(20).run();
+        assert_eq!(report.verdict(), Verdict::Unknown, "{report}");
+        // What was done is kept all the same.
+        assert_eq!(report.detection.times.len(), 20, "{report}");
+        for part in says {
+            assert!(report.to_string().contains(part), "{part} is not in\n{report}");
+        }
+    }
 }
 
+/// Settings that make no sense are refused before anything runs, with what to do.
 #[test]
-fn a_system_that_does_nothing_is_asked_about() {
-    let idle = Timed::new(|system: &mut System<Msg>| {
-        let _ = system.node("idle", Idle);
-    });
-    let report = perf(idle.stop_when(|_| false)).run();
-    assert!(report.to_string().contains("does the system do anything?"), "{report}");
+fn what_makes_no_sense_is_refused() {
+    let link = |link: Link| door(true).network(Net::default().link(link));
+    let table: [(Perf<Msg>, &str); 7] = [
+        (
+            perf(link(Link::default().mbits(0.0))),
+            "bandwidth of 0 Mbit/s; it must be more than zero",
+        ),
+        (perf(link(Link::default().mbits(-8.0))), "bandwidth of -8 Mbit/s"),
+        (perf(link(Link::default().loss(1.5))), "loses 1.5 of its messages"),
+        (perf(Timed::new(|_| {})), "no stopping condition; say when an execution is done"),
+        (perf(door(true)).executions(0), "no executions says nothing"),
+        (perf(door(true)).workers(0), "at least 1 worker"),
+        (perf(door(true)).smaller(link(Link::default().mbits(0.0))), "more than zero"),
+    ];
+    for (perf, says) in table {
+        let run = std::panic::AssertUnwindSafe(|| perf.run());
+        let refused = std::panic::catch_unwind(run).expect_err(says);
+        let message = refused.downcast_ref::<String>().expect("a text");
+        assert!(message.contains(says), "{says} is not in {message}");
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! The report as data, for plots. Its shape is described in `docs/perf.md`.
+//! The report as data, for plots. Its shape as JSON is described in `docs/perf.md`.
 
 use serde::Serialize;
 
@@ -7,6 +7,7 @@ use crate::perf::cause::Causes;
 use crate::perf::correlate::Correlation;
 use crate::perf::detect::Detection;
 use crate::perf::divergence::Fall;
+use crate::perf::growth::Growth;
 use crate::perf::judge::Signature;
 use crate::perf::lab::seconds;
 use crate::perf::multiples::{TimerPeriod, after_multiple};
@@ -14,106 +15,179 @@ use crate::perf::path::Spent;
 use crate::perf::search::{Survival, Tally};
 use crate::perf::story;
 use crate::perf::what_if::Answer;
-use crate::timed::{Recorded, Trigger};
+use crate::timed::{Event, Recorded, Trigger};
 
 /// A change of this number says that the shape is another.
 const VERSION: u32 = 1;
 
-#[derive(Serialize)]
-pub(super) struct Data<'a> {
-    version: u32,
-    name: &'a str,
-    seed: u64,
-    executions: u64,
-    events: u64,
-    nodes: Vec<&'a str>,
-    timers: &'a [TimerPeriod],
-    distribution: &'a Detection,
-    timer_multiples: Vec<f64>,
-    tally: &'a [Tally],
-    survival: &'a [Survival],
-    correlations: &'a [Correlation],
-    correlation_times: &'a [f64],
-    what_if: &'a [Answer],
-    mace: &'a Option<super::MaceReport>,
-    findings: Vec<FindingData<'a>>,
+/// What a page draws of a report; as JSON it is what [`PerfReport::data`] gives. Times are seconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plots<'a> {
+    /// Of the shape; 1.
+    pub version: u32,
+    /// What was analysed.
+    pub name: &'a str,
+    /// The seed.
+    pub seed: u64,
+    /// Executions in all phases.
+    pub executions: u64,
+    /// Events simulated.
+    pub events: u64,
+    /// The names of the nodes; elsewhere a node is its place here.
+    pub nodes: Vec<&'a str>,
+    /// The timers, with their periods.
+    pub timers: &'a [TimerPeriod],
+    /// The cumulative distribution (`times`, ascending), its modes, and what the tests say.
+    pub distribution: &'a Detection,
+    /// Where to draw lines in the distribution: the multiples of the named timer.
+    pub timer_multiples: Vec<f64>,
+    /// What each way of searching contributed.
+    pub tally: &'a [Tally],
+    /// The chances of ever longer executions.
+    pub survival: &'a [Survival],
+    /// Scatter plots: counts, one an execution, with their correlation...
+    pub correlations: &'a [Correlation],
+    /// ... and the times of those executions.
+    pub correlation_times: &'a [f64],
+    /// What changes would do.
+    pub what_if: &'a [Answer],
+    /// MacePC's phases.
+    pub mace: &'a Option<super::MaceReport>,
+    /// One an explained finding.
+    pub findings: Vec<FindingPlots<'a>>,
 }
 
-#[derive(Serialize)]
-struct FindingData<'a> {
-    id: String,
-    token: String,
-    time: f64,
-    signature: &'a Signature,
-    because: Option<String>,
-    critical_path: Vec<LegData<'a>>,
-    good_curve: Vec<PointData>,
-    falls: Vec<FallData>,
-    causes: &'a Causes,
-    slow: SpaceTime<'a>,
-    nearest: Option<SpaceTime<'a>>,
+/// What a page draws of a finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct FindingPlots<'a> {
+    /// Its short name.
+    pub id: String,
+    /// What to replay.
+    pub token: String,
+    /// The command that replays it.
+    pub replay: String,
+    /// How long it takes.
+    pub time: f64,
+    /// What makes it different from other findings.
+    pub signature: &'a Signature,
+    /// The most telling reason, as a sentence.
+    pub because: Option<String>,
+    /// How it grows with the nodes, if that is what was found.
+    pub growth: &'a Option<Growth>,
+    /// The critical path from start to end, leg by leg.
+    pub critical_path: Vec<LegPlot<'a>>,
+    /// The shares of what it went into, the largest first.
+    pub path_shares: Vec<(String, f64)>,
+    /// The kinds of the messages on it.
+    pub path_messages: Vec<(String, usize)>,
+    /// P(good) over the execution, with 95 % bands.
+    pub good_curve: Vec<PointPlot>,
+    /// Where it falls.
+    pub falls: Vec<FallPlot>,
+    /// Messages whose delay decides.
+    pub causes: &'a Causes,
+    /// The slow execution around the moment at which the two part.
+    pub slow: SpaceTime<'a>,
+    /// The nearest fast one, with its zero at the same moment.
+    pub nearest: Option<SpaceTime<'a>>,
 }
 
-#[derive(Serialize)]
-struct LegData<'a> {
-    spent: &'a Spent,
-    from: f64,
-    to: f64,
-    event: String,
+/// A stretch of the critical path.
+#[derive(Clone, Debug, Serialize)]
+pub struct LegPlot<'a> {
+    /// What the time went into.
+    pub spent: &'a Spent,
+    /// From.
+    pub from: f64,
+    /// To.
+    pub to: f64,
+    /// The event it leads to, in words.
+    pub event: String,
 }
 
-#[derive(Serialize)]
-struct PointData {
-    after: usize,
-    at: f64,
-    good: f64,
-    low: f64,
-    high: f64,
-    walks: u32,
+/// A point of the curve of P(good).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PointPlot {
+    /// After so many events.
+    pub after: usize,
+    /// The moment.
+    pub at: f64,
+    /// The share of walks that ended well.
+    pub good: f64,
+    /// The lower end of its 95 % band.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Walks.
+    pub walks: u32,
 }
 
-#[derive(Serialize)]
-struct FallData {
-    event: usize,
-    at: f64,
-    what: String,
-    before: f64,
-    after: f64,
+/// A fall of P(good).
+#[derive(Clone, Debug, Serialize)]
+pub struct FallPlot {
+    /// The event at which it falls.
+    pub event: usize,
+    /// When that is.
+    pub at: f64,
+    /// The event in words.
+    pub what: String,
+    /// P(good) before.
+    pub before: f64,
+    /// And after.
+    pub after: f64,
 }
 
 /// Part of an execution, with times relative to the moment at which the two part.
-#[derive(Serialize)]
-struct SpaceTime<'a> {
-    token: String,
-    aligned_at: f64,
-    first_event: usize,
-    events: Vec<EventData<'a>>,
-    messages: Vec<MessageData<'a>>,
+#[derive(Clone, Debug, Serialize)]
+pub struct SpaceTime<'a> {
+    /// What to replay.
+    pub token: String,
+    /// The moment that is zero here.
+    pub aligned_at: f64,
+    /// When the whole execution ends, from its start.
+    pub ends_at: f64,
+    /// The number of the first event that is shown.
+    pub first_event: usize,
+    /// The events, in order of their start.
+    pub events: Vec<EventPlot<'a>>,
+    /// The messages that they handle.
+    pub messages: Vec<MessagePlot<'a>>,
 }
 
-#[derive(Serialize)]
-struct EventData<'a> {
-    node: u32,
-    kind: &'a str,
-    start: f64,
-    end: f64,
+/// An event: a box on the line of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EventPlot<'a> {
+    /// Where.
+    pub node: u32,
+    /// What.
+    pub kind: &'a str,
+    /// From.
+    pub start: f64,
+    /// To.
+    pub end: f64,
 }
 
-#[derive(Serialize)]
-struct MessageData<'a> {
-    from: u32,
-    to: u32,
-    kind: &'a str,
-    sent: f64,
-    arrives: f64,
+/// A message: an arrow from line to line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MessagePlot<'a> {
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// What.
+    pub kind: &'a str,
+    /// When it left.
+    pub sent: f64,
+    /// When it arrived.
+    pub arrives: f64,
 }
 
 /// Events shown on each side of the moment at which the two executions part.
 const AROUND: usize = 150;
 
-impl<'a> Data<'a> {
-    pub(super) fn new(report: &'a PerfReport) -> Data<'a> {
-        Data {
+impl<'a> Plots<'a> {
+    pub(super) fn new(report: &'a PerfReport) -> Plots<'a> {
+        Plots {
             version: VERSION,
             name: report.name(),
             seed: report.seed,
@@ -129,7 +203,7 @@ impl<'a> Data<'a> {
             correlation_times: &report.counted_times,
             what_if: &report.what_if,
             mace: &report.mace,
-            findings: report.findings.iter().map(finding).collect(),
+            findings: report.findings.iter().map(|found| finding(report, found)).collect(),
         }
     }
 }
@@ -143,33 +217,37 @@ fn timer_multiples(detection: &Detection) -> Vec<f64> {
     (1..=rounds).map(|k| f64::from(k) * fit.timer.period).collect()
 }
 
-fn finding(finding: &Finding) -> FindingData<'_> {
+fn finding<'a>(report: &PerfReport, finding: &'a Finding) -> FindingPlots<'a> {
     let slow = &finding.slow;
     let at = |event: usize| slow.events.get(event).map_or(finding.time, |e| seconds(e.start.0));
     let points = finding.curve.points.iter().map(|point| {
         let (low, high) = point.good.band();
         let (after, good, walks) = (point.after, point.good.rate(), point.good.tries);
-        PointData { after, at: at(after), good, low, high, walks }
+        PointPlot { after, at: at(after), good, low, high, walks }
     });
-    let fall = |fall: &Fall| FallData {
+    let fall = |fall: &Fall| FallPlot {
         event: fall.event,
         at: at(fall.event),
         what: story::event(slow, fall.event as u32),
         before: fall.before.rate(),
         after: fall.after.rate(),
     };
-    let parted = finding.curve.decisive().map_or(0, |fall| fall.event);
-    FindingData {
+    let parted = parted(finding);
+    FindingPlots {
         id: finding.id(),
         token: finding.token(),
+        replay: report.replay_line(&finding.token()),
         time: finding.time,
         signature: &finding.signature,
         because: finding.because(),
+        growth: &finding.growth,
+        path_shares: finding.path.shares(),
+        path_messages: finding.path.messages(slow),
         critical_path: finding
             .path
             .legs
             .iter()
-            .map(|leg| LegData {
+            .map(|leg| LegPlot {
                 spent: &leg.spent,
                 from: seconds(leg.from),
                 to: seconds(leg.to),
@@ -184,13 +262,24 @@ fn finding(finding: &Finding) -> FindingData<'_> {
     }
 }
 
+/// The first event that is not the same in the nearest fast execution; without one, where P(good)
+/// falls most.
+fn parted(finding: &Finding) -> usize {
+    let Some(nearest) = &finding.nearest else {
+        return finding.curve.decisive().map_or(0, |fall| fall.event);
+    };
+    let same = |(a, b): &(&Event, &Event)| (a.node, a.kind, a.start) == (b.node, b.kind, b.start);
+    let both = finding.slow.events.iter().zip(&nearest.recorded.events);
+    both.take_while(same).count()
+}
+
 fn space_time(recorded: &Recorded, parted: usize) -> SpaceTime<'_> {
     let first = parted.saturating_sub(AROUND).min(recorded.events.len());
     let last = (parted + AROUND).min(recorded.events.len());
     let zero = recorded.events.get(parted).map_or(0.0, |event| seconds(event.start.0));
     let shown = &recorded.events[first..last];
     let at = |time: everhold_node::Time| seconds(time.0) - zero;
-    let events = shown.iter().map(|event| EventData {
+    let events = shown.iter().map(|event| EventPlot {
         node: event.node.0,
         kind: recorded.kind(event.kind),
         start: at(event.start),
@@ -200,13 +289,14 @@ fn space_time(recorded: &Recorded, parted: usize) -> SpaceTime<'_> {
         Trigger::Message(message) => {
             let sent = recorded.messages.get(message as usize)?;
             let (from, to, kind) = (sent.link.from.0, sent.link.to.0, recorded.kind(sent.kind));
-            Some(MessageData { from, to, kind, sent: at(sent.sent), arrives: at(event.ready) })
+            Some(MessagePlot { from, to, kind, sent: at(sent.sent), arrives: at(event.ready) })
         }
         _ => None,
     });
     SpaceTime {
         token: recorded.draws.token(),
         aligned_at: zero,
+        ends_at: recorded.run.time.as_secs_f64(),
         first_event: first,
         events: events.collect(),
         messages: messages.collect(),

@@ -9,10 +9,11 @@ use crate::perf::cause::{Rescue, Shift};
 use crate::perf::detect::{Detection, Fired};
 use crate::perf::judge::Why;
 use crate::perf::lab::{CutShort, seconds};
-use crate::perf::path::{Path, Spent};
+use crate::perf::path::Path;
 use crate::perf::story;
 use crate::report::Verdict;
 use crate::report::text::thousands;
+use crate::timed::Recorded;
 
 pub(super) use draw::span;
 use draw::{histogram, percent, strip};
@@ -25,7 +26,7 @@ pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
     }
     if let Some(replayed) = &report.replayed {
         let _ = writeln!(out, "replayed    {}", replayed.slow.run);
-        path(&mut out, &replayed.path);
+        path(&mut out, &replayed.path, &replayed.slow);
     }
     if let Some(never) = &report.never {
         let _ = writeln!(out, "? UNKNOWN   no execution reached the stopping condition: {never}\n");
@@ -94,6 +95,18 @@ fn sentence(slow: f64, rescue: &Rescue) -> String {
 
 fn headline(report: &PerfReport, finding: &Finding) -> String {
     let slow = span(finding.time);
+    if let (Some(growth), Some(wait)) = (&finding.growth, &finding.wait) {
+        return format!(
+            "{slow}, as usual: {} rounds of timer {} ({}), one after the other; with {} nodes {:.0}: \
+             they grow with the nodes (power {:.1})",
+            wait.rounds,
+            wait.short_name(),
+            span(seconds(wait.longest)),
+            growth.nodes.0,
+            growth.rounds.0,
+            growth.power
+        );
+    }
     let normal = report.detection.normal.filter(|_| !report.detection.common_path());
     let normal = normal.map_or_else(
         || "and none is known to be fast".to_owned(),
@@ -130,7 +143,7 @@ fn write_finding(out: &mut String, report: &PerfReport, finding: &Finding) {
     let _ = writeln!(out);
     divergence(out, finding);
     causes(out, finding);
-    path(out, &finding.path);
+    path(out, &finding.path, &finding.slow);
     let _ = writeln!(out, "  Replay     {}", replay(report, &finding.token()));
     if let Some(nearest) = &finding.nearest {
         let time = span(nearest.recorded.run.time.as_secs_f64());
@@ -208,26 +221,20 @@ fn causes(out: &mut String, finding: &Finding) {
     }
 }
 
-fn path(out: &mut String, path: &Path) {
-    let totals = path.totals();
-    let all: u64 = totals.values().sum();
-    if all == 0 {
+fn path(out: &mut String, path: &Path, recorded: &Recorded) {
+    let shares = path.shares();
+    if shares.is_empty() {
         return;
     }
-    let mut parts: Vec<(&Spent, &u64)> = totals.iter().collect();
-    parts.sort_by_key(|(spent, time)| (std::cmp::Reverse(**time), (*spent).clone()));
-    let part = |(spent, time): &(&Spent, &u64)| {
-        let name = match spent {
-            Spent::Network => "network",
-            Spent::Handler => "handlers",
-            Spent::Queueing => "queueing",
-            Spent::Outside => "outside",
-            Spent::Timer(name) => name,
-        };
-        format!("{name} {}", percent(**time as f64 / all as f64))
-    };
-    let parts: Vec<String> = parts.iter().map(part).collect();
-    let _ = writeln!(out, "  Path       {}", parts.join(", "));
+    let shares: Vec<String> =
+        shares.iter().map(|(name, share)| format!("{name} {}", percent(*share))).collect();
+    let _ = writeln!(out, "  Path       {}", shares.join(", "));
+    let messages = path.messages(recorded);
+    let named: Vec<String> =
+        messages.iter().take(6).map(|(kind, count)| format!("{kind} {count}")).collect();
+    if !named.is_empty() {
+        let _ = writeln!(out, "             by way of {}", named.join(", "));
+    }
 }
 
 fn distribution(out: &mut String, report: &PerfReport) {
@@ -352,7 +359,7 @@ fn what_if(out: &mut String, report: &PerfReport) {
 }
 
 /// The line that runs an execution again.
-fn replay(report: &PerfReport, token: &str) -> String {
+pub(super) fn replay(report: &PerfReport, token: &str) -> String {
     match (&report.replay_with, report.test.test_name()) {
         (Some(command), _) => format!("{command} {token}"),
         (None, Some(name)) => format!("EVERHOLD_REPLAY={token} cargo test {name}"),
