@@ -94,6 +94,8 @@ fn list() -> Result<Code> {
         writeln!(out, "  {:12}  {}", case.name, case.about)?;
         writeln!(out, "  {:12}  {} nodes; bugs: {}", "", case.nodes, case.bugs.join(", "))?;
     }
+    out.flush()?;
+    hint::next("everhold perf randtree");
     Ok(Code::Holds)
 }
 
@@ -168,8 +170,6 @@ fn next(report: &PerfReport, name: &str) -> String {
         (Some(_), _) => format!("everhold perf {name} --against none"),
         (None, Some(_)) => format!("everhold perf {name}"),
         (None, None) if report.replayed.is_some() => format!("everhold perf {name}"),
-        (None, None) => {
-            format!("everhold perf {name} --against none   # or other nodes: --nodes 20")
-        }
+        (None, None) => format!("everhold perf {name} --nodes {}", 2 * report.nodes.len().max(1)),
     }
 }

@@ -6,9 +6,9 @@ use everhold_node::NodeId;
 const NODE_BITS: u32 = 26;
 /// A place without a link.
 const VACANT: u32 = u32::MAX;
-/// At most one place in so many is taken: the processor then guesses rightly that a place is free,
-/// and need not wait for memory.
-const ROOM: usize = 4;
+/// At most one place in so many is taken. More room would cost more memory than it saves searching:
+/// with many links the table competes with everything else for the cache.
+const ROOM: usize = 2;
 /// Spreads a key over a mark.
 const MARKS: u64 = 0x9E37_79B9_7F4A_7C15;
 const FIRST_PLACES: usize = 64;
@@ -121,8 +121,8 @@ impl Links {
     }
 }
 
-/// The bits beside those of the numbers. A number is less than a quarter of `numbers`, so no entry
-/// is all ones.
+/// The bits beside those of the numbers. A number is at most half of `numbers`, so no entry is all
+/// ones.
 #[inline]
 fn mark(key: u64, numbers: u32) -> u32 {
     (key.wrapping_mul(MARKS) >> 32) as u32 & !numbers
