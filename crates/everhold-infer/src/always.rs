@@ -17,8 +17,10 @@ mod linear;
 mod lines;
 mod literal;
 mod pairs;
+mod quorum;
 mod redundant;
 mod rows;
+mod single;
 mod snapshots;
 mod sums;
 mod terms;
@@ -52,7 +54,8 @@ pub struct Settings {
     pub lines_max: usize,
     /// Which share of the lines may be coincidences.
     pub alpha: f64,
-    /// How many bytes pairs of states may take.
+    /// How many bytes pairs of states, and elements of containers, may take. What does not fit is
+    /// left out, and [`Always::bounds`] says so.
     pub memory_max: usize,
     /// How many threads to use; 0 stands for all cores. The result does not depend on it.
     pub threads: usize,
@@ -74,6 +77,16 @@ impl Settings {
     /// How many pairs of states fit.
     fn pairs_max(&self) -> usize {
         (self.memory_max / 32).max(1024)
+    }
+
+    /// How many pairs of elements fit: they are made distinct only now and then.
+    fn elements_max(&self) -> usize {
+        (self.memory_max / 256).max(1024)
+    }
+
+    /// How many elements of containers fit.
+    fn rows_max(&self) -> usize {
+        (self.memory_max / 48).max(1024)
     }
 }
 
@@ -112,12 +125,13 @@ pub struct Always {
 /// ```
 #[must_use]
 pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
-    let mut states = States::of_all(executions);
+    let mut states = States::within(executions, settings.rows_max());
     let orders: Vec<Order> = executions.iter().map(|execution| Order::of(execution)).collect();
     let atoms = Atoms::of(&states);
     let identity = Identity::of(&mut states, &atoms);
     let numbers = Numbers::of(&states.values);
     let mut findings = Findings::with(settings);
+    states.bounds.iter().for_each(|words| findings.bound(words));
     let left_out = &mut findings.found.left_out;
     let sides: Vec<Side> = (0..states.kinds.len())
         .map(|kind| Side::of(kind, &states, &atoms, &numbers, &identity, left_out))
@@ -129,12 +143,13 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
         atoms: &atoms,
         numbers: &numbers,
         sides: &sides,
-        together: Together { atoms: &atoms, orders: &orders, pairs_max, bounded: false },
+        together: Together { atoms: &atoms, orders: &orders, pairs_max, bounds: Vec::new() },
+        elements_max: settings.elements_max(),
         findings,
     };
     search.run(settings);
-    if search.together.bounded {
-        search.findings.bound("not all pairs of states were judged: allow more memory");
+    for words in &search.together.bounds {
+        search.findings.bound(words);
     }
     search.findings.finish(settings)
 }
@@ -147,6 +162,8 @@ struct Search<'a> {
     numbers: &'a Numbers,
     sides: &'a [Side],
     together: Together<'a>,
+    /// Pairs of elements looked at.
+    elements_max: usize,
     findings: Findings,
 }
 
@@ -176,7 +193,10 @@ impl<'a> Search<'a> {
         let judged = self.findings.family(&family, None, &[], None);
         let (drafts, tried) = linear::within(&setting, &pairs, &context);
         self.findings.add(drafts, tried);
-        let steps = pairs::steps(self.states, self.atoms, kind);
+        let all_steps = pairs::all_steps(self.states, self.atoms, kind);
+        let steps = pairs::steps(&all_steps);
+        let (drafts, tried) = single::claims(&setting, pairs.samples, &all_steps, &context);
+        self.findings.add(drafts, tried);
         let setting = self.setting(Form::Steps, Scope::EveryCut, kind, kind);
         let family =
             Family { setting: &setting, pairs: &steps, both_ways: false, context: &context };
@@ -190,6 +210,10 @@ impl<'a> Search<'a> {
         let side = (&sides[kind], self.numbers);
         let name = setting.kinds.0.as_deref();
         let (drafts, tried) = sums::constant_sums(kind, name, self.states, self.atoms, side, runs);
+        self.findings.add(drafts, tried);
+        let (states, atoms) = (self.states, self.atoms);
+        let place = quorum::Place { kind, name, states, atoms, context: &context, runs };
+        let (drafts, tried) = quorum::majorities(&place);
         self.findings.add(drafts, tried);
         judged
     }
@@ -224,7 +248,12 @@ impl<'a> Search<'a> {
         let mut setting = self.setting(Form::Elements(items), Scope::EveryCut, kind, kind);
         setting.inner = own.binders(table, "n", &["x"]);
         setting.rows = Rows { left: row("x"), right: Row::Value("n".into()), left_is_past: false };
-        let pairs = elements.with_node(kind, self.atoms);
+        let max = self.elements_max;
+        let (pairs, all) = elements.with_node(kind, self.atoms, max);
+        if pairs.samples < all {
+            let some = pairs.samples;
+            self.findings.bound(&format!("looked at {some} of {all} elements of containers"));
+        }
         let context = Context { left: &side, right: &self.sides[kind], values, numbers };
         let family =
             Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
@@ -234,8 +263,9 @@ impl<'a> Search<'a> {
         setting.inner.extend(own.binders(table, "b", &["y"]));
         setting.rows = Rows { left: row("x"), right: row("y"), left_is_past: false };
         let nodes = self.together.pairs(Scope::EveryCut, kind, kind);
-        let Some(pairs) = elements.with_elements(kind, self.atoms, &nodes) else {
-            self.findings.bound("pairs of elements are too many and were not judged");
+        let Some(pairs) = elements.with_elements(kind, self.atoms, &nodes, max) else {
+            let words = format!("looked at none of more than {} pairs of elements", max / 2);
+            self.findings.bound(&words);
             return;
         };
         let context = Context { left: &side, right: &side, values, numbers };
@@ -264,10 +294,13 @@ impl<'a> Search<'a> {
             if pairs.is_empty() {
                 continue;
             }
+            // What a node tells itself is no evidence, and may be a counterexample.
+            let own = (form == Form::Delivery && left == right)
+                .then(|| self.together.own_deliveries(left));
             let both_ways = form == Form::Two && left == right;
             let setting = self.setting(form, scope, left, right);
             let family = Family { setting: &setting, pairs: &pairs, both_ways, context: &context };
-            let judged = self.findings.family(&family, None, &wider, Some(alone));
+            let judged = self.findings.family(&family, own.as_ref(), &wider, Some(alone));
             wider.push(judged);
         }
     }
@@ -335,7 +368,7 @@ impl Findings {
             let property = setting.property(&candidates, candidate, context);
             self.found.hidden.push(Hidden { property, reason });
         }
-        let evidence = gather(&candidates, &kept, pairs, both_ways, context);
+        let evidence = gather(&setting.form, &candidates, &kept, pairs, both_ways, context);
         for (candidate, evidence) in kept.iter().zip(evidence) {
             let property = setting.property(&candidates, *candidate, context);
             let weight = setting.weight(&candidates, *candidate);

@@ -43,6 +43,8 @@ pub struct States {
     pub kinds: Vec<KindStates>,
     /// The runs, in the order given.
     pub runs: Vec<Run>,
+    /// What is left out because there is too much of it, in words.
+    pub bounds: Vec<String>,
 }
 
 /// The distinct states of one kind of node.
@@ -120,6 +122,12 @@ impl States {
     /// Like [`States::of`], for runs that lie apart.
     #[must_use]
     pub fn of_all(executions: &[&Execution]) -> States {
+        States::within(executions, ROWS_MAX)
+    }
+
+    /// Like [`States::of_all`], with at most so many elements of each container.
+    #[must_use]
+    pub fn within(executions: &[&Execution], rows_max: usize) -> States {
         let mut states = States::default();
         let names: BTreeSet<&str> = executions
             .iter()
@@ -136,7 +144,7 @@ impl States {
         }
         states.drop_silent_kinds();
         states.variables = Variables::of(&schema);
-        states.fill();
+        states.fill(rows_max);
         states
     }
 
@@ -206,7 +214,7 @@ impl States {
     }
 
     /// Fills the columns of all tables.
-    fn fill(&mut self) {
+    fn fill(&mut self, rows_max: usize) {
         for (kind, states) in self.variables.kinds.iter().zip(&mut self.kinds) {
             for table in &kind.tables {
                 let columns = match table.origin {
@@ -219,7 +227,14 @@ impl States {
                     Origin::Elements { table: parent, variable }
                     | Origin::Entries { table: parent, variable } => {
                         let containers = &states.tables[parent].codes[variable];
-                        let (owner, roots) = rows_of(containers, &mut self.values);
+                        let (owner, roots, all) = rows_of(containers, rows_max, &mut self.values);
+                        if roots.len() < all {
+                            let name = &kind.tables[parent].variables[variable];
+                            let name = name.to_string().replacen("x.", "", 1);
+                            let some = roots.len();
+                            self.bounds
+                                .push(format!("looked at {some} of {all} elements of {name}"));
+                        }
                         columns(table, owner, &roots, &mut self.values)
                     }
                 };
@@ -327,23 +342,30 @@ fn columns(
 }
 
 /// The elements of containers: for each the row of its container, and its roots.
-fn rows_of(containers: &[Code], values: &mut Dictionary) -> (Vec<u32>, Vec<Vec<Code>>) {
+/// Containers that do not fit are left out, and only counted: the last number is that of all
+/// elements.
+fn rows_of(
+    containers: &[Code],
+    rows_max: usize,
+    values: &mut Dictionary,
+) -> (Vec<u32>, Vec<Vec<Code>>, usize) {
     let mut known: Vec<Option<Vec<Vec<Code>>>> = vec![None; values.len()];
-    let (mut owner, mut roots) = (Vec::new(), Vec::new());
+    let (mut owner, mut roots, mut all) = (Vec::new(), Vec::new(), 0);
     for (row, container) in containers.iter().enumerate() {
         if known[*container as usize].is_none() {
             let value = values.value(*container).clone();
             known[*container as usize] = Some(elements(&value, values));
         }
         let elements = known[*container as usize].as_ref().expect("just made");
-        if roots.len() + elements.len() > ROWS_MAX {
-            break;
+        all += elements.len();
+        if all > rows_max {
+            continue;
         }
         let row = u32::try_from(row).expect("fewer than 2^32 states");
         owner.extend(std::iter::repeat_n(row, elements.len()));
         roots.extend(elements.iter().cloned());
     }
-    (owner, roots)
+    (owner, roots, all)
 }
 
 fn elements(container: &Value, values: &mut Dictionary) -> Vec<Vec<Code>> {

@@ -7,9 +7,6 @@ use super::atoms::Atoms;
 use super::rows::Pairs;
 use super::terms::Side;
 
-/// Pairs of elements looked at.
-const PAIRS_MAX: usize = 4_000_000;
-
 /// The rows of a table, by the state they belong to; only of containers in the state itself.
 #[derive(Debug)]
 pub(super) struct Elements {
@@ -41,19 +38,20 @@ impl Elements {
         Elements { ranges, first }
     }
 
-    /// Each element with the node that has it.
-    pub(super) fn with_node(&self, kind: KindId, atoms: &Atoms) -> Pairs {
+    /// Each element with the node that has it, up to so many; and how many there are.
+    pub(super) fn with_node(&self, kind: KindId, atoms: &Atoms, max: usize) -> (Pairs, u64) {
         let mut found = Vec::new();
-        let mut samples = 0;
+        let (mut samples, mut all) = (0, 0);
         for (atom, state) in (0..).zip(&atoms.kinds[kind].states) {
             let (begin, end) = self.ranges[*state as usize];
-            samples += u64::from(end - begin);
-            found.extend((begin..end).map(|row| (self.first[row as usize], atom)));
-            if found.len() > PAIRS_MAX {
-                break;
+            let own = begin..end;
+            if found.len() < max {
+                samples += own.len() as u64;
+                found.extend(own.clone().map(|row| (self.first[row as usize], atom)));
             }
+            all += own.len() as u64;
         }
-        distinct(found, samples)
+        (distinct(found, samples), all)
     }
 
     /// The elements of one node with those of another that some cut shows beside it, in both
@@ -63,6 +61,7 @@ impl Elements {
         kind: KindId,
         atoms: &Atoms,
         nodes: &Pairs,
+        max: usize,
     ) -> Option<Pairs> {
         let states = &atoms.kinds[kind].states;
         // Containers repeat, so their pairs are made distinct first.
@@ -88,7 +87,7 @@ impl Elements {
         let mut found = Vec::new();
         let mut samples = 0;
         for (l, r) in both {
-            if contents[l as usize].len() * contents[r as usize].len() > PAIRS_MAX / 2 {
+            if contents[l as usize].len() * contents[r as usize].len() > max / 2 {
                 return None;
             }
             for x in &contents[l as usize] {
@@ -98,9 +97,9 @@ impl Elements {
                     samples += 2;
                 }
             }
-            if found.len() > PAIRS_MAX {
+            if found.len() > max {
                 found = sorted(found);
-                if found.len() > PAIRS_MAX / 2 {
+                if found.len() > max / 2 {
                     return None;
                 }
             }

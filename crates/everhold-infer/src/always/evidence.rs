@@ -5,13 +5,21 @@
 //! the chance that all of them fall where the relation is true is hypergeometric. A relation
 //! that could not have been false (the values of one side are always larger) gets a chance of 1,
 //! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
+//!
+//! A claim about a role has few values, so there the distinct cases are counted: which two nodes,
+//! and which value they share if the condition asks for one (`a.term == b.term`). If the role had
+//! nothing to do with the condition, each case would be an independent draw from what such nodes
+//! are otherwise seen to be.
+
+use std::collections::BTreeSet;
 
 use everhold_trace::Value;
 
-use super::family::{Candidate, Candidates};
+use super::family::{Candidate, Candidates, Form};
 use super::literal::{Context, Literal, Relation};
 use super::rows::Pairs;
 use super::terms::Class;
+use crate::dictionary::{Dictionary, hash_of};
 
 /// Rows looked at for evidence; more would only add to what is already certain.
 const ROWS_MAX: usize = 200_000;
@@ -36,6 +44,7 @@ type Seen = Vec<Vec<(u32, u32)>>;
 
 /// The evidence for these candidates, in their order.
 pub(super) fn gather(
+    form: &Form,
     candidates: &Candidates,
     kept: &[Candidate],
     pairs: &Pairs,
@@ -49,6 +58,7 @@ pub(super) fn gather(
     let ways: &[bool] = if both_ways { &[false, true] } else { &[false] };
     let step = (rows * ways.len()).div_ceil(ROWS_MAX).max(1);
     let conditions = by_condition(candidates, kept);
+    let shared = Shared::of(candidates, kept);
     for row in (0..rows).step_by(step) {
         for &swapped in ways {
             let (l, r) = pairs.get(row);
@@ -58,7 +68,8 @@ pub(super) fn gather(
                 for &place in own {
                     let literal = candidates.literals[kept[place].literal];
                     if full[place] <= DISTINCT_MAX * 2
-                        && let Some(pair) = values(literal, context, l, r)
+                        && let Some(pair) =
+                            values(literal, context, l, r, shared.of_row(place, context, (l, r)))
                     {
                         seen[place][context.left.groups[l as usize] as usize].push(pair);
                         full[place] += 1;
@@ -69,8 +80,24 @@ pub(super) fn gather(
     }
     let evidence = |(candidate, seen): (&Candidate, Seen)| {
         let literal = candidates.literals[candidate.literal];
-        let (distinct, ln_chance) = chance(literal, seen, context);
-        Evidence { samples: candidates.support[candidate.condition], distinct, ln_chance }
+        let samples = candidates.support[candidate.condition];
+        let (distinct, ln_chance) = match literal {
+            Literal::Cross(relation, a, b) => {
+                let classes = (context.left.terms[a].class, context.right.terms[b].class);
+                // What follows could be anything that the node ever showed.
+                let alike = *form == Form::Steps && a == b;
+                chance((relation, classes, alike), seen, context)
+            }
+            Literal::Left(equal, term, code) | Literal::Right(equal, term, code) => {
+                let condition = candidates.conditions[candidate.condition].iter();
+                let condition: Vec<Literal> = condition.map(|c| candidates.literals[*c]).collect();
+                let (inside, all) = otherwise(&condition, (equal, term, code), context);
+                let distinct = distinct(seen).map(|own| own.len() as u64).sum();
+                // One more than was seen, so that what is never otherwise is no evidence.
+                (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
+            }
+        };
+        Evidence { samples, distinct, ln_chance }
     };
     kept.iter().zip(seen).map(evidence).collect()
 }
@@ -103,17 +130,99 @@ fn holds(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> bool {
     }
 }
 
-/// The values that a literal relates, where it is not vacuous.
-fn values(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> Option<(u32, u32)> {
+/// The values that a literal relates, where it is not vacuous; of a role, which case it is.
+fn values(
+    literal: Literal,
+    context: &Context<'_>,
+    l: u32,
+    r: u32,
+    shared: u32,
+) -> Option<(u32, u32)> {
     match literal {
         Literal::Cross(relation, a, b) => {
             let pair = (context.left.columns[a][l as usize], context.right.columns[b][r as usize]);
             let classes = (context.left.terms[a].class, context.right.terms[b].class);
             (!vacuous(relation, classes, pair, context)).then_some(pair)
         }
-        Literal::Left(_, term, _) => Some((0, context.left.columns[term][l as usize])),
-        Literal::Right(_, term, _) => Some((0, context.right.columns[term][r as usize])),
+        Literal::Left(..) | Literal::Right(..) => Some((context.right.groups[r as usize], shared)),
     }
+}
+
+/// Which case a row is for a claim about a role, under one number: what the two sides share by the
+/// condition, and, if the claim leaves several values, which of them it is.
+#[derive(Debug, Default)]
+struct Shared {
+    /// For each candidate the terms of the left side, and that of the right.
+    terms: Vec<(Vec<usize>, Option<usize>)>,
+}
+
+impl Shared {
+    fn of(candidates: &Candidates, kept: &[Candidate]) -> Shared {
+        let terms = |candidate: &Candidate| {
+            let condition = candidates.conditions[candidate.condition].iter();
+            let condition = condition.map(|place| candidates.literals[*place]);
+            let equal = || equal_terms(condition).map(|(left, _)| left).collect();
+            match candidates.literals[candidate.literal] {
+                Literal::Cross(..) => (Vec::new(), None),
+                Literal::Left(..) | Literal::Right(true, ..) => (equal(), None),
+                Literal::Right(false, term, _) => (equal(), Some(term)),
+            }
+        };
+        Shared { terms: kept.iter().map(terms).collect() }
+    }
+
+    fn of_row(&self, place: usize, context: &Context<'_>, (l, r): (u32, u32)) -> u32 {
+        let (equal, own) = &self.terms[place];
+        let right = own.map(|term| context.right.columns[term][r as usize]);
+        let lefts = equal.iter().map(|term| context.left.columns[*term][l as usize]);
+        // Two cases that get the same number count as one, which is too little and never too much.
+        lefts.chain(right).fold(0, |number, code| match number {
+            0 => code,
+            number => hash_of(&(number, code)) as u32,
+        })
+    }
+}
+
+/// The terms that a condition says are equal.
+fn equal_terms(condition: impl Iterator<Item = Literal>) -> impl Iterator<Item = (usize, usize)> {
+    condition.filter_map(|literal| match literal {
+        Literal::Cross(Relation::Equal, left, right) => Some((left, right)),
+        _ => None,
+    })
+}
+
+/// What the right side is otherwise seen to be, whatever is to the left of it: in how many of how
+/// many distinct cases the claim is true.
+fn otherwise(
+    condition: &[Literal],
+    (equal, term, code): (bool, usize, u32),
+    context: &Context<'_>,
+) -> (f64, f64) {
+    let right = context.right;
+    let shared: Vec<usize> = equal_terms(condition.iter().copied()).map(|(_, r)| r).collect();
+    let given = |row: usize| {
+        condition.iter().all(|literal| match literal {
+            Literal::Right(equal, term, code) => (right.columns[*term][row] == *code) == *equal,
+            _ => true,
+        })
+    };
+    let rows = right.groups.len();
+    let step = rows.div_ceil(ROWS_MAX).max(1);
+    let mut cases = BTreeSet::new();
+    let chosen = (0..rows).step_by(step).filter(|row| given(*row));
+    if code == Dictionary::NULL {
+        // Nothing is one value among many, however often it is there: states are counted.
+        let codes: Vec<u32> = chosen.map(|row| right.columns[term][row]).collect();
+        let inside = codes.iter().filter(|value| (**value == code) == equal).count();
+        return (inside as f64, codes.len() as f64);
+    }
+    for row in chosen {
+        let value = right.columns[term][row];
+        let key: Vec<u32> = shared.iter().map(|term| right.columns[*term][row]).collect();
+        cases.insert((right.groups[row], key, value));
+    }
+    let inside = cases.iter().filter(|(_, _, value)| (*value == code) == equal).count();
+    (inside as f64, cases.len() as f64)
 }
 
 fn vacuous(
@@ -137,38 +246,31 @@ fn vacuous(
     empty(classes.0, l) || empty(classes.1, r)
 }
 
-/// Distinct pairs, and the logarithm of the chance that all of them are where they are.
-fn chance(literal: Literal, seen: Seen, context: &Context<'_>) -> (u64, f64) {
-    let (mut distinct, mut ln_chance) = (0, 0.0);
-    for mut pairs in seen.into_iter().filter(|pairs| !pairs.is_empty()) {
+/// The distinct pairs of each node.
+fn distinct(seen: Seen) -> impl Iterator<Item = Vec<(u32, u32)>> {
+    seen.into_iter().filter(|pairs| !pairs.is_empty()).map(|mut pairs| {
         pairs.sort_unstable();
         pairs.dedup();
-        distinct += pairs.len() as u64;
-        ln_chance += match literal {
-            Literal::Cross(relation, a, b) => {
-                let classes = (context.left.terms[a].class, context.right.terms[b].class);
-                ln_chance_of(relation, classes, &pairs, context)
-            }
-            Literal::Left(equal, term, _) => {
-                one_sided(equal, context.left.terms[term].distinct, &pairs)
-            }
-            Literal::Right(equal, term, _) => {
-                one_sided(equal, context.right.terms[term].distinct, &pairs)
-            }
-        };
-    }
-    (distinct, ln_chance)
+        pairs
+    })
 }
 
-/// Of all values of a role, only the allowed ones occurred.
-fn one_sided(equal: bool, all: usize, pairs: &[(u32, u32)]) -> f64 {
-    let allowed = if equal { 1 } else { all.saturating_sub(1) };
-    ln_all_inside(allowed as f64, all as f64, pairs.len().min(allowed))
+/// Distinct pairs, and the logarithm of the chance that all of them are where they are.
+fn chance(
+    (relation, classes, alike): (Relation, (Class, Class), bool),
+    seen: Seen,
+    context: &Context<'_>,
+) -> (u64, f64) {
+    let (mut count, mut ln_chance) = (0, 0.0);
+    for pairs in distinct(seen) {
+        count += pairs.len() as u64;
+        ln_chance += ln_chance_of((relation, classes, alike), &pairs, context);
+    }
+    (count, ln_chance)
 }
 
 fn ln_chance_of(
-    relation: Relation,
-    classes: (Class, Class),
+    (relation, classes, alike): (Relation, (Class, Class), bool),
     pairs: &[(u32, u32)],
     context: &Context<'_>,
 ) -> f64 {
@@ -178,7 +280,13 @@ fn ln_chance_of(
         codes.dedup();
         codes
     };
-    let (xs, ys) = (side(|pair| pair.0), side(|pair| pair.1));
+    let (mut xs, mut ys) = (side(|pair| pair.0), side(|pair| pair.1));
+    if alike {
+        xs.append(&mut ys);
+        xs.sort_unstable();
+        xs.dedup();
+        ys.clone_from(&xs);
+    }
     let all = xs.len() as f64 * ys.len() as f64;
     let inside = |relation: Relation| count_inside(relation, classes, &xs, &ys, context);
     ln_all_inside(inside(relation), all, pairs.len())

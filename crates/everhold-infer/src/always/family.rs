@@ -1,6 +1,6 @@
 //! Rows, what may be claimed of them, and the streaming search that drops what is false.
 
-use crate::dictionary::hash_of;
+use crate::dictionary::{Dictionary, hash_of};
 
 use super::judge::{Judge, full};
 use super::literal::{Context, Literal, Relation, Rows};
@@ -103,13 +103,13 @@ impl Candidates {
                     !decided && !both_given && differ_ok
                 }
                 Literal::Left(..) => false,
-                Literal::Right(equal, term, _) => {
+                Literal::Right(equal, term, code) => {
                     // Alone, left and right are the same state.
                     let own = *form == Form::One && given(condition, &self.literals, true, term);
                     !condition.is_empty()
                         && !own
                         && !given(condition, &self.literals, false, term)
-                        && (equal || *form != Form::One)
+                        && (equal || code == Dictionary::NULL || *form != Form::One)
                 }
             }
         };
@@ -347,6 +347,9 @@ fn roles(context: &Context<'_>) -> Vec<Literal> {
     for (place, _) in context.right.terms.iter().enumerate().filter(|(_, t)| t.is_role()) {
         add(false, place, distinct(&context.right.columns[place]));
     }
+    // That something is there, which sometimes is not.
+    let nullable = context.right.terms.iter().enumerate().filter(|(_, term)| term.nullable);
+    found.extend(nullable.map(|(place, _)| Literal::Right(false, place, Dictionary::NULL)));
     found
 }
 

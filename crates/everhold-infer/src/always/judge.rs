@@ -271,6 +271,7 @@ mod tests {
             class,
             distinct: 4,
             nullable: column.contains(&0),
+            names_nodes: false,
         };
         let terms = classes.into_iter().zip(&columns).map(term).collect();
         (Side { terms, columns, groups: vec![0; 300] }, rows)

@@ -151,6 +151,16 @@ impl Setting {
             Form::Delivery | Form::Elements(_) => 2.0,
             Form::One | Form::Steps => 1.5,
         };
+        let condition = &candidates.conditions[candidate.condition];
+        let two = matches!(self.form, Form::Two);
+        let excludes = |term: usize, value: Option<u32>| {
+            two && condition.iter().any(|place| match candidates.literals[*place] {
+                Literal::Left(true, other, code) => {
+                    other == term && value.is_none_or(|value| value == code)
+                }
+                _ => false,
+            })
+        };
         let relation = match candidates.literals[candidate.literal] {
             Literal::Cross(relation, l, r) => {
                 let same = if l == r { 1.0 } else { 0.0 };
@@ -163,10 +173,13 @@ impl Setting {
                     Relation::Differ => 1.5,
                 }
             }
+            // That two nodes are not both in a role is what protocols are made for.
+            Literal::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
+            Literal::Right(true, term, _) if excludes(term, None) => 3.0,
             Literal::Left(..) | Literal::Right(..) => 1.5,
         };
         // One condition that names a role is what people say; each further one is harder to read.
-        let conditions = candidates.conditions[candidate.condition].len() as f64;
+        let conditions = condition.len() as f64;
         form + relation - conditions
     }
 }

@@ -9,20 +9,32 @@ use crate::states::States;
 use crate::variables::KindId;
 
 /// Pairs of atoms, packed and made distinct from time to time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Distinct {
     packed: Vec<u64>,
     /// The length at which they are next made distinct.
     next: usize,
+    /// How many are kept at most, and whether there were more.
+    max: usize,
+    full: bool,
     samples: u64,
 }
 
 impl Distinct {
+    fn within(max: usize) -> Distinct {
+        let next = max.saturating_mul(2).min(1 << 20);
+        Distinct { packed: Vec::new(), next, max, full: false, samples: 0 }
+    }
+
     fn add(&mut self, left: Atom, right: Atom) {
+        if self.full {
+            return;
+        }
         self.packed.push(u64::from(left) << 32 | u64::from(right));
-        if self.packed.len() >= self.next.max(1 << 20) {
+        if self.packed.len() >= self.next {
             self.settle();
             self.next = self.packed.len() * 2;
+            self.full = self.packed.len() > self.max;
         }
     }
 
@@ -47,27 +59,24 @@ pub(super) struct Together<'a> {
     pub(super) orders: &'a [Order],
     /// Distinct pairs kept in one scope and pair of kinds.
     pub(super) pairs_max: usize,
-    /// Whether some were left out.
-    pub(super) bounded: bool,
+    /// Where some were left out, in words.
+    pub(super) bounds: Vec<String>,
 }
 
 impl Together<'_> {
     /// The pairs of nodes of these kinds in a scope; of one kind, each pair in one of its orders.
     pub(super) fn pairs(&mut self, scope: Scope, left: KindId, right: KindId) -> Pairs {
-        let mut found = Distinct::default();
+        let mut found = Distinct::within(self.pairs_max);
         for run in 0..self.orders.len() {
             match scope {
                 Scope::Delivery => self.deliveries(run, (left, right), &mut found),
                 Scope::Chains => self.chains(run, (left, right), &mut found),
                 _ => self.cuts(run, scope, (left, right), &mut found),
             }
-            if found.packed.len() > self.pairs_max {
-                found.settle();
-                if found.packed.len() > self.pairs_max {
-                    self.bounded = true;
-                    break;
-                }
-            }
+        }
+        if found.full {
+            let (kept, all) = (found.packed.len(), found.samples);
+            self.bounds.push(format!("looked at {kept} of up to {all} pairs of states"));
         }
         found.finish()
     }
@@ -111,9 +120,26 @@ impl Together<'_> {
         }
     }
 
+    /// The two ends of what nodes of a kind sent to themselves.
+    pub(super) fn own_deliveries(&self, kind: KindId) -> Pairs {
+        let mut found = Distinct::within(usize::MAX);
+        for run in 0..self.orders.len() {
+            self.ends(run, (kind, kind), true, &mut found);
+        }
+        found.finish()
+    }
+
     fn deliveries(&self, run: usize, kinds: (KindId, KindId), found: &mut Distinct) {
+        self.ends(run, kinds, false, found);
+    }
+
+    /// The two ends of each message: sent to itself, or to another node.
+    fn ends(&self, run: usize, kinds: (KindId, KindId), own: bool, found: &mut Distinct) {
         let nodes = &self.atoms.runs[run];
         for delivery in self.orders[run].deliveries() {
+            if (delivery.from == delivery.to) != own {
+                continue;
+            }
             let (from, to) = (&nodes[delivery.from.index()], &nodes[delivery.to.index()]);
             if (from.0, to.0) == (Some(kinds.0), Some(kinds.1)) {
                 let pair = (from.1[delivery.sent as usize], to.1[delivery.received as usize]);
@@ -217,9 +243,9 @@ fn quiet_sweep(
     }
 }
 
-/// Each state of a node and the next, within one of its lives.
-pub(super) fn steps(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
-    let mut found = Distinct::default();
+/// Each state of a node and the next, within one of its lives, as often as they occurred.
+pub(super) fn all_steps(states: &States, atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
+    let mut found = Vec::new();
     for (run, sequences) in states.runs.iter().zip(&atoms.runs) {
         for (node, (own, sequence)) in run.nodes.iter().zip(sequences) {
             if *own != Some(kind) {
@@ -227,11 +253,21 @@ pub(super) fn steps(states: &States, atoms: &Atoms, kind: KindId) -> Pairs {
             }
             for at in 1..sequence.len() {
                 let same_life = node.incarnation[at] == node.incarnation[at - 1];
-                if same_life && sequence[at] != sequence[at - 1] {
-                    together((sequence[at - 1], sequence[at]), &mut found);
+                let step = (sequence[at - 1], sequence[at]);
+                if same_life && step.0 != step.1 && step.0 != NONE && step.1 != NONE {
+                    found.push(step);
                 }
             }
         }
+    }
+    found
+}
+
+/// The same, each once.
+pub(super) fn steps(all: &[(Atom, Atom)]) -> Pairs {
+    let mut found = Distinct::within(usize::MAX);
+    for step in all {
+        together(*step, &mut found);
     }
     found.finish()
 }

@@ -31,6 +31,8 @@ pub(super) fn split(
         }
         if wider.iter().any(|wider| wider.covers(&key)) {
             hidden.push((candidate, "holds in a wider scope already".into()));
+        } else if of_sizes(candidates, &key, context) {
+            hidden.push((candidate, "follows from what is said of the containers".into()));
         } else if let Some(through) = transitive(candidates, candidate, alone) {
             hidden.push((candidate, through));
         } else {
@@ -38,6 +40,26 @@ pub(super) fn split(
         }
     }
     (kept, hidden)
+}
+
+/// Whether a relation of two sizes follows from one of the containers themselves.
+fn of_sizes(
+    candidates: &Candidates,
+    (condition, literal): &(Vec<Literal>, Literal),
+    context: &Context<'_>,
+) -> bool {
+    let Literal::Cross(relation, l, r) = *literal else { return false };
+    let stronger: &[Relation] = match relation {
+        Relation::Equal => &[Relation::Equal],
+        Relation::AtMost => &[Relation::Prefix],
+        Relation::AtLeast => &[Relation::Extends],
+        _ => return false,
+    };
+    let (Some(l), Some(r)) = (context.left.measured(l), context.right.measured(r)) else {
+        return false;
+    };
+    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Literal::Cross(*of, l, r)));
+    stronger.iter().any(covers)
 }
 
 /// The same claims with the sides exchanged.

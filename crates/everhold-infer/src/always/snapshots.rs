@@ -48,7 +48,8 @@ pub fn always_snapshots(table: &Snapshots, settings: &Settings) -> Always {
     findings.add(drafts, tried);
     let pairs = layout.pairs(table, settings.pairs_max());
     if pairs.samples > pairs.len() as u64 {
-        findings.bound("not all pairs of states were judged: allow more memory");
+        let (some, all) = (pairs.len(), pairs.samples);
+        findings.bound(&format!("looked at {some} of {all} pairs of states"));
     }
     let two = setting(Form::Two);
     let family = Family { setting: &two, pairs: &pairs, both_ways: true, context: &context };
@@ -114,7 +115,8 @@ fn side(table: &Snapshots, layout: &Layout, found: &mut Always) -> Side {
         // Counting has no early end and so runs by vectors.
         let nulls = |part: &[u32]| part.iter().filter(|code| **code == 0).count();
         let nullable = column.chunks(4096).any(|part| nulls(part) > 0);
-        side.terms.push(Term { what, class: Class::Number, distinct, nullable });
+        let (class, names_nodes) = (Class::Number, false);
+        side.terms.push(Term { what, class, distinct, nullable, names_nodes });
         side.columns.push(layout.column(column));
     }
     side

@@ -30,6 +30,8 @@ pub(super) struct Term {
     pub(super) distinct: usize,
     /// Whether some row is null.
     pub(super) nullable: bool,
+    /// Whether some of its values are names of nodes: it says which node, and is no role.
+    pub(super) names_nodes: bool,
 }
 
 /// What a term is.
@@ -78,7 +80,9 @@ impl Term {
             Class::Number if !self.is_size() => 2,
             _ => 0,
         };
-        (2..=few).contains(&self.distinct) && matches!(self.what, What::Variable(_))
+        (2..=few).contains(&self.distinct)
+            && matches!(self.what, What::Variable(_))
+            && !self.names_nodes
     }
 
     /// Whether it is the number of elements of something.
@@ -185,6 +189,13 @@ pub(super) fn class_of(ty: &Type) -> Option<Class> {
 pub(super) type LeftOut = (String, String);
 
 impl Side {
+    /// The container whose size a term is.
+    pub(super) fn measured(&self, size: usize) -> Option<usize> {
+        let What::Variable(size) = &self.terms[size].what else { return None };
+        let (Access::Size, whole) = size.path.split_last()? else { return None };
+        self.terms.iter().position(|t| matches!(&t.what, What::Variable(v) if v.path == whole))
+    }
+
     /// The terms of the nodes of one kind.
     pub(super) fn of(
         kind: KindId,
@@ -205,7 +216,8 @@ impl Side {
             let codes = states.kinds[kind].column(0, place);
             let column = own.states.iter().map(|state| codes[*state as usize]);
             let column: Vec<u32> = column.collect();
-            side.add(What::Variable(variable.clone()), class, column, states, numbers, left_out);
+            let what = What::Variable(variable.clone());
+            side.add(what, class, column, (states, numbers, identity), left_out);
         }
         side.add_identity(own, identity);
         side
@@ -217,8 +229,7 @@ impl Side {
         what: What,
         class: Class,
         codes: Vec<u32>,
-        states: &States,
-        numbers: &Numbers,
+        (states, numbers, identity): (&States, &Numbers, &Identity),
         left_out: &mut Vec<LeftOut>,
     ) {
         let mut seen: Vec<u32> = codes.clone();
@@ -245,7 +256,9 @@ impl Side {
             _ => codes,
         };
         let nullable = seen[0] == Dictionary::NULL;
-        self.terms.push(Term { what, class, distinct: seen.len(), nullable });
+        let names_nodes =
+            class == Class::Token("text") && seen.iter().any(|code| identity.names.contains(code));
+        self.terms.push(Term { what, class, distinct: seen.len(), nullable, names_nodes });
         self.columns.push(column);
     }
 
@@ -258,8 +271,8 @@ impl Side {
         for (what, class, codes) in both {
             if !codes.is_empty() {
                 self.columns.push(own.nodes.iter().map(|node| codes[*node as usize]).collect());
-                let (distinct, nullable) = (codes.len(), false);
-                self.terms.push(Term { what, class, distinct, nullable });
+                let (distinct, nullable, names_nodes) = (codes.len(), false, true);
+                self.terms.push(Term { what, class, distinct, nullable, names_nodes });
             }
         }
     }
@@ -278,7 +291,8 @@ impl Side {
             if let Some(class) = class_of(&variable.ty) {
                 let codes = own.column(table, place).to_vec();
                 let what = What::Variable(variable.clone());
-                side.add(what, class, codes, states, numbers, &mut Vec::new());
+                let among = (states, numbers, &Identity::default());
+                side.add(what, class, codes, among, &mut Vec::new());
             }
         }
         side

@@ -3,9 +3,11 @@
 //! - `twin`: what is inferred holds by the evaluator of the language, on small random executions;
 //!   and what holds by it is inferred or hidden with a reason.
 //! - `real`: traces of other projects.
+//! - `templates`: each template finds what it is for.
 //! - `bad_input`: too little, too mixed or too odd to say anything.
 
 mod bad_input;
 mod random;
 mod real;
+mod templates;
 mod twin;

@@ -27,7 +27,7 @@ pub(super) fn write(
         writeln!(out, "not enough evidence for any property{}", reasons(found))?;
     }
     for bound in &found.bounds {
-        writeln!(out, "note: {bound}")?;
+        writeln!(out, "note: {bound}; raise with --max-memory (now {} MiB)", args.max_memory)?;
     }
     writeln!(
         out,

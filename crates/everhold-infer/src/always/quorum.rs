@@ -1,0 +1,237 @@
+//! Majorities: whenever a node is in a role (or always), so many nodes agree with it.
+//!
+//! `forall n in nodes: n.role == "Leader" implies count(m in nodes: m.term >= n.term) >= 2`.
+
+use std::collections::BTreeSet;
+
+use everhold_property::check_ordered;
+use everhold_property::{
+    Library, Limits, Modality, Property, Rule, Scope, Span, Verdict, print_expr,
+};
+use everhold_trace::{Execution, Order};
+
+use super::atoms::{Atoms, NONE};
+use super::evidence::Evidence;
+use super::family::distinct;
+use super::lines::Draft;
+use super::literal::Context;
+use super::single::{expr, words};
+use super::terms::{Class, Side, Term};
+use crate::states::States;
+use crate::variables::{KindId, Row};
+
+/// With more nodes, counting takes too long.
+const NODES_MAX: usize = 32;
+/// How many claims are judged on other cuts than the recorded ones.
+const JUDGED_MAX: usize = 12;
+/// Cuts judged beyond the recorded order, over all runs.
+const CUTS_MAX: u64 = 20_000;
+/// What is more likely to be chance than this is not worth judging.
+const LN_CHANCE_MAX: f64 = -5.0;
+
+/// That the terms of two nodes `m` and `n` are equal, or that of `m` is at least that of `n`.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    equal: bool,
+    m: usize,
+    n: usize,
+}
+
+/// A claim as far as it is known.
+struct Claim {
+    /// A role of `n` and its value; without, any.
+    role: Option<(usize, u32)>,
+    link: Link,
+    /// The nodes and values that it was true of.
+    cases: BTreeSet<(u32, u32)>,
+    /// Pairs that the link was true of, and all, where `n` is in another role.
+    otherwise: (u64, u64),
+    /// The fewest that agreed.
+    fewest: usize,
+}
+
+/// Where to look.
+pub(super) struct Place<'a> {
+    pub(super) kind: KindId,
+    /// Its name, if there are several.
+    pub(super) name: Option<&'a str>,
+    pub(super) states: &'a States,
+    pub(super) atoms: &'a Atoms,
+    pub(super) context: &'a Context<'a>,
+    pub(super) runs: (&'a [&'a Execution], &'a [Order]),
+}
+
+/// The majorities that held in all recorded states and on other cuts.
+pub(super) fn majorities(place: &Place<'_>) -> (Vec<Draft>, u64) {
+    let Some(nodes) = nodes(place) else { return (Vec::new(), 0) };
+    let majority = nodes / 2 + 1;
+    let mut claims = candidates(place.context.left);
+    let tried = claims.len() as u64;
+    for run in 0..place.states.runs.len() {
+        replay(place, run, majority, &mut claims);
+    }
+    // Where all agree, that is said of pairs.
+    claims.retain(|claim| claim.fewest < nodes && !claim.cases.is_empty());
+    let mut drafts: Vec<Draft> =
+        claims.iter().map(|claim| claim.draft(nodes, majority, place)).collect();
+    drafts.retain(|draft| draft.evidence.ln_chance < LN_CHANCE_MAX);
+    drafts.sort_by(|a, b| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
+    drafts.truncate(JUDGED_MAX);
+    drafts.retain(|draft| !is_false(&draft.property, place.runs));
+    (drafts, tried)
+}
+
+/// How many nodes of the kind there are, if in all runs the same.
+fn nodes(place: &Place<'_>) -> Option<usize> {
+    let own = |run: &Vec<(Option<KindId>, Vec<u32>)>| {
+        run.iter().filter(|(kind, _)| *kind == Some(place.kind)).count()
+    };
+    let counts: BTreeSet<usize> = place.atoms.runs.iter().map(own).collect();
+    let only = counts.first().filter(|_| counts.len() == 1)?;
+    (3..=NODES_MAX).contains(only).then_some(*only)
+}
+
+fn candidates(side: &Side) -> Vec<Claim> {
+    let plain =
+        |term: &Term| !term.is_role() && matches!(term.class, Class::Number | Class::Token(_));
+    let mut links = Vec::new();
+    for (m, left) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
+        for (n, right) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
+            if left.class == right.class {
+                links.push(Link { equal: true, m, n });
+                if left.class == Class::Number {
+                    links.push(Link { equal: false, m, n });
+                }
+            }
+        }
+    }
+    let mut roles = vec![None];
+    for (place, _) in side.terms.iter().enumerate().filter(|(_, term)| term.is_role()) {
+        let codes = distinct(&side.columns[place]).into_iter().filter(|code| *code != 0);
+        roles.extend(codes.map(|code| Some((place, code))));
+    }
+    let claim = |role: Option<(usize, u32)>| {
+        links.iter().map(move |link| Claim {
+            role,
+            link: *link,
+            cases: BTreeSet::new(),
+            otherwise: (0, 0),
+            fewest: usize::MAX,
+        })
+    };
+    roles.into_iter().flat_map(claim).collect()
+}
+
+/// Goes through the recorded states of a run and drops the claims that are false in one.
+fn replay(place: &Place<'_>, run: usize, majority: usize, claims: &mut Vec<Claim>) {
+    let nodes = &place.atoms.runs[run];
+    let own: Vec<usize> = (0..nodes.len()).filter(|n| nodes[*n].0 == Some(place.kind)).collect();
+    let mut now = vec![NONE; nodes.len()];
+    for step in &place.states.runs[run].steps {
+        let at = step.node.index();
+        let before = std::mem::replace(&mut now[at], nodes[at].1[step.count as usize]);
+        // What is missing is no vote against anything: all have to show a state.
+        if before == now[at] || own.iter().any(|node| now[*node] == NONE) {
+            continue;
+        }
+        let shown: Vec<u32> = own.iter().map(|node| now[*node]).collect();
+        claims.retain_mut(|claim| claim.see(&shown, place.context.left, majority));
+    }
+}
+
+impl Link {
+    fn holds(self, side: &Side, m: u32, n: u32) -> bool {
+        let (m, n) = (side.columns[self.m][m as usize], side.columns[self.n][n as usize]);
+        m != 0 && n != 0 && if self.equal { m == n } else { m >= n }
+    }
+}
+
+impl Claim {
+    /// Whether it is true of these states, one a node. A role that most nodes are in says nothing
+    /// about majorities.
+    fn see(&mut self, shown: &[u32], side: &Side, majority: usize) -> bool {
+        if let Some((term, code)) = self.role {
+            let column = &side.columns[term];
+            if shown.iter().filter(|n| column[**n as usize] == code).count() >= majority {
+                return false;
+            }
+        }
+        for &n in shown {
+            let code = side.columns[self.link.n][n as usize];
+            let is_in = |(term, code): (usize, u32)| side.columns[term][n as usize] == code;
+            let agree = shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
+            if self.role.is_none_or(is_in) {
+                if agree < majority {
+                    return false;
+                }
+                self.fewest = self.fewest.min(agree);
+                if code != 0 {
+                    self.cases.insert((side.groups[n as usize], code));
+                }
+            }
+            // Of all states, whatever the role: how often two nodes agree.
+            self.otherwise.0 += agree.saturating_sub(1) as u64;
+            self.otherwise.1 += shown.len() as u64 - 1;
+        }
+        true
+    }
+
+    fn draft(&self, nodes: usize, majority: usize, place: &Place<'_>) -> Draft {
+        let side = place.context.left;
+        let term = |term: usize, row: &str| {
+            print_expr(&side.terms[term].expr(&Row::Value(row.to_owned())))
+        };
+        let kind = place.name.map_or(String::new(), |name| format!("{name:?} "));
+        let (m, n) = (term(self.link.m, "m"), term(self.link.n, "n"));
+        let op = if self.link.equal { "==" } else { ">=" };
+        let count = format!("count(m in {kind}nodes: {m} {op} {n}) >= {majority}");
+        let claim = match self.role {
+            Some((role, code)) => {
+                let value = place.context.value(side.terms[role].class, code).to_string();
+                format!("{} == {value} implies {count}", term(role, "n"))
+            }
+            None => count,
+        };
+        let body = expr(&format!("forall n in {kind}nodes: {claim}"));
+        let (modality, scope, span) = (Modality::Always, Scope::EveryCut, Span::default());
+        let property = Property { name: words(&claim), modality, scope, body, span };
+        let (agree, pairs) = self.otherwise;
+        let rate = (agree as f64 + 1.0) / (pairs as f64 + 1.0);
+        let distinct = self.cases.len() as u64;
+        let ln_chance = distinct as f64 * at_least(majority - 1, nodes - 1, rate).ln();
+        let evidence = Evidence { samples: pairs / (nodes as u64 - 1), distinct, ln_chance };
+        Draft { property, evidence, weight: if self.role.is_some() { 5.0 } else { 4.0 } }
+    }
+}
+
+/// The chance of so many of `all`, each with this rate.
+fn at_least(wanted: usize, all: usize, rate: f64) -> f64 {
+    let mut term = (1.0 - rate).powi(i32::try_from(all).unwrap_or(i32::MAX));
+    let mut below = 0.0;
+    for k in 0..wanted {
+        below += term;
+        term *= (all - k) as f64 / (k + 1) as f64 * rate / (1.0 - rate);
+    }
+    (1.0 - below).clamp(f64::MIN_POSITIVE, 1.0)
+}
+
+/// Whether some cut beyond the recorded order shows otherwise.
+fn is_false(property: &Property, (executions, orders): (&[&Execution], &[Order])) -> bool {
+    let rule = Rule::new(property, &Library::new());
+    let limits = Limits { cases_max: (CUTS_MAX / executions.len().max(1) as u64).max(100) };
+    executions.iter().zip(orders).any(|(execution, order)| {
+        check_ordered(&rule, execution, order, limits).verdict == Verdict::Violated
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_are_binomial() {
+        assert!((at_least(1, 2, 0.5) - 0.75).abs() < 1e-12);
+        assert!((at_least(2, 4, 0.1) - 0.0523).abs() < 1e-6);
+        assert!((at_least(0, 4, 0.1) - 1.0).abs() < 1e-12);
+    }
+}

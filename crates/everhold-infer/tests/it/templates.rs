@@ -1,0 +1,136 @@
+//! Each template finds what it is for: small systems, each with one thing to say.
+
+use everhold_infer::{Always, Settings, always};
+use everhold_property::{print, print_expr};
+use everhold_trace::format::ReadOptions;
+use everhold_trace::import::csv;
+use everhold_trace::{EventKind, Execution, TraceBuilder, Value};
+
+use crate::random::Random;
+use crate::twin::check_sound;
+
+/// Three nodes that take a step each in turn; what they show depends on what they showed.
+fn run(steps: u64, mut next: impl FnMut(&mut Random, Option<&Value>) -> Value) -> Execution {
+    let mut random = Random(11);
+    let mut trace = TraceBuilder::new();
+    let nodes: Vec<_> = (0..3).map(|i| trace.add_node(&format!("n{i}"), "")).collect();
+    let mut last: Vec<Option<Value>> = vec![None; nodes.len()];
+    for step in 0..steps {
+        let node = (step % 3) as usize;
+        let state = next(&mut random, last[node].as_ref());
+        trace.begin(nodes[node], EventKind::Local { name: "step".into() });
+        trace.observe(state.clone());
+        last[node] = Some(state);
+    }
+    trace.finish()
+}
+
+/// The claims are among the lines, and all lines hold by the evaluator.
+#[track_caller]
+fn check(executions: &[Execution], wanted: &[&str]) -> Always {
+    let executions: Vec<&Execution> = executions.iter().collect();
+    let found = always(&executions, &Settings::default());
+    let lines: Vec<String> = found.lines.iter().map(|l| print_expr(&l.property.body)).collect();
+    for wanted in wanted {
+        let reason = found.hidden.iter().find(|h| print_expr(&h.property.body) == **wanted);
+        assert!(lines.iter().any(|line| line == wanted), "{wanted} {reason:#?}\n{lines:#?}");
+    }
+    check_sound(&found, &executions, 20);
+    found
+}
+
+#[test]
+fn one_of() {
+    let mode = |random: &mut Random| ["idle", "busy", "done"][random.below(3) as usize];
+    let run = run(150, |random, _| Value::record([("mode", mode(random))]));
+    check(&[run], &[r#"forall n in nodes: n.mode in {"busy", "done", "idle"}"#]);
+}
+
+/// A level that is held at its bounds has them; one that merely had a largest value has none.
+#[test]
+fn bounds() {
+    let run = run(300, |random, last| {
+        let before = last.and_then(|last| last.get("level")?.as_int()).unwrap_or(5);
+        let level = (before + random.below(25) as i64 - 12).clamp(0, 9);
+        Value::record([("level", level), ("noise", random.below(10_000) as i64)])
+    });
+    let wanted = ["forall n in nodes: n.level >= 0", "forall n in nodes: n.level <= 9"];
+    let found = check(&[run], &wanted);
+    assert!(!found.lines.iter().any(|line| print(&line.property).contains("noise")));
+}
+
+#[test]
+fn not_null() {
+    let run = run(200, |random, _| {
+        let root = random.below(3) == 0;
+        let parent = match random.below(40) as i64 {
+            _ if root && random.below(2) == 0 => Value::Null,
+            parent => parent.into(),
+        };
+        let role = Value::from(if root { "root" } else { "leaf" });
+        Value::record([("role", role), ("up", parent), ("work", (random.below(900) as i64).into())])
+    });
+    check(&[run], &[r#"forall n in nodes: n.role == "leaf" implies n.up != null"#]);
+}
+
+#[test]
+fn sorted_and_without_duplicates() {
+    let run = run(60, |random, _| {
+        let mut items: Vec<i64> = (0..6).map(|_| random.below(8) as i64).collect();
+        items.sort_unstable();
+        items.dedup();
+        Value::record([("items", Value::list(items))])
+    });
+    let wanted = [
+        "forall n in nodes: sorted(n.items)",
+        "forall n in nodes: len(set(n.items)) == len(n.items)",
+    ];
+    check(&[run], &wanted);
+}
+
+/// Five nodes; a leader has the term of a majority at least, and there is one in a term.
+#[test]
+fn majorities_and_one_leader_a_term() {
+    let mut random = Random(5);
+    let mut text = String::from("snapshot,node,role,term\n");
+    for snapshot in 0..150 {
+        let mut terms: Vec<u64> = (0..5).map(|_| random.below(12)).collect();
+        let mut roles = ["follower"; 5];
+        let mut order: Vec<usize> = (0..5).collect();
+        order.sort_by_key(|node| terms[*node]);
+        // The third smallest term is that of a majority; an old leader may be behind.
+        roles[order[2]] = "leader";
+        if random.below(2) == 0 && terms[order[0]] != terms[order[2]] {
+            roles[order[0]] = "leader";
+        }
+        if random.below(3) == 0 {
+            terms[order[1]] = terms[order[2]];
+        }
+        for node in 0..5 {
+            text += &format!("{snapshot},n{node},{},{}\n", roles[node], terms[node]);
+        }
+    }
+    let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
+    let wanted = [
+        r#"forall n in nodes: n.role == "leader" implies count(m in nodes: m.term >= n.term) >= 3"#,
+        "forall a, b in nodes where a != b: \
+         a.role == \"leader\" and a.term == b.term implies b.role == \"follower\"",
+    ];
+    check(&read.executions, &wanted);
+}
+
+/// What does not fit into memory is left out, and that is said.
+#[test]
+fn bounds_are_told() {
+    let executions = [crate::random::execution(3, 4, 600)];
+    let executions: Vec<&Execution> = executions.iter().collect();
+    let told = |memory_max: usize| {
+        always(&executions, &Settings { memory_max, ..Settings::default() }).bounds
+    };
+    assert_eq!(told(1 << 30), Vec::<String>::new());
+    let bounds = told(1 << 15);
+    for wanted in ["pairs of states", "elements of log"] {
+        let said = bounds.iter().any(|b| b.starts_with("looked at ") && b.contains(wanted));
+        assert!(said, "{wanted}: {bounds:#?}");
+    }
+}
