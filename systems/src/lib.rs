@@ -10,6 +10,8 @@
 //! - [`randtree`]: the overlay tree of Mace.
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
+//! - [`lock`]: a lock service with leases and cached locks; [`primary_backup`]: storage after
+//!   PacificA. From the D³S paper, hosted by [`live`].
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
 //! - [`bullet`]: Bullet' over RanSub, which loses notices and gives up when rejected.
 //! - [`pastry`]: Pastry, whose nodes are pushed out of leafsets in silence; [`bamboo`]: Bamboo, which
@@ -23,9 +25,13 @@ pub mod chord;
 pub mod dht;
 pub mod extent;
 pub mod kademlia;
+#[cfg(feature = "live")]
+pub mod live;
+pub mod lock;
 pub mod pastry;
 pub mod path_vector;
 pub mod paxos;
+pub mod primary_backup;
 #[cfg(feature = "raft")]
 pub mod raft;
 pub mod randtree;

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Perf(PerfArgs),
     /// Judges rules on a running system, from what its probes send
     Watch(WatchArgs),
+    /// Replays in the explorer what the nodes of a bundled system recorded, and shrinks it
+    ReplayLive(ReplayLiveArgs),
     /// Shows traces and findings in a browser
     View(ViewArgs),
     /// Writes a first test into a crate of your own
@@ -363,6 +365,29 @@ pub(crate) struct PerfArgs {
     /// Print the data for plots, as JSON, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What `everhold replay-live` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Systems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes did not do again what was recorded, 64 if the recording cannot be used."
+)]
+pub(crate) struct ReplayLiveArgs {
+    /// Folders with the recordings of the nodes; none lists the systems
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recordings: Vec<PathBuf>,
+
+    /// The system; if not given, the recording says it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<String>,
+
+    /// What is wrong with it; if not given, the recording says it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bug: Option<String>,
+
+    /// Write the small execution there, as a trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// What `everhold view` takes.

@@ -9,6 +9,7 @@ pub(crate) mod help;
 pub(crate) mod infer;
 pub(crate) mod init;
 pub(crate) mod perf;
+pub(crate) mod replay_live;
 pub(crate) mod show;
 pub(crate) mod view;
 pub(crate) mod watch;

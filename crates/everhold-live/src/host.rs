@@ -48,6 +48,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use everhold_node::{AsyncCx, Blueprint, Disk, Message, Node, NodeId};
+use everhold_trace::Value;
 
 mod client;
 mod codec;
@@ -87,6 +88,7 @@ pub struct Host<M> {
     report: Report,
     nodes: BTreeMap<NodeId, (String, Recipe<M>)>,
     listeners: BTreeMap<NodeId, TcpListener>,
+    notes: BTreeMap<String, Value>,
 }
 
 impl<M> fmt::Debug for Host<M> {
@@ -146,6 +148,7 @@ impl<M: Message> Host<M> {
             report: Report::default(),
             nodes: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            notes: BTreeMap::new(),
         }
     }
 
@@ -178,6 +181,12 @@ impl<M: Message> Host<M> {
         self
     }
 
+    /// A fact about the run, to stand in every recording: what a replay has to know.
+    pub fn note(mut self, key: &str, value: impl Into<Value>) -> Host<M> {
+        self.notes.insert(key.to_owned(), value.into());
+        self
+    }
+
     /// Where problems are told.
     pub fn report(mut self, report: Report) -> Host<M> {
         self.report = report;
@@ -190,11 +199,11 @@ impl<M: Message> Host<M> {
     ///
     /// If one of the nodes cannot run; then none does.
     pub fn start(self) -> Result<Running, HostError> {
-        let Host { config, codec, report, nodes, mut listeners } = self;
+        let Host { config, codec, report, nodes, mut listeners, notes } = self;
         let mut ready = Vec::new();
         for (id, (kind, recipe)) in nodes {
             let listener = listeners.remove(&id);
-            ready.push((Ready::new(id, kind, &config, &report, listener)?, recipe));
+            ready.push((Ready::new(id, kind, &config, &notes, &report, listener)?, recipe));
         }
         let started = ready.into_iter().map(|(ready, recipe)| ready.start(recipe, codec));
         Ok(Running { nodes: started.collect::<Result<_, _>>()? })
@@ -223,6 +232,7 @@ impl Ready {
         id: NodeId,
         kind: String,
         config: &Config,
+        notes: &BTreeMap<String, Value>,
         report: &Report,
         listener: Option<TcpListener>,
     ) -> Result<Ready, HostError> {
@@ -252,7 +262,13 @@ impl Ready {
         let (net, sockets, inputs, stop) =
             net::start(identity, listener, udp, &config.nodes, report)
                 .map_err(HostError::System)?;
-        let probe = probe(id, &kind, config, report, incarnation, first);
+        let recording = config.record.as_ref().map(|folder| {
+            let recording = Recording::into(folder).note("seed", config.seed);
+            notes
+                .iter()
+                .fold(recording, |recording, (key, value)| recording.note(key, value.clone()))
+        });
+        let probe = probe(id, &kind, config, recording, report, incarnation, first);
         Ok(Ready {
             id,
             net,
@@ -298,6 +314,7 @@ fn probe(
     id: NodeId,
     kind: &str,
     config: &Config,
+    recording: Option<Recording>,
     report: &Report,
     incarnation: u64,
     first_message: u64,
@@ -311,8 +328,8 @@ fn probe(
     if let Some(secret) = &config.secret {
         probe = probe.secret(secret.as_bytes());
     }
-    if let Some(folder) = &config.record {
-        probe = probe.recording(Recording::into(folder).note("seed", config.seed));
+    if let Some(recording) = recording {
+        probe = probe.recording(recording);
     }
     probe.start()
 }

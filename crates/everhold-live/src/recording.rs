@@ -23,6 +23,7 @@ use everhold_trace::{Event, EventKind, NodeId, Value};
 use crate::report::Report;
 
 mod fold;
+mod lives;
 mod merge;
 
 pub use merge::{MergeError, merge};
@@ -31,6 +32,10 @@ use fold::Fold;
 
 /// How long a recording that failed waits before it tries again.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// An event that nothing was added to for this long is over. What a handler does later still stands
+/// after it, as a step of its own.
+const REST: Duration = Duration::from_millis(20);
 
 /// Where and how much to record; given to a probe or a host.
 ///
@@ -57,6 +62,8 @@ struct Writing {
     next: u64,
     paused: Option<Instant>,
     lost: u64,
+    /// When the last record came.
+    heard: Instant,
 }
 
 impl Recording {
@@ -99,14 +106,16 @@ impl Recording {
         let next = segments_of(&self.folder, &who.name).last().map_or(0, |(number, _)| number + 1);
         let fold = Fold::new(who.node);
         let who = who.clone();
-        let paused = None;
-        self.writing = Some(Writing { who, report, fold, segment: None, next, paused, lost: 0 });
+        let (paused, heard) = (None, Instant::now());
+        let segment = None;
+        self.writing = Some(Writing { who, report, fold, segment, next, paused, lost: 0, heard });
     }
 
     /// Takes in records that are in order.
     pub(crate) fn records(&mut self, records: &[Record], dropped: u64) {
         let Some(writing) = &mut self.writing else { return };
         let mut events = Vec::new();
+        writing.heard = Instant::now();
         if dropped > 0 {
             writing.fold.lost(dropped);
         }
@@ -114,6 +123,16 @@ impl Recording {
             events.extend(writing.fold.record(record));
         }
         self.write(&events);
+    }
+
+    /// Nothing came: writes the last event if it is over, for a process may be killed any time.
+    pub(crate) fn rest(&mut self) {
+        let Some(writing) = &mut self.writing else { return };
+        if writing.heard.elapsed() >= REST
+            && let Some(last) = writing.fold.end()
+        {
+            self.write(&[last]);
+        }
     }
 
     /// Writes what is left.

@@ -83,6 +83,8 @@ pub(crate) struct Env<M> {
     pub(crate) in_monitor: Option<usize>,
     /// The message that the present step delivers.
     pub(crate) delivered: Option<(NodeId, u32)>,
+    /// The schedule follows the clocks of a real execution.
+    pub(crate) follows: bool,
 }
 
 impl<M: Message> Env<M> {
@@ -104,6 +106,7 @@ impl<M: Message> Env<M> {
             chose: false,
             in_monitor: None,
             delivered: None,
+            follows: false,
         }
     }
 
@@ -142,6 +145,9 @@ impl<M: Message> Env<M> {
 
     /// Lets the strategy, or the fair tail, decide, and carries out what needs no node.
     pub(crate) fn pick(&mut self) -> Option<(Action<M>, NodeId)> {
+        if self.follows {
+            while self.follow() {}
+        }
         if self.state.moves.is_empty() && self.state.held > 0 {
             self.release();
         }

@@ -97,7 +97,7 @@ pub struct Explorer {
     findings_max: Option<usize>,
     pub(crate) shrink_time: Option<Duration>,
     patience: Option<Duration>,
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     regressions: Option<bool>,
     traces: Option<u64>,
     /// The number of the first execution, when a search goes on.
@@ -268,7 +268,7 @@ impl fmt::Display for BadOption {
 }
 
 impl Options {
-    fn resolve(told: Explorer) -> Result<Options, BadOption> {
+    pub(crate) fn resolve(told: Explorer) -> Result<Options, BadOption> {
         let executions =
             told.executions.map_or_else(|| number("EVERHOLD_EXECUTIONS"), |n| Ok(Some(n)))?;
         let seconds = number("EVERHOLD_SECONDS")?.map(Duration::from_secs);

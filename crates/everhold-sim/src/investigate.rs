@@ -34,10 +34,17 @@ impl<M: Message> Replayer<M> {
         Replayer { world: World::new(&**setup), bounds }
     }
 
-    fn run(&mut self, strategy: Box<dyn Strategy>, seed: u64, recorded: bool) -> Outcome {
+    fn run(
+        &mut self,
+        strategy: Box<dyn Strategy>,
+        seed: u64,
+        follows: bool,
+        recorded: bool,
+    ) -> Outcome {
         let mut env = self.world.env.borrow_mut();
         env.strategy = strategy;
         env.hashing = false;
+        env.follows = follows;
         drop(env);
         self.world.set_recording(recorded);
         let run = Run { seed, steps: self.bounds.steps_max, faults: 0, parent: None };
@@ -47,7 +54,7 @@ impl<M: Message> Replayer<M> {
     /// A search's log, recorded.
     pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, Recording) {
         let strategy = RawReplay::new(failed.log.clone(), failed.tail_at);
-        let outcome = self.run(Box::new(strategy), failed.seed, true);
+        let outcome = self.run(Box::new(strategy), failed.seed, false, true);
         let recording = self.recording(&outcome);
         (outcome, recording)
     }
@@ -56,7 +63,7 @@ impl<M: Message> Replayer<M> {
     pub(crate) fn replay(&mut self, schedule: &Schedule) -> Replayed {
         let trail = Rc::new(RefCell::new(Trail::default()));
         let strategy = Replay::new(schedule, Rc::clone(&trail));
-        let outcome = self.run(Box::new(strategy), schedule.seed, true);
+        let outcome = self.run(Box::new(strategy), schedule.seed, schedule.follows_clocks(), true);
         let recording = self.recording(&outcome);
         let trail = trail.borrow().clone();
         Replayed { outcome, recording, trail }
@@ -77,7 +84,7 @@ impl<M: Message> Oracle for Replayer<M> {
     fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>> {
         let trail = Rc::new(RefCell::new(Trail::default()));
         let strategy = Replay::new(schedule, Rc::clone(&trail));
-        let outcome = self.run(Box::new(strategy), schedule.seed, false);
+        let outcome = self.run(Box::new(strategy), schedule.seed, schedule.follows_clocks(), false);
         let alike = outcome.failure.is_some_and(|failure| failure.cause == *cause);
         alike.then(|| {
             let used = trail.borrow();

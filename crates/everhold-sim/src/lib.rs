@@ -12,7 +12,8 @@
 //! - `execute`: an execution from start to end; `liveness`: going round for ever.
 //! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
 //! - [`explore()`](mod@explore), `worker`, `portfolio`: many executions on all cores.
-//! - `investigate`, `shrink`: from a failing execution to a finding.
+//! - `investigate`, `shrink`: from a failing execution to a finding; `recorded`: from what hosted
+//!   nodes recorded.
 //! - [`attack`]: candidates for properties, and the executions that break them.
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
@@ -30,6 +31,7 @@ mod monitor;
 mod picture;
 mod portfolio;
 mod properties;
+mod recorded;
 mod regressions;
 mod scene;
 mod shrink;
@@ -63,6 +65,7 @@ pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};
 pub use fault::{Fault, FaultKind, Faults, MessageId};
 pub use record::Recording;
+pub use recorded::{BadRecording, Decode};
 pub use report::{Finding, Report, Stop, Verdict};
 pub use schedule::{Choice, Schedule, TokenError};
 pub use strategy::{Reduction, Search};

@@ -139,6 +139,10 @@ impl Recorder {
         self.open(node, EventRecord::Fault(fault));
     }
 
+    pub(crate) fn clock(&mut self, node: NodeId, nanos: u64) {
+        self.recording.choices.push(Choice::Clock { node, nanos });
+    }
+
     pub(crate) fn tail(&mut self) {
         self.recording.tail_at.get_or_insert(self.recording.steps.len());
         self.recording.choices.push(Choice::Tail);

@@ -88,6 +88,11 @@ pub enum Stop {
         /// The first choice that no longer fits the program.
         skipped: Option<String>,
     },
+    /// A recording was replayed, and the nodes did not do again what they had done.
+    Diverged {
+        /// Where, and what was different.
+        place: String,
+    },
 }
 
 /// The answer in a word.
@@ -203,7 +208,7 @@ impl Report {
         match &self.stop {
             _ if self.findings.iter().any(diverged) => Verdict::Diverged,
             _ if !self.findings.is_empty() => Verdict::Violated,
-            Stop::Replayed { skipped: Some(_) } => Verdict::Diverged,
+            Stop::Replayed { skipped: Some(_) } | Stop::Diverged { .. } => Verdict::Diverged,
             Stop::Exhausted => Verdict::Holds,
             _ => Verdict::Unknown,
         }
@@ -268,6 +273,7 @@ impl Report {
                      execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
                      schedule if it came from a regressions file"
                 ),
+                Stop::Diverged { place } => panic!("the replay is not as recorded: {place}"),
                 _ => return,
             }
         };

@@ -9,8 +9,8 @@
 
 use std::fmt;
 
-use everhold_node::NodeId;
 use everhold_node::fingerprint::mix;
+use everhold_node::{NodeId, Time};
 
 use crate::fault::{Fault, MessageId};
 use crate::record::EventRecord;
@@ -74,6 +74,14 @@ pub enum Choice {
     },
     /// From here on the execution is fair and without faults.
     Tail,
+    /// A node's clock showed at least this much, in nanoseconds: in schedules of real executions,
+    /// whose timers fired when they did.
+    Clock {
+        /// Whose.
+        node: NodeId,
+        /// What it showed.
+        nanos: u64,
+    },
 }
 
 impl Choice {
@@ -94,7 +102,7 @@ impl Choice {
     /// True if this choice is a step of the execution, not an answer within one.
     #[must_use]
     pub fn is_step(&self) -> bool {
-        !matches!(self, Choice::Choose { .. } | Choice::Tail)
+        !matches!(self, Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. })
     }
 }
 
@@ -113,6 +121,7 @@ impl fmt::Display for Choice {
                 write!(f, "{node} chooses {value} of {domain} for \"{label}\"")
             }
             Choice::Tail => f.write_str("begin the fair tail"),
+            Choice::Clock { node, nanos } => write!(f, "the clock of {node} at {}", Time(*nanos)),
         }
     }
 }
@@ -122,6 +131,12 @@ impl Schedule {
     #[must_use]
     pub fn steps(&self) -> usize {
         self.choices.iter().filter(|choice| choice.is_step()).count()
+    }
+
+    /// Whether it follows the clocks of a real execution.
+    #[must_use]
+    pub fn follows_clocks(&self) -> bool {
+        self.choices.iter().any(|choice| matches!(choice, Choice::Clock { .. }))
     }
 
     /// The number of faults.
@@ -324,6 +339,11 @@ impl Encoder {
                 self.number(u64::from(*value));
             }
             Choice::Tail => self.bytes.push(6),
+            Choice::Clock { node, nanos } => {
+                self.bytes.push(7);
+                self.node(*node);
+                self.number(*nanos);
+            }
             Choice::Fault(fault) => self.fault(*fault),
         }
     }
@@ -462,6 +482,7 @@ impl<'a> Decoder<'a> {
                 value: self.small()?,
             },
             6 => Choice::Tail,
+            7 => Choice::Clock { node: self.node()?, nanos: self.number()? },
             16 => Choice::Fault(Fault::Crash(self.node()?)),
             17 => Choice::Fault(Fault::Stop(self.node()?)),
             18 => Choice::Fault(Fault::Lose(self.message()?)),
@@ -517,7 +538,7 @@ mod tests {
     fn any_choice(rng: &mut Rng) -> Choice {
         let node = NodeId(rng.below(300));
         let message = MessageId { from: NodeId(rng.below(9)), sequence: rng.next() as u32 };
-        match rng.below(14) {
+        match rng.below(15) {
             0 => Choice::Deliver { to: node, message, kind: "Vote".to_owned() },
             1 => Choice::Timer { node, timer: "election".to_owned() },
             2 => Choice::Poll { node, task: rng.below(5) },
@@ -531,6 +552,7 @@ mod tests {
             10 => Choice::Fault(Fault::Duplicate(message)),
             11 => Choice::Fault(Fault::Delay(message)),
             12 => Choice::Fault(Fault::Partition(rng.next())),
+            13 => Choice::Clock { node, nanos: rng.next() },
             _ => Choice::Fault(Fault::Skew(node, -4)),
         }
     }

@@ -215,6 +215,10 @@ fn node_of(choice: &Choice) -> Option<NodeId> {
         | Choice::Timer { node, .. }
         | Choice::Poll { node, .. }
         | Choice::Restart(node) => Some(*node),
-        Choice::Heal | Choice::Fault(_) | Choice::Choose { .. } | Choice::Tail => None,
+        Choice::Heal
+        | Choice::Fault(_)
+        | Choice::Choose { .. }
+        | Choice::Tail
+        | Choice::Clock { .. } => None,
     }
 }

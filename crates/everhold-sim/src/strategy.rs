@@ -24,6 +24,7 @@ pub use pct::Pct;
 pub use points::FaultPoints;
 pub use pos::Pos;
 pub use random::Random;
+pub(crate) use replay::same_timer;
 pub use replay::{RawReplay, Replay, Trail};
 
 /// Decides what happens next; never executes anything itself.
@@ -49,6 +50,11 @@ pub trait Strategy {
     /// Whether [`Moves::fresh`] and [`Moves::at_node`] are wanted; they cost a little.
     fn tracks_nodes(&self) -> bool {
         false
+    }
+
+    /// For the replay of a real execution, asked before each pick: what its clocks say next.
+    fn follow(&mut self) -> Option<Followed> {
+        None
     }
 
     /// Whether the strategy repeats an execution, its fair tail included.
@@ -83,6 +89,15 @@ pub trait Strategy {
     fn progress(&self) -> Option<Progress> {
         None
     }
+}
+
+/// What the clocks of a real execution say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// A node's clock shows at least this, in nanoseconds.
+    Clock(NodeId, u64),
+    /// This timer of a node fires next, late or not.
+    Timer(NodeId, String),
 }
 
 /// What a replay needs to recognise moves by their names.

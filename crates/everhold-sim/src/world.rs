@@ -174,6 +174,12 @@ impl<M: Message> World<M> {
         self.reached.fill(false);
         self.open.fill(true);
         self.record_start();
+        if self.env.borrow().follows {
+            // A real execution begins with the clock of each node.
+            for _ in 0..self.initial {
+                self.env.borrow_mut().follow();
+            }
+        }
         for index in 0..self.initial {
             let id = node_id(index);
             self.current = id;

@@ -1,5 +1,7 @@
 #![doc = include_str!("../tour.md")]
 
+#[cfg(feature = "live")]
+pub use everhold_live as live;
 pub use everhold_node as node;
 pub use everhold_property as property;
 pub use everhold_report as report;

@@ -3,12 +3,22 @@
 mod almost;
 mod chord;
 mod extent;
+#[cfg(feature = "live")]
+mod full_disk;
 mod inferred;
 mod kademlia;
+#[cfg(feature = "live")]
+mod live;
+mod lock;
+#[cfg(feature = "live")]
+mod lock_live;
 mod macepc;
 mod overlays;
 mod path_vector;
 mod paxos;
+mod primary_backup;
+#[cfg(feature = "live")]
+mod primary_backup_live;
 #[cfg(feature = "raft")]
 mod raft;
 #[cfg(feature = "raft")]

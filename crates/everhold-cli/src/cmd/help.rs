@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 8] = [
+const TOPICS: [(&str, &str, &str); 10] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -37,6 +37,12 @@ const TOPICS: [(&str, &str, &str); 8] = [
         "how the explorer searches, and what silence means",
         include_str!("../../../../docs/strategies.md"),
     ),
+    (
+        "live",
+        "nodes on real sockets, probes, recordings and their replay, assertions",
+        include_str!("../../../../docs/live.md"),
+    ),
+    ("watch", "rules judged on a running system", include_str!("../../../../docs/watch.md")),
     ("faults", "what may go wrong in a test", include_str!("../../../../docs/faults.md")),
     ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
 ];

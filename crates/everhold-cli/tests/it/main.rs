@@ -7,6 +7,7 @@
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
 //! - `watch`: rules on a running system.
+//! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
 //!
@@ -17,6 +18,7 @@ mod bad_input;
 mod check;
 mod convert;
 mod infer;
+mod live;
 mod perf;
 mod program;
 mod show;

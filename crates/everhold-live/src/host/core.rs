@@ -123,12 +123,14 @@ impl<M: Message> Runtime<M> for Core<M> {
         self.timers.remove(&(node, timer)).is_some()
     }
 
-    /// The same stream as under the explorer, so that a replay needs the seed alone.
+    /// The same stream as under the explorer in a node's first life, so that a replay needs the
+    /// seed alone; lives are counted from 0 there.
     fn random(&mut self, node: NodeId) -> u64 {
         let (seed, incarnation) = (self.seed, self.incarnation);
         let local = self.local(node);
         local.drawn += 1;
-        let stream = mix(seed, (u64::from(node.0) << 32) | (incarnation & 0xffff_ffff));
+        let life = incarnation.wrapping_sub(1) & 0xffff_ffff;
+        let stream = mix(seed, (u64::from(node.0) << 32) | life);
         mix(stream, u64::from(local.drawn))
     }
 

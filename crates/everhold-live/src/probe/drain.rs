@@ -46,6 +46,10 @@ pub(super) struct Drain {
     early: Vec<Record>,
     /// In order, to be sent.
     ready: Vec<Record>,
+    /// How many of them are in the recording already.
+    written: usize,
+    /// Dropped, and the recording does not say so yet.
+    unwritten: u64,
     dropped: u64,
     beaten: Instant,
     audience: u64,
@@ -70,6 +74,8 @@ impl Drain {
             names: Vec::new(),
             early: Vec::new(),
             ready: Vec::new(),
+            written: 0,
+            unwritten: 0,
             dropped: 0,
             beaten: Instant::now(),
             audience: 0,
@@ -80,6 +86,7 @@ impl Drain {
         while stopped.recv_timeout(self.period()) == Err(RecvTimeoutError::Timeout) {
             self.look_for_watchers();
             let passed = self.collect();
+            self.write_down();
             if self.beaten.elapsed() >= self.heartbeat {
                 self.emit();
                 self.links.iter().for_each(|link| link.heartbeat(passed));
@@ -132,6 +139,7 @@ impl Drain {
         }
         self.rings.retain(|ring| !ring.is_done());
         self.dropped += dropped;
+        self.unwritten += dropped;
         self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
         self.early.sort_by_key(|record| record.at);
         let surely = self.early.partition_point(|record| record.at < passed);
@@ -139,15 +147,28 @@ impl Drain {
         passed
     }
 
+    /// The recording does not wait for a batch: a process that is killed takes with it what is not
+    /// written, and a violation is worth most with the moments before it.
+    fn write_down(&mut self) {
+        let news = &self.ready[self.written..];
+        if let Some(recording) = &mut self.recording {
+            if news.is_empty() && self.unwritten == 0 {
+                recording.rest();
+            } else {
+                recording.records(news, std::mem::take(&mut self.unwritten));
+            }
+        }
+        self.written = self.ready.len();
+    }
+
     fn emit(&mut self) {
         if self.ready.is_empty() && self.dropped == 0 {
             return;
         }
+        self.write_down();
         let mut dropped = std::mem::take(&mut self.dropped);
         let records = std::mem::take(&mut self.ready);
-        if let Some(recording) = &mut self.recording {
-            recording.records(&records, dropped);
-        }
+        self.written = 0;
         for batch in records.chunks(BATCH_MAX) {
             self.offer(batch, std::mem::take(&mut dropped));
         }

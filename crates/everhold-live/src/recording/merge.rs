@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use everhold_trace::format::{self, Item, ReadError, ReadOptions, Reader, Writer};
 use everhold_trace::{Event, EventKind, NodeId, Value};
 
+use super::lives;
+
 /// Why recordings cannot be put together.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -49,9 +51,10 @@ impl fmt::Display for MergeError {
 impl std::error::Error for MergeError {}
 
 /// Reads the segments of all nodes in these folders and orders their events by their stamps,
-/// which agree with happens-before. A node that came back without having recorded its end crashed
-/// in between. What the rings of segments forgot is missing: deliveries keep their place and lose
-/// their cause, as the diagnostics say.
+/// which agree with happens-before. A node that came back, or whose recording stops without an end
+/// while others go on for more than a second, crashed after the last event that shows it alive: its
+/// own, or the arrival of what it sent. What the rings of segments forgot is missing: deliveries
+/// keep their place and lose their cause, as the diagnostics say.
 ///
 /// # Errors
 ///
@@ -69,6 +72,7 @@ pub fn merge<P: AsRef<Path>>(
         segments.iter().try_for_each(|path| parts.read(path))?;
     }
     parts.events.sort_by_key(|event| event.time.logical);
+    parts.renumber();
     let bytes = parts.write().expect("memory is not full");
     let whole = format::read_all(&bytes[..], &ReadOptions::lenient());
     Ok(whole.expect("what was just written can be read"))
@@ -91,6 +95,8 @@ struct Parts {
     notes: BTreeMap<String, Value>,
     nodes: Vec<(String, String)>,
     events: Vec<Event>,
+    /// Nodes whose newest segment has an end.
+    ended: BTreeSet<NodeId>,
 }
 
 impl Parts {
@@ -100,7 +106,8 @@ impl Parts {
         let file = BufReader::new(File::open(path).map_err(io)?);
         let mut reader = Reader::new(file, &ReadOptions::lenient()).map_err(read)?;
         // What each node of the file is called here.
-        let mut nodes = Vec::new();
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut ended = false;
         while let Some(item) = reader.next_item().map_err(read)? {
             match item {
                 Item::Run { notes, .. } => self.notes.extend(notes),
@@ -109,10 +116,35 @@ impl Parts {
                     let event = renamed(*event, &nodes);
                     self.events.push(event);
                 }
+                Item::End => ended = true,
                 _ => {}
             }
         }
+        // A segment is of the node that it names first, and newer ones are read later.
+        if let Some(owner) = nodes.first() {
+            if ended {
+                self.ended.insert(*owner)
+            } else {
+                self.ended.remove(owner)
+            };
+        }
         Ok(())
+    }
+
+    /// Hosts name their nodes `n0`, `n1` and so on: these get their numbers back where they can, so
+    /// that nodes which the states mention are the right ones.
+    fn renumber(&mut self) {
+        let number = |name: &str| name.strip_prefix('n').and_then(|n| n.parse::<u64>().ok());
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|at| (number(&self.nodes[*at].0).unwrap_or(u64::MAX), *at));
+        let mut places = vec![NodeId(0); order.len()];
+        for (place, at) in order.iter().enumerate() {
+            places[*at] = node_id(place);
+        }
+        self.nodes = order.iter().map(|at| self.nodes[*at].clone()).collect();
+        self.ended = self.ended.iter().map(|node| places[node.index()]).collect();
+        let events = std::mem::take(&mut self.events).into_iter();
+        self.events = events.map(|event| renamed(event, &places)).collect();
     }
 
     /// The common number of a node. Peers are declared without a kind by those who only hear of
@@ -125,7 +157,7 @@ impl Parts {
         if !kind.is_empty() {
             kind.clone_into(&mut self.nodes[at].1);
         }
-        NodeId(u32::try_from(at).expect("node ids are 32 bits"))
+        node_id(at)
     }
 
     fn write(&self) -> io::Result<Vec<u8>> {
@@ -134,18 +166,21 @@ impl Parts {
         for (name, kind) in &self.nodes {
             writer.node(name, if kind.is_empty() { "outside" } else { kind })?;
         }
-        let mut started = BTreeSet::new();
-        for event in &self.events {
-            if event.kind == EventKind::Restart && started.contains(&event.node) {
-                let mut crash = Event::new(event.node, EventKind::Crash);
+        let crashes = lives::crashes(&self.events, &self.ended);
+        for (index, event) in self.events.iter().enumerate() {
+            writer.event(event)?;
+            for node in crashes.get(&index).into_iter().flatten() {
+                let mut crash = Event::new(*node, EventKind::Crash);
                 crash.time = event.time;
                 writer.event(&crash)?;
             }
-            started.insert(event.node);
-            writer.event(event)?;
         }
         writer.finish()
     }
+}
+
+fn node_id(index: usize) -> NodeId {
+    NodeId(u32::try_from(index).expect("node ids are 32 bits"))
 }
 
 fn renamed(mut event: Event, nodes: &[NodeId]) -> Event {

@@ -2,10 +2,14 @@
 
 use everhold_node::{Message, NodeId, TaskId};
 
-use super::state::{NodeState, Status, earliest};
+use super::state::{Armed, NodeState, Status, earliest};
 use super::{Action, Env, node_id};
 use crate::moves::{Move, NONE, What, identity};
+use crate::strategy::{Followed, same_timer};
 use crate::system::Clocks;
+
+/// Recorded times are those of events, a little before the timers that they set.
+const SLACK: u64 = 50_000_000;
 
 impl<M: Message> Env<M> {
     pub(super) fn take_timer(&mut self, node: NodeId) -> Action<M> {
@@ -55,6 +59,42 @@ impl<M: Message> Env<M> {
         for index in 0..self.state.nodes.len() {
             let due = deadline(&self.state.nodes[index]) == next;
             self.offer_own_timer(node_id(index), due);
+        }
+    }
+
+    /// Lets the clocks of a real execution go on to what it says next; false if that is no matter
+    /// of clocks.
+    pub(crate) fn follow(&mut self) -> bool {
+        match self.strategy.follow() {
+            None => return false,
+            Some(Followed::Timer(node, timer)) => self.make_due(node, &timer),
+            Some(Followed::Clock(node, nanos)) => {
+                if let Some(state) = self.state.nodes.get_mut(node.index()) {
+                    state.clock = state.clock.max(nanos);
+                }
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.clock(node, nanos);
+                }
+            }
+        }
+        true
+    }
+
+    /// Real timers are late, each as it likes: one whose time has come goes before all others.
+    fn make_due(&mut self, node: NodeId, name: &str) {
+        let first =
+            self.state.nodes.iter().flat_map(|n| &n.timers).map(|armed| armed.deadline).min();
+        let Some(state) = self.state.nodes.get_mut(node.index()) else { return };
+        let clock = state.clock;
+        let is_due = |armed: &Armed| armed.deadline <= clock.saturating_add(SLACK);
+        let found = state.timers.iter().position(|a| a.timer.to_string() == name && is_due(a));
+        let found = found.or_else(|| {
+            let alike = |a: &Armed| same_timer(&a.timer.to_string(), name) && is_due(a);
+            state.timers.iter().position(alike)
+        });
+        if let (Some(at), Some(first)) = (found, first) {
+            state.timers[at].deadline = first.saturating_sub(1);
+            self.offer_timer(node);
         }
     }
 

@@ -248,6 +248,7 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Interrupted => "interrupted".to_owned(),
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
+        Stop::Diverged { place } => format!("the replay is not as recorded: {place}"),
         Stop::Replayed { skipped: Some(choice) } => {
             format!("replayed a schedule that no longer fits: {choice} cannot happen")
         }

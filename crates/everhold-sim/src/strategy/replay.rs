@@ -8,7 +8,7 @@ use everhold_node::NodeId;
 use crate::fault::MessageId;
 use crate::moves::{Move, Moves, What, identity};
 use crate::schedule::{Choice, Schedule};
-use crate::strategy::{About, Run, Strategy};
+use crate::strategy::{About, Followed, Run, Strategy};
 
 /// Repeats the log of a search step for step. Fits only the program that wrote it.
 #[derive(Debug, Default)]
@@ -78,6 +78,8 @@ impl Strategy for RawReplay {
 pub struct Replay {
     choices: Vec<Choice>,
     at: usize,
+    /// The timer that was last announced, by its place.
+    announced: Option<usize>,
     trail: Rc<RefCell<Trail>>,
 }
 
@@ -94,7 +96,7 @@ impl Replay {
     /// Repeats the choices of a schedule and leaves a trail.
     #[must_use]
     pub fn new(schedule: &Schedule, trail: Rc<RefCell<Trail>>) -> Self {
-        Replay { choices: schedule.choices.clone(), at: 0, trail }
+        Replay { choices: schedule.choices.clone(), at: 0, announced: None, trail }
     }
 
     fn used(&mut self) {
@@ -119,7 +121,7 @@ impl Replay {
             }
             Choice::Heal => position(moves, |m| m.what == What::Heal),
             Choice::Fault(fault) => about.fault(fault),
-            Choice::Choose { .. } | Choice::Tail => None,
+            Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } => None,
         }
     }
 }
@@ -129,7 +131,7 @@ fn position(moves: &Moves, is_it: impl Fn(&Move) -> bool) -> Option<u32> {
 }
 
 /// Timers behind sleeps are numbered by the node; after an edit the numbers differ.
-fn same_timer(a: &str, b: &str) -> bool {
+pub(crate) fn same_timer(a: &str, b: &str) -> bool {
     let name = |text: &str| text.split('#').next().map(str::to_owned);
     a == b || name(a) == name(b)
 }
@@ -156,6 +158,7 @@ fn delivery(
 impl Strategy for Replay {
     fn begin(&mut self, _: &Run) {
         self.at = 0;
+        self.announced = None;
         *self.trail.borrow_mut() = Trail::default();
     }
 
@@ -167,6 +170,10 @@ impl Strategy for Replay {
             if let Some(pick) = Replay::find(choice, moves, about) {
                 self.used();
                 return Some(pick);
+            }
+            if matches!(choice, Choice::Clock { .. }) {
+                self.at += 1;
+                continue;
             }
             self.trail.borrow_mut().skipped.get_or_insert(self.at);
             self.at += 1;
@@ -189,6 +196,21 @@ impl Strategy for Replay {
                 let value = (*value).min(domain - 1);
                 self.used();
                 Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    fn follow(&mut self) -> Option<Followed> {
+        match self.choices.get(self.at)? {
+            Choice::Clock { node, nanos } => {
+                let followed = Followed::Clock(*node, *nanos);
+                self.used();
+                Some(followed)
+            }
+            Choice::Timer { node, timer } if self.announced != Some(self.at) => {
+                self.announced = Some(self.at);
+                Some(Followed::Timer(*node, timer.clone()))
             }
             _ => None,
         }

@@ -8,6 +8,7 @@
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
+//! - `recorded`: what hosted nodes recorded.
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `timed`: the same nodes on a virtual clock.
@@ -22,6 +23,7 @@ mod limits;
 mod liveness;
 mod nodes;
 mod perf;
+mod recorded;
 mod replay;
 mod strategies;
 mod timed;

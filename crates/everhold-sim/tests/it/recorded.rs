@@ -1,0 +1,168 @@
+//! What hosted nodes recorded, replayed: as it was, shrunk, or with the place where it parts.
+
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId, Timer};
+use everhold_sim::{Explorer, System, Verdict};
+use everhold_trace::{EventKind, Execution, MessageId, Time, TraceBuilder, Value};
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
+enum Msg {
+    Add(u8),
+}
+
+/// Adds up what it is sent; sends one when its timer fires.
+#[derive(Clone, Serialize)]
+struct Adder {
+    other: NodeId,
+    sum: u8,
+}
+
+impl Node for Adder {
+    type Msg = Msg;
+
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("tick", Duration::from_millis(10));
+        cx.set_timer("late", Duration::from_millis(15));
+    }
+
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, Msg::Add(number): Msg) {
+        self.sum += number;
+    }
+
+    fn timer(&mut self, cx: &mut Cx<Msg>, timer: Timer) {
+        if timer.name == "tick" {
+            cx.send(self.other, Msg::Add(1));
+        }
+    }
+}
+
+fn system(system: &mut System<Msg>) {
+    for other in [1, 0] {
+        system.node("adder", Adder { other: NodeId(other), sum: 0 });
+    }
+    system.property(r#"always "not three": forall n in nodes: n.sum != 3"#);
+}
+
+fn decode(bytes: &[u8]) -> Result<Msg, String> {
+    bytes.first().copied().map(Msg::Add).ok_or_else(|| "it is empty".to_owned())
+}
+
+/// A recording, in the words of the tests.
+struct Tape {
+    trace: TraceBuilder,
+    nodes: [NodeId; 3],
+    ms: i64,
+}
+
+impl Tape {
+    fn new(kind: &str) -> Tape {
+        let mut trace = TraceBuilder::new();
+        let nodes = [("n0", kind), ("n1", "adder"), ("n2147483650", "outside")];
+        let nodes = nodes.map(|(name, kind)| trace.add_node(name, kind));
+        Tape { trace, nodes, ms: 0 }
+    }
+
+    fn started() -> Tape {
+        Tape::new("adder").event(0, EventKind::Start).event(1, EventKind::Start)
+    }
+
+    fn event(mut self, node: usize, kind: EventKind) -> Tape {
+        self.ms += 10;
+        self.trace.begin(self.nodes[node], kind);
+        self.trace.time(Time::physical_ns(self.ms * 1_000_000));
+        self
+    }
+
+    fn timer(self, node: usize, name: &str) -> Tape {
+        self.event(node, EventKind::Timer { name: name.to_owned() })
+    }
+
+    /// The timer with which a node sends.
+    fn tick(self, node: usize) -> Tape {
+        let mut tape = self.timer(node, "tick");
+        tape.trace.send(tape.nodes[1 - node], "Add", None);
+        tape
+    }
+
+    fn hear(self, node: usize, from: usize, seq: u64) -> Tape {
+        let message = MessageId { sender: self.nodes[from], seq };
+        self.event(node, EventKind::Deliver { message })
+    }
+
+    fn text(mut self, text: &str) -> Tape {
+        self.trace.text(text);
+        self
+    }
+
+    fn shows(mut self, sum: i64) -> Tape {
+        let fields = [("other".to_owned(), Value::Node(NodeId(0))), ("sum".to_owned(), sum.into())];
+        self.trace.observe(Value::Record(fields.into()));
+        self
+    }
+
+    fn finish(self) -> Execution {
+        self.trace.finish()
+    }
+}
+
+#[track_caller]
+fn check(tape: Tape, verdict: Verdict, words: &str) {
+    let explorer = Explorer::new().regressions(false);
+    let report = explorer.replay_live(&tape.finish(), decode, system).unwrap();
+    assert_eq!(report.verdict(), verdict, "{report}");
+    assert!(report.to_string().contains(words), "{report}");
+}
+
+#[test]
+fn a_recorded_violation_is_reproduced_and_shrunk() {
+    let tape = || Tape::started().timer(1, "tick").timer(1, "late").tick(0);
+    let tape = || tape().hear(1, 0, 0).shows(1).hear(1, 2, 0).text("message 02");
+    check(tape(), Verdict::Violated, "not three");
+    let report = Explorer::new().replay_live(&tape().finish(), decode, system).unwrap();
+    let finding = report.finding().unwrap();
+    assert_eq!((finding.original.steps(), finding.schedule.steps()), (5, 3), "{report}");
+    assert!(finding.original.follows_clocks() && !finding.schedule.follows_clocks());
+}
+
+#[test]
+fn a_recording_that_violates_nothing_is_unknown() {
+    check(Tape::started().tick(0).hear(1, 0, 0).shows(1), Verdict::Unknown, "no violation");
+    // Real timers are late: here one overtakes another whose time came before its own.
+    check(Tape::started().timer(0, "late").tick(0).hear(1, 0, 0), Verdict::Unknown, "");
+    let tape = Tape::started().tick(0).hear(1, 0, 0).event(1, EventKind::Crash);
+    check(tape.event(1, EventKind::Restart).shows(0).timer(1, "tick"), Verdict::Unknown, "");
+}
+
+#[test]
+fn a_replay_that_parts_names_the_place() {
+    let diverged = |tape, words| check(tape, Verdict::Diverged, words);
+    diverged(Tape::started().timer(0, "tock"), "event 2 of the recording (timer tock at n0");
+    diverged(Tape::started().tick(0).hear(1, 0, 0).shows(7), "`sum` was 7 and is now 1");
+    diverged(Tape::started().hear(1, 0, 9), "not in its recording");
+    diverged(Tape::started().hear(1, 2, 0), "what the client sent is not recorded");
+    diverged(Tape::started().hear(1, 2, 0).text("message "), "it is empty");
+    diverged(Tape::started().tick(0).event(0, EventKind::Crash).timer(0, "late"), "cannot happen");
+}
+
+#[test]
+fn what_is_no_recording_of_the_system_is_refused() {
+    let refused = |tape: Tape, words: &str| {
+        let error = Explorer::new().replay_live(&tape.finish(), decode, system).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    refused(Tape::new("clock").event(0, EventKind::Start), "n0 is a clock in the recording");
+    refused(Tape::new("adder").timer(0, "tick"), "does not begin with its start");
+    let mut other = TraceBuilder::new();
+    for name in ["n0", "n1", "n2"] {
+        let node = other.add_node(name, "adder");
+        other.begin(node, EventKind::Start);
+    }
+    let error = Explorer::new().replay_live(&other.finish(), decode, system).unwrap_err();
+    assert!(error.to_string().contains("a node n2, and the system 2 nodes"), "{error}");
+    let mut other = TraceBuilder::new();
+    other.add_node("teller", "adder");
+    let error = Explorer::new().replay_live(&other.finish(), decode, system).unwrap_err();
+    assert!(error.to_string().contains("`teller` was not recorded by a host"), "{error}");
+}

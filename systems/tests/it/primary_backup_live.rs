@@ -1,0 +1,84 @@
+//! PacificA as processes, watched, with failures injected as D³S did (section 5.1): two primaries
+//! are caught live, and the recording shows them again in the explorer.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use everhold::prelude::*;
+use everhold_live::Client;
+use everhold_live::recording::merge;
+use everhold_systems::live::Case;
+use everhold_systems::primary_backup::{Msg, ONE_PRIMARY, RULES, Role};
+
+use crate::live::{Cluster, PATIENCE, Watcher, folder};
+
+const META: u32 = 0;
+
+/// After this long what a node did is in its recording, even if it is killed.
+const RECORDED: Duration = Duration::from_millis(80);
+
+/// Asks a replica until it is a primary.
+fn wait_until_primary(client: &mut Client<Msg>) {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Ok(Msg::Shown(Role::Primary, _)) = client.call(&Msg::Show, PATIENCE) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nobody leads");
+}
+
+/// The primary is killed; as soon as another leads, the metadata server is killed too, and comes
+/// back. Returns the recordings if that made two primaries.
+fn inject(round: u32, bug: &'static str, patience: Duration) -> Option<PathBuf> {
+    let folder = folder(&format!("primary-{bug}-{round}"));
+    let watcher = Watcher::start(&folder, RULES);
+    let mut cluster = Cluster::start(&folder, "primary-backup", bug, 4, &watcher);
+    let (mut first, mut second) = (cluster.client(1), cluster.client(2));
+    wait_until_primary(&mut first);
+    assert_eq!(first.call(&Msg::Write(7), PATIENCE).unwrap(), Msg::Written(1));
+    std::thread::sleep(RECORDED);
+    cluster.kill(1);
+    wait_until_primary(&mut second);
+    std::thread::sleep(RECORDED);
+    cluster.kill(META);
+    cluster.launch(META);
+    let violation = watcher.violation(patience);
+    assert!(watcher.evaluations() > 0, "nothing was judged");
+    let recordings = cluster.end();
+    violation.map(|violation| {
+        assert_eq!(violation.rule, ONE_PRIMARY);
+        recordings
+    })
+}
+
+/// A round misses if the third replica hears of the new group before the metadata server is back:
+/// they have 0.3 to 0.8 s for that.
+#[test]
+fn two_primaries_are_caught_and_shown_again() {
+    let rounds =
+        (0..5).find_map(|round| inject(round, "answers-before-flush", Duration::from_secs(6)));
+    let recordings = rounds.expect("two primaries");
+    let whole = merge([&recordings]).unwrap();
+    let case = Case::find("primary-backup").unwrap();
+    let explorer = Explorer::new().regressions(false);
+    let report = case.replay(explorer, &whole.executions[0], "answers-before-flush").unwrap();
+    println!("{report}");
+    let finding = report.finding().unwrap_or_else(|| panic!("it is not reproduced: {report}"));
+    assert_eq!(finding.failure.cause.name(), ONE_PRIMARY);
+    assert!(finding.schedule.steps() < finding.original.steps() / 2, "{report}");
+    assert!(!finding.schedule.follows_clocks(), "{report}");
+
+    // The fixed system does not do what was recorded: it says where.
+    let report = case.replay(Explorer::new(), &whole.executions[0], "none").unwrap();
+    assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
+    println!("{report}");
+    let _ = fs::remove_dir_all(recordings);
+}
+
+#[test]
+fn the_fixed_server_survives_the_same_failures() {
+    assert_eq!(inject(0, "none", Duration::from_secs(3)), None);
+}
