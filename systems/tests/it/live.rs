@@ -1,5 +1,6 @@
 //! What tests of deployed systems share: nodes as processes, and an embedded watch that listens to
 //! them on a real socket.
+#![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::collections::BTreeMap;
 use std::fs;

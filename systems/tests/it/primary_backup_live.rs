@@ -1,5 +1,6 @@
 //! PacificA as processes, watched, with failures injected as D³S did (section 5.1): two primaries
 //! are caught live, and the recording shows them again in the explorer.
+#![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::fs;
 use std::path::PathBuf;

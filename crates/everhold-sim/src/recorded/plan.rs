@@ -231,7 +231,7 @@ impl<'a> Reading<'a> {
     ) -> Result<Choice, String> {
         let from = self.numbers[message.sender.index()];
         if from.0 >= self.members {
-            let (sequence, kind) = self.from_outside(from, event, to, decode)?;
+            let (sequence, kind) = self.said_outside(from, event, to, decode)?;
             return Ok(Choice::Deliver { to, message: MessageId { from, sequence }, kind });
         }
         let Some(&(sequence, kind)) = self.sent.get(&message) else {
@@ -246,7 +246,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The message that a client sent stands in the text of its delivery.
-    fn from_outside<M: Message>(
+    fn said_outside<M: Message>(
         &mut self,
         from: NodeId,
         event: &Event,
