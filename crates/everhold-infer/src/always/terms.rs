@@ -257,7 +257,7 @@ impl Side {
         };
         let nullable = seen[0] == Dictionary::NULL;
         let names_nodes =
-            class == Class::Token("text") && seen.iter().any(|code| identity.names.contains(code));
+            class == Class::Token("text") && seen.iter().any(|code| identity.named.contains(code));
         self.terms.push(Term { what, class, distinct: seen.len(), nullable, names_nodes });
         self.columns.push(column);
     }
@@ -304,17 +304,20 @@ impl Side {
 pub(super) struct Identity {
     ids: Vec<Code>,
     names: Vec<Code>,
+    /// The names that are the value of something.
+    named: Vec<Code>,
 }
 
 impl Identity {
     pub(super) fn of(states: &mut States, atoms: &Atoms) -> Identity {
         let ids: Vec<Value> = atoms.nodes.iter().map(|(_, id)| Value::Node(*id)).collect();
         let names: Vec<Value> = atoms.nodes.iter().map(|(name, _)| name.as_str().into()).collect();
+        let named = names.iter().filter_map(|name| states.values.find(name)).collect();
         let mut codes = |nodes: Vec<Value>| {
             let known = nodes.iter().filter(|node| states.values.find(node).is_some()).count();
             let nodes = nodes.iter().filter(|_| known > 1);
             nodes.map(|node| states.values.code(node)).collect()
         };
-        Identity { ids: codes(ids), names: codes(names) }
+        Identity { ids: codes(ids), names: codes(names), named }
     }
 }
