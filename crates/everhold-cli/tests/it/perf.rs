@@ -49,6 +49,10 @@ fn handlers_are_measured_edited_and_used() {
     );
     let text = fs::read_to_string(&file).expect("it was written");
     assert!(text.contains("Join: 0%="), "{text}");
+    fs::write(&file, text.replace("Join: ", "Joint: ")).expect("it can be written");
+    let untrained = "no durations for Join";
+    check(&[&few[..], &["--durations", name]].concat(), 0, &[untrained]);
+    fs::write(&file, text).expect("it can be written");
     let what_if = ["--durations", name, "--what-if", "Join=5000%", "--what-if", "0->1=50%"];
     check(&[&few[..], &what_if].concat(), 0, &["what if", "Join=5000%", "0->1=50%"]);
 }
