@@ -213,6 +213,10 @@ pub(crate) struct AlmostArgs {
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) accounting: AccountingWord,
 
+    /// Look only at this variable and what is below it; may be given several times
+    #[arg(long, value_name = "VARIABLE", requires = "on")]
+    pub(crate) only: Vec<String>,
+
     /// Variables of different sub types are not compared
     #[arg(long = "subtype", value_name = "VARIABLE=NAME")]
     pub(crate) subtypes: Vec<String>,
@@ -243,6 +247,8 @@ pub(crate) enum ScopeWord {
     EveryCut,
     /// Where no message is in flight between the nodes of the property
     Quiet,
+    /// Where no message is in flight at all
+    AllQuiet,
     /// Sender and receiver of each message
     Delivery,
     /// Nodes on one causal chain

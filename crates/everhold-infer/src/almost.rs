@@ -1,6 +1,8 @@
 //! Almost mode: what held in all but a few cases, as in Avenger, with the cases.
 //!
 //! - `domain`, `literal`, `generate`: which properties there are.
+//! - `predicate`, `worlds`: predicates of the user, and the whole states that they read.
+//! - `moments`: the snapshots that are judged.
 //! - `timeline`, `rows`: bindings over the recorded order, each distinct one once, weighted.
 //! - `evaluate`, `count`: where literals fail, and where all literals of a disjunction do.
 //! - `rank`: which of them are worth a look.
@@ -12,7 +14,10 @@ mod evaluate;
 mod explain;
 mod generate;
 mod literal;
+mod moments;
+mod names;
 pub(crate) mod parallel;
+mod predicate;
 mod rank;
 mod report;
 mod rows;
@@ -20,19 +25,27 @@ mod search;
 mod timeline;
 #[cfg(test)]
 mod twin;
+mod worlds;
 
 use std::collections::BTreeMap;
 
-use everhold_property::{Library, Property};
+use everhold_property::{Library, Property, Scope};
 use everhold_trace::{EventId, Execution};
 
-pub use explain::Explanation;
+pub use explain::{Exception, Explanation, Shared};
+pub use predicate::Predicate;
 
 use crate::states::States;
 
 /// What to look for, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Almost {
+    /// Where properties are judged: [`Scope::EveryCut`] in every snapshot of the recorded order,
+    /// [`Scope::AllQuiet`] in those where no message is in flight. Other scopes are not about
+    /// snapshots, and nothing is looked for in them.
+    pub scopes: Vec<Scope>,
+    /// Predicates over the whole state, to be tried with all variables of the right types.
+    pub predicates: Vec<Predicate>,
     /// The most nodes that a property speaks of: bound by `forall`, or referred to by one that is.
     pub nodes_max: usize,
     /// The most literals of a property, 1 to 4.
@@ -49,6 +62,9 @@ pub struct Almost {
     pub accounting: Accounting,
     /// Stop when the report has stayed the same while this many more snapshots were looked at.
     pub stable: Option<u64>,
+    /// The variables to look at, by name, each with what is below it; none stands for all. What a
+    /// container holds is below it: `stored.key`, `stored.value.term`, `log.value`, `log.len`.
+    pub variables: Vec<String>,
     /// Variables by name and their sub types: those of different sub types are not compared.
     pub subtypes: BTreeMap<String, String>,
     /// About how many bytes the rows of one class may take.
@@ -60,6 +76,8 @@ pub struct Almost {
 impl Default for Almost {
     fn default() -> Almost {
         Almost {
+            scopes: vec![Scope::EveryCut, Scope::AllQuiet],
+            predicates: Vec::new(),
             nodes_max: 2,
             literals_max: 2,
             properties_max: 100_000,
@@ -68,6 +86,7 @@ impl Default for Almost {
             report_max: 10,
             accounting: Accounting::Spatial,
             stable: None,
+            variables: Vec::new(),
             subtypes: BTreeMap::new(),
             memory_max: 1 << 29,
             threads: 0,
@@ -170,6 +189,8 @@ pub struct AlmostReport {
     pub runs: (usize, usize),
     /// How many snapshots were looked at.
     pub snapshots: u64,
+    /// In how many of them no message was in flight, if that was asked.
+    pub quiet: Option<u64>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
 }

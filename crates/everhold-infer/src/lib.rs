@@ -19,7 +19,10 @@ pub mod states;
 mod stats;
 pub mod variables;
 
-pub use almost::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Explanation, Score};
+pub use almost::{
+    Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Exception, Explanation, Predicate,
+    Score, Shared,
+};
 pub use always::{Always, Hidden, Line, Settings, always, always_snapshots};
 pub use decisions::{Decision, DecisionError, Decisions};
 pub use dictionary::{Code, Dictionary};

@@ -1,5 +1,13 @@
 #![doc = include_str!("../tour.md")]
 
+#[cfg(feature = "infer")]
+mod inferred;
+
+#[cfg(feature = "infer")]
+pub use everhold_infer as infer;
+#[cfg(feature = "infer")]
+pub use inferred::{Infer, Inferred};
+
 #[cfg(feature = "live")]
 pub use everhold_live as live;
 pub use everhold_node as node;

@@ -1,20 +1,24 @@
-//! The bugs of Avenger's Table 1, found by what almost always held, with no property given.
+//! The bugs of Avenger's Table 1, found by what almost always held, with no property given: each
+//! is among the first ten lines of the report, and with the bug mended it always holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::node::Message;
 use everhold::prelude::*;
-use everhold_infer::{Almost, AlmostInvariant, AlmostReport};
-use everhold_property::{Library, Member, Property, Snapshot, Verdict, evaluate, parse};
-use everhold_systems::{chord, randtree};
-use everhold_trace::Execution;
+use everhold_infer::{Almost, AlmostInvariant, AlmostReport, Episode, Predicate};
+use everhold_property::{
+    Library, Member, Property, Scope, Snapshot, Type, Verdict, evaluate, parse, print,
+};
+use everhold_systems::{chord, path_vector, paxos, randtree};
+use everhold_trace::{EventId, Execution};
 
-/// Executions of a system, whether they violate something or not.
+/// Executions of a system without properties: how many, and of how many steps.
 fn record<M: Message>(
-    executions: u64,
+    search: Search,
+    (executions, steps): (u64, u32),
     setup: impl Fn(&mut System<M>) + Clone + Send + Sync + 'static,
 ) -> Vec<Execution> {
-    let explorer = Explorer::new().executions(executions).steps(300).findings(1000);
+    let explorer = Explorer::new().search(search).executions(executions).steps(steps);
     explorer.traces(executions).regressions(false).run(setup).traces
 }
 
@@ -28,13 +32,25 @@ fn fails(property: &Property, executions: &[Execution], library: &Library) -> Sn
         let member = |id| Member::new(id, &execution.node(id).name, &execution.node(id).kind);
         let mut now = Snapshot::new(execution.node_ids().map(member).collect());
         let states = execution.local_states();
+        let (mut failed, mut flying) = (false, BTreeSet::new());
         for (step, event) in execution.events().iter().enumerate() {
-            let count = execution.index_in_node(everhold_trace::EventId(step as u32)) + 1;
+            let count = execution.index_in_node(EventId(step as u32)) + 1;
             match states.at(event.node, count) {
                 Some(state) => now.set(event.node, state.clone()),
                 None => now.clear(event.node),
             }
-            if evaluate(property, library, &[&now], &[]) == Some(Verdict::Violated) {
+            event.received().for_each(|id| _ = flying.remove(&id));
+            let lost = |id| execution.message(id).is_some_and(|message| message.lost);
+            flying.extend(event.sent().filter(|id| !lost(*id)));
+            // It is only asked whether there are any.
+            now.set_in_flight(NodeId(0), NodeId(0), flying.len() as u32);
+            let same = states.version(event.node, count) == states.version(event.node, count - 1);
+            if !same || property.scope != Scope::EveryCut {
+                // Where it is not judged it is taken to be as it was.
+                let verdict = evaluate(property, library, &[&now], &[]);
+                failed = verdict.map_or(failed, |verdict| verdict == Verdict::Violated);
+            }
+            if failed {
                 fails.insert((run, step));
             }
         }
@@ -44,7 +60,7 @@ fn fails(property: &Property, executions: &[Execution], library: &Library) -> Sn
 
 /// Where an almost-invariant was found to fail.
 fn found_failing(found: &AlmostInvariant, executions: &[Execution]) -> Snapshots {
-    let each = |episode: &everhold_infer::Episode| {
+    let each = |episode: &Episode| {
         let end = executions[episode.run].events().len();
         let run = episode.run;
         (episode.from.index()..episode.to.map_or(end, |to| to.index())).map(move |at| (run, at))
@@ -52,42 +68,133 @@ fn found_failing(found: &AlmostInvariant, executions: &[Execution]) -> Snapshots
     found.episodes.iter().flat_map(each).collect()
 }
 
-/// The first line of the report, from 1, whose exceptions are those of the property, but for one
-/// in ten.
-fn rank(report: &AlmostReport, wanted: &Snapshots, executions: &[Execution]) -> Option<usize> {
+/// The place of the first line, from 0, whose exceptions are those of the property, but for one in
+/// ten.
+fn place(report: &AlmostReport, wanted: &Snapshots, executions: &[Execution]) -> Option<usize> {
     let same = |found: &AlmostInvariant| {
         let here = found_failing(found, executions);
         let both = here.intersection(wanted).count();
         10 * both >= 9 * (here.len() + wanted.len() - both)
     };
-    report.found.iter().position(same).map(|place| place + 1)
+    report.found.iter().position(same)
 }
 
-/// What the property says is among the first ten lines. The explorer's seed is fixed, and so is the
-/// rank: 1 or 2 at present.
+/// What is looked for, and with what.
+struct Wanted {
+    property: String,
+    library: Library,
+    almost: Almost,
+}
+
+impl Wanted {
+    /// A property of a case study by its name, and the variables that Avenger was told of.
+    fn new(properties: &str, name: &str, variables: &[&str]) -> Wanted {
+        let properties = parse(properties).into_result().expect("they are right");
+        let property = properties.iter().find(|property| property.name == name);
+        let almost = Almost {
+            scopes: vec![Scope::EveryCut],
+            variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+            properties_max: 1_000,
+            ..Almost::default()
+        };
+        let property = print(property.expect("it is there"));
+        Wanted { property, library: Library::new(), almost }
+    }
+}
+
+/// What the property says is among the first ten lines, and with the bug mended it holds. The
+/// explorer's seed is fixed, and so is the rank.
 #[track_caller]
-fn check(executions: &[Execution], library: &Library, text: &str) {
+fn check(wanted: &Wanted, with_bug: &[Execution], without: &[Execution]) {
+    let Wanted { property: text, library, almost } = wanted;
     let property = &parse(text).into_result().expect("it is right")[0];
-    let wanted = fails(property, executions, library);
-    assert!(!wanted.is_empty(), "the bug does not show");
-    let all: Vec<&Execution> = executions.iter().collect();
-    let report = Almost { properties_max: 2_000, ..Almost::default() }.infer(&all, library);
-    let rank = rank(&report, &wanted, executions);
-    println!("rank {rank:?}\n{report}");
-    assert!(rank.is_some(), "{text}: not in the report\n{report}");
+    let failing = fails(property, with_bug, library);
+    assert!(!failing.is_empty(), "the bug does not show");
+    let report = almost.infer(&with_bug.iter().collect::<Vec<_>>(), library);
+    let place = place(&report, &failing, with_bug);
+    let place = place.unwrap_or_else(|| panic!("{text}: not in the report\n{report}"));
+    println!("line {}\n{report}", place + 1);
+    assert!(fails(property, without, library).is_empty(), "the bug is not mended");
+    let found = &report.found[place];
+    let mended = almost.infer(&without.iter().collect::<Vec<_>>(), library);
+    let gone = |other: &AlmostInvariant| other.property != found.property;
+    assert!(mended.found.iter().all(gone), "{text}: still in the report\n{mended}");
 }
 
+/// What the numbers of a system count or name, which their type does not tell.
+fn subtypes(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    of.iter().map(|(name, subtype)| ((*name).to_owned(), (*subtype).to_owned())).collect()
+}
+
+const TREE: [&str; 4] = ["root", "parent", "children", "siblings"];
+
+/// Line 4 at present: of 300 executions 2 meet the bug.
 #[test]
 fn randtree_1() {
-    let executions = record(150, randtree::system(15, 3, randtree::Bug::AcceptsParent));
-    let text = "always \"RandTree1\": forall n in nodes: n.parent not in n.children";
-    check(&executions, &Library::new(), text);
+    let wanted = Wanted::new(randtree::PROPERTIES, randtree::PARENT_IS_NO_CHILD, &TREE);
+    let run = |bug| record(Search::Portfolio, (300, 200), randtree::environment(15, 3, bug));
+    check(&wanted, &run(randtree::Bug::AcceptsParent), &run(randtree::Bug::None));
+}
+
+const RING: [&str; 7] = ["me", "pred", "succ", "max_succ", "my_range", "successors", "fingers"];
+
+fn chord(name: &str, bug: chord::Bug, search: Search) {
+    let mut wanted = Wanted::new(chord::PROPERTIES, name, &RING);
+    wanted.library = chord::library();
+    let run = |bug| record(search.clone(), (35, 300), chord::environment(15, bug));
+    check(&wanted, &run(bug), &run(chord::Bug::None));
+}
+
+/// Timers that fire early meet the bug in half of the executions, which is not almost never; with
+/// few delays it takes a node that is slow to join.
+#[test]
+fn chord_1() {
+    chord(chord::ALONE, chord::Bug::CountsItself, Search::Delay { delays: 2 });
 }
 
 #[test]
 fn chord_2() {
-    let executions = record(80, chord::system(15, chord::Bug::KeepsRange));
-    let properties = parse(chord::PROPERTIES).into_result().expect("they are right");
-    let property = properties.iter().find(|p| p.name == chord::NONE_BETWEEN).expect("it is there");
-    check(&executions, &chord::library(), &everhold_property::print(property));
+    chord(chord::NONE_BETWEEN, chord::Bug::KeepsRange, Search::Portfolio);
+}
+
+/// Among those who ask for a value to be chosen; what is chosen is said of other pairs of nodes, too.
+const PAXOS_1: &str = r#"
+always "Paxos1":
+  forall a, b in proposer nodes, k -> v in a.chosen, l -> w in b.chosen: k != l or v == w
+"#;
+
+#[test]
+fn paxos_1() {
+    let mut wanted = Wanted::new(PAXOS_1, "Paxos1", &["chosen"]);
+    wanted.almost.subtypes = subtypes(&[("chosen.key", "instance"), ("chosen.value", "value")]);
+    let run = |bug| record(Search::Portfolio, (150, 300), paxos::environment(3, bug));
+    check(&wanted, &run(paxos::Bug::AdoptsLast), &run(paxos::Bug::None));
+}
+
+/// What is looked for once the routers have nothing more to tell, as Avenger did. Following the way
+/// to a network takes the tables of all routers.
+fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
+    let variables = ["table.key", "table.value.next_hop"];
+    let mut wanted = Wanted::new(path_vector::PROPERTIES, name, &variables);
+    wanted.library = path_vector::library();
+    wanted.almost.scopes.push(Scope::AllQuiet);
+    let loops = Predicate::new(
+        "loops",
+        [("from", Type::Node(None)), ("network", Type::Int)],
+        "loops(from, list(m in router nodes: [m, m.table[network].next_hop]))",
+    );
+    wanted.almost.predicates = vec![loops.expect("it is right")];
+    let run = |bug| record(Search::Portfolio, executions, path_vector::environment(bug));
+    check(&wanted, &run(bug), &run(path_vector::Bug::None));
+}
+
+#[test]
+fn bgp_1() {
+    routers(path_vector::REACHABLE, path_vector::Bug::MistakesTrans, (60, 250));
+}
+
+/// In longer executions every second one ends with a loop.
+#[test]
+fn bgp_2() {
+    routers(path_vector::NO_LOOPS, path_vector::Bug::KeepsReplaced, (100, 60));
 }

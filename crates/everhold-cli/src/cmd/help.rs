@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 10] = [
+const TOPICS: [(&str, &str, &str); 12] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -21,6 +21,16 @@ const TOPICS: [(&str, &str, &str); 10] = [
         "logs",
         "what `check` judges, and how logs of other tools are read",
         include_str!("../../../../docs/check.md"),
+    ),
+    (
+        "infer",
+        "how properties are inferred from traces, and what a line is worth",
+        include_str!("../../../../docs/infer.md"),
+    ),
+    (
+        "almost",
+        "what held in all but a few cases: what is tried, counted, and in which order",
+        include_str!("../../../../docs/almost.md"),
     ),
     (
         "perf",

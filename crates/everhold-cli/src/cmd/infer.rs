@@ -102,6 +102,7 @@ fn scope(word: ScopeWord) -> Scope {
     match word {
         ScopeWord::EveryCut => Scope::EveryCut,
         ScopeWord::Quiet => Scope::Quiet,
+        ScopeWord::AllQuiet => Scope::AllQuiet,
         ScopeWord::Delivery => Scope::Delivery,
         ScopeWord::Chains => Scope::Chains,
     }

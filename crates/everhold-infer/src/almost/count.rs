@@ -9,6 +9,7 @@ use super::domain::Domain;
 use super::evaluate::{Bench, Coded, Column, Fails};
 use super::generate::{Candidate, Signed};
 use super::literal::{Literal, Operand};
+use super::moments::Moments;
 use super::parallel;
 use super::rows::{Batch, Binding, Rows, Source, Weights};
 use crate::bitmap::{self, Counter};
@@ -25,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) rows_failing: u64,
     /// Distinct rows that fail or hold.
     pub(crate) rows_known: u64,
+    /// Candidates with the same signature fail in the same rows.
+    pub(crate) signature: u64,
 }
 
 impl Tally {
@@ -33,6 +36,7 @@ impl Tally {
         self.known += other.known;
         self.rows_failing += other.rows_failing;
         self.rows_known += other.rows_known;
+        self.signature = self.signature.wrapping_add(other.signature);
     }
 
     /// The share of the weight that holds.
@@ -47,8 +51,6 @@ impl Tally {
 pub(crate) struct Scanned {
     /// Of the literal, and of its negation.
     pub(crate) tallies: [Tally; 2],
-    /// Literals with the same signature fail in the same rows.
-    pub(crate) signature: [u64; 2],
 }
 
 /// One class with everything that is needed to look at its rows.
@@ -58,6 +60,7 @@ pub(crate) struct Class<'a> {
     pub(crate) library: &'a Library,
     pub(crate) coded: &'a Coded,
     pub(crate) source: Source<'a>,
+    pub(crate) moments: &'a Moments,
     pub(crate) counter: Counter,
     /// The tuples of nodes, as many together as memory allows.
     pub(crate) batches: Vec<Vec<Vec<u32>>>,
@@ -100,17 +103,26 @@ impl Look<'_> {
         }
     }
 
-    fn tally(&self, literals: &[Signed], counter: Counter, kept: &mut Vec<u64>) -> Tally {
+    fn tally(
+        &self,
+        literals: &[Signed],
+        counter: Counter,
+        piece: u64,
+        kept: &mut Vec<u64>,
+    ) -> Tally {
         let rows_failing = self.meet(literals, counter, kept);
-        let fails = if rows_failing == 0 { 0 } else { self.weigh(kept, rows_failing, counter) };
+        let (fails, signature) = match rows_failing {
+            0 => (0, 0),
+            _ => (self.weigh(kept, rows_failing, counter), signature(kept, piece)),
+        };
         if literals.iter().all(|signed| self.is_total(*signed)) {
             let (known, rows_known) = (self.weight, self.rows.len() as u64);
-            return Tally { fails, known, rows_failing, rows_known };
+            return Tally { fails, known, rows_failing, rows_known, signature };
         }
         self.add_holding(literals, kept);
         let rows_known = kept.iter().map(|word| u64::from(word.count_ones())).sum();
         let known = self.weigh(kept, rows_known, counter);
-        Tally { fails, known, rows_failing, rows_known }
+        Tally { fails, known, rows_failing, rows_known, signature }
     }
 
     /// Adds the rows where one of the literals holds: a disjunction is known there and where all
@@ -213,10 +225,8 @@ impl Class<'_> {
             let mut kept = Vec::new();
             let one = |place: usize| {
                 let signed = Signed::try_from(2 * place).expect("literals of a class are few");
-                let mut tally = |signed| look.tally(&[signed], self.counter, &mut kept);
-                let tallies = [tally(signed), tally(signed + 1)];
-                let signature = [signed, signed + 1].map(|s| signature(look.fails(s), piece));
-                Scanned { tallies, signature }
+                let mut tally = |signed| look.tally(&[signed], self.counter, piece, &mut kept);
+                Scanned { tallies: [tally(signed), tally(signed + 1)] }
             };
             ((0..literals.len()).map(one).collect::<Vec<_>>(), look.weight)
         });
@@ -227,7 +237,6 @@ impl Class<'_> {
             for (sum, part) in all.iter_mut().zip(scanned) {
                 for sign in 0..2 {
                     sum.tallies[sign].add(part.tallies[sign]);
-                    sum.signature[sign] = sum.signature[sign].wrapping_add(part.signature[sign]);
                 }
             }
         }
@@ -254,19 +263,20 @@ impl Class<'_> {
         )]
         let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
         let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        let (fails, known, failing, rows) = (zero(), zero(), zero(), zero());
+        let (fails, known, failing, rows, signatures) = (zero(), zero(), zero(), zero(), zero());
         let used = used(literals.len(), candidates);
-        self.look(literals, &used, |look, _| {
+        self.look(literals, &used, |look, piece| {
             let mut kept = Vec::new();
             for (place, candidate) in candidates.iter().enumerate() {
                 if fails[place].load(Ordering::Relaxed) > allowed {
                     continue;
                 }
-                let tally = look.tally(&candidate.literals, self.counter, &mut kept);
+                let tally = look.tally(&candidate.literals, self.counter, piece, &mut kept);
                 fails[place].fetch_add(tally.fails, Ordering::Relaxed);
                 known[place].fetch_add(tally.known, Ordering::Relaxed);
                 failing[place].fetch_add(tally.rows_failing, Ordering::Relaxed);
                 rows[place].fetch_add(tally.rows_known, Ordering::Relaxed);
+                signatures[place].fetch_add(tally.signature, Ordering::Relaxed);
             }
         });
         let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
@@ -275,6 +285,7 @@ impl Class<'_> {
             known: read(&known, place),
             rows_failing: read(&failing, place),
             rows_known: read(&rows, place),
+            signature: read(&signatures, place),
         };
         let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
         (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()

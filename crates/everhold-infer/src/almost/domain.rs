@@ -15,6 +15,8 @@ pub(crate) struct Domain {
     pub(crate) link: Option<Link>,
     /// The element variables.
     pub(crate) ranges: Vec<Range>,
+    /// Whether its properties are about the whole state, too.
+    pub(crate) world: bool,
 }
 
 /// An element variable: the rows of a table of a node.
@@ -36,8 +38,8 @@ pub(crate) struct Link {
 const ELEMENT_NAMES: [[&str; 4]; 2] = [["x", "x2", "x3", "x4"], ["y", "y2", "y3", "y4"]];
 
 impl Domain {
-    /// All classes with up to so many nodes.
-    pub(crate) fn all(states: &States, nodes_max: usize) -> Vec<Domain> {
+    /// All classes with up to so many nodes; also those about the whole state, if wanted.
+    pub(crate) fn all(states: &States, nodes_max: usize, worlds: bool) -> Vec<Domain> {
         let kinds = &states.variables.kinds;
         let mut found = Vec::new();
         for kind in 0..kinds.len() {
@@ -49,10 +51,28 @@ impl Domain {
                 }
             }
             for count in 3..=nodes_max {
-                found.push(Domain { kinds: vec![kind; count], link: None, ranges: Vec::new() });
+                found.push(Domain::of(vec![kind; count], None, Vec::new()));
             }
         }
+        if worlds {
+            // Whole states are many; more variables next to them would be too many.
+            let fits = |domain: &&Domain| {
+                domain.link.is_none() && domain.kinds.len() + domain.ranges.len() <= 2
+            };
+            let with = |domain: &Domain| Domain { world: true, ..domain.clone() };
+            let all: Vec<Domain> = found.iter().filter(fits).map(with).collect();
+            found.extend(all);
+        }
         found
+    }
+
+    fn of(kinds: Vec<KindId>, link: Option<Link>, ranges: Vec<Range>) -> Domain {
+        Domain { kinds, link, ranges, world: false }
+    }
+
+    /// What a binding has a state of: its nodes, and after them the whole.
+    pub(crate) fn places(&self) -> usize {
+        self.kinds.len() + usize::from(self.world)
     }
 
     /// Whether swapping the two nodes changes nothing.
@@ -171,7 +191,7 @@ pub(crate) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
 
 /// One node, with none, one or two of its containers.
 fn alone(kind: KindId, tables: usize, found: &mut Vec<Domain>) {
-    let one = |ranges: Vec<Range>| Domain { kinds: vec![kind], link: None, ranges };
+    let one = |ranges: Vec<Range>| Domain::of(vec![kind], None, ranges);
     let range = |table| Range { node: 0, table };
     found.push(one(Vec::new()));
     for first in 1..tables {
@@ -190,19 +210,17 @@ fn linked(kind: KindId, variables: &Variables, found: &mut Vec<Domain>) {
         for (variable, _) in of.variables.iter().enumerate().filter(|(_, v)| v.is_reference()) {
             for target in 0..variables.kinds.len() {
                 let ranges = (table > 0).then_some(Range { node: 0, table });
-                found.push(Domain {
-                    kinds: vec![kind, target],
-                    link: Some(Link { table, variable }),
-                    ranges: ranges.into_iter().collect(),
-                });
+                let link = Some(Link { table, variable });
+                found.push(Domain::of(vec![kind, target], link, ranges.into_iter().collect()));
             }
         }
     }
 }
 
-/// Two different nodes, with elements of one of them or of the same container of both.
+/// Two different nodes, with elements of one of them or of the same container of both: nodes of
+/// different kinds may have a container of the same name.
 fn paired(kinds: [KindId; 2], variables: &Variables, found: &mut Vec<Domain>) {
-    let two = |ranges: Vec<Range>| Domain { kinds: kinds.to_vec(), link: None, ranges };
+    let two = |ranges: Vec<Range>| Domain::of(kinds.to_vec(), None, ranges);
     let tables = |node: usize| 1..variables.kinds[kinds[node]].tables.len();
     found.push(two(Vec::new()));
     for table in tables(0) {
@@ -212,9 +230,19 @@ fn paired(kinds: [KindId; 2], variables: &Variables, found: &mut Vec<Domain>) {
         for table in tables(1) {
             found.push(two(vec![Range { node: 1, table }]));
         }
-        return;
     }
+    let named = |node: usize, table: TableId| {
+        let kind = &variables.kinds[kinds[node]];
+        let (parent, variable) = kind.tables[table].origin.container()?;
+        (parent == 0).then(|| kind.tables[0].variables[variable].to_string())
+    };
     for table in tables(0) {
-        found.push(two(vec![Range { node: 0, table }, Range { node: 1, table }]));
+        let same = match kinds[0] == kinds[1] {
+            true => Some(table),
+            false => tables(1)
+                .find(|other| named(0, table).is_some() && named(0, table) == named(1, *other)),
+        };
+        let other = same.map(|table| Range { node: 1, table });
+        found.extend(other.map(|other| two(vec![Range { node: 0, table }, other])));
     }
 }

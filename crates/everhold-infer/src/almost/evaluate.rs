@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Library, Snapshot, Type};
+use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Library, Snapshot, State, Type};
 use everhold_property::{evaluate_expr, relate};
 use everhold_trace::{NodeId, Value};
 
 use super::domain::Domain;
 use super::literal::{Literal, Operand, Relation};
+use super::predicate::{PARAMS_MAX, Predicate};
 use super::rows::Rows;
+use super::worlds::Worlds;
 use crate::bitmap;
 use crate::dictionary::{Code, Dictionary};
 use crate::states::States;
@@ -40,15 +42,18 @@ pub(crate) struct Bench<'a> {
     library: &'a Library,
     coded: &'a Coded,
     /// For each literal what was decided lately.
-    known: Vec<Vec<([Code; 3], Truth)>>,
+    known: Vec<Vec<(Key, Truth)>>,
     /// For each code its place among the values of a column that is being made.
     places: Vec<u32>,
 }
 
+/// The codes of the operands of a literal.
+type Key = [Code; PARAMS_MAX + 1];
+
 /// An operand in all rows of a piece.
 pub(crate) struct Column {
     codes: Vec<Code>,
-    /// Its distinct codes, and for each row the place of its own among them.
+    /// Its distinct codes, and for each row the place of its own among them; none of whole states.
     values: Vec<Code>,
     places: Vec<u32>,
 }
@@ -60,10 +65,12 @@ pub(crate) struct Coded {
     nodes: Vec<Code>,
     /// The integers among the values; `None` for other values.
     ints: Vec<Option<i64>>,
+    /// The whole states.
+    worlds: Worlds,
 }
 
 impl Coded {
-    pub(crate) fn of(states: &States) -> Coded {
+    pub(crate) fn of(states: &States, worlds: Worlds) -> Coded {
         let nodes = states.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(0);
         let nodes = u32::try_from(nodes).expect("node ids are 32 bits");
         let code = |id: u32| {
@@ -72,7 +79,11 @@ impl Coded {
         };
         let values = u32::try_from(states.values.len()).expect("codes are 32 bits");
         let ints = (0..values).map(|code| states.values.value(code).as_int()).collect();
-        Coded { nodes: (0..nodes).map(code).collect(), ints }
+        Coded { nodes: (0..nodes).map(code).collect(), ints, worlds }
+    }
+
+    pub(crate) fn worlds(&self) -> &Worlds {
+        &self.worlds
     }
 
     pub(crate) fn node(&self, node: u32) -> Code {
@@ -147,6 +158,9 @@ impl<'a> Bench<'a> {
     /// An operand in all rows.
     pub(crate) fn column(&mut self, operand: Operand, rows: &Rows) -> Column {
         let codes = self.codes(operand, rows);
+        if operand == Operand::World {
+            return Column { codes, values: Vec::new(), places: Vec::new() };
+        }
         let known = self.states.values.len();
         self.places.resize(known + self.coded.nodes.len(), u32::MAX);
         let index = |code: Code| match code as usize {
@@ -194,6 +208,7 @@ impl<'a> Bench<'a> {
                 let (map, key) = (state(node, map), item(range, key));
                 self.lookups(all.map(|row| (map(row), key(row))))
             }
+            Operand::World => rows.states[self.domain.kinds.len()].clone(),
         }
     }
 
@@ -266,11 +281,11 @@ impl<'a> Bench<'a> {
 
     fn decided(&mut self, literal: usize, columns: &[&Column]) -> Fails {
         let mut known = std::mem::take(&mut self.known[literal]);
-        known.resize(KNOWN, ([Code::MAX; 3], Truth::Unknown));
-        let mut key = [Code::MAX - 1; 3];
+        known.resize(KNOWN, ([Code::MAX; PARAMS_MAX + 1], Truth::Unknown));
+        let mut key = [Code::MAX - 1; PARAMS_MAX + 1];
         let mut decide = |codes: &mut dyn Iterator<Item = Code>| {
             key.iter_mut().zip(codes).for_each(|(key, code)| *key = code);
-            let slot = &mut known[slot(key)];
+            let slot = &mut known[slot(&key[..columns.len()])];
             if slot.0 != key {
                 *slot = (key, self.decide(literal, &key[..columns.len()]));
             }
@@ -279,7 +294,10 @@ impl<'a> Bench<'a> {
         let rows = columns[0].codes.len();
         let fails = match columns {
             // Fewer pairs of values than rows: each pair once.
-            [a, b] if a.values.len() * b.values.len() <= rows => {
+            [a, b]
+                if !self.literals[literal].is_whole()
+                    && a.values.len() * b.values.len() <= rows =>
+            {
                 let pairs = a.values.iter().flat_map(|x| b.values.iter().map(move |y| [*x, *y]));
                 let table: Vec<Truth> = pairs.map(|pair| decide(&mut pair.into_iter())).collect();
                 let width = b.values.len();
@@ -329,7 +347,7 @@ impl<'a> Bench<'a> {
                 let of = self.domain.ranges[range];
                 column(of.node, of.table, variable)
             }
-            Operand::AtNode { .. } | Operand::AtItem { .. } => None,
+            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::World => None,
         }
     }
 
@@ -350,26 +368,44 @@ impl<'a> Bench<'a> {
             .into(),
             (Relation::Two(op), [a, b]) => relate(*op, &value(*a), &value(*b)).ok().into(),
             (Relation::Predicate(name), codes) => {
-                self.predicate(name, codes.iter().map(|code| value(*code).into_owned()).collect())
+                self.function(name, codes.iter().map(|code| value(*code).into_owned()).collect())
+            }
+            (Relation::Whole(predicate), [codes @ .., world]) => {
+                self.whole(predicate, codes.iter().map(|code| value(*code).into_owned()), *world)
             }
             _ => unreachable!("{of:?} has as many operands as codes"),
         }
     }
 
-    fn predicate(&self, predicate: &str, values: Vec<Value>) -> Truth {
+    fn function(&self, function: &str, values: Vec<Value>) -> Truth {
         let bindings: Vec<(String, Value)> =
-            ["a", "b", "c"].iter().map(|name| (*name).to_owned()).zip(values).collect();
+            ["a", "b", "c", "d"].iter().map(|name| (*name).to_owned()).zip(values).collect();
         let argument = |(name, _): &(String, Value)| Expr::new(ExprKind::Name(name.clone()));
         let arguments = bindings.iter().map(argument).collect();
-        let call = Expr::new(ExprKind::Call(Ident::new(predicate), arguments));
-        match evaluate_expr(&call, self.library, &[&Snapshot::default()], &bindings) {
+        let call = Expr::new(ExprKind::Call(Ident::new(function), arguments));
+        self.judge(&call, &Snapshot::default(), &bindings)
+    }
+
+    fn whole(
+        &self,
+        predicate: &Predicate,
+        values: impl Iterator<Item = Value>,
+        world: Code,
+    ) -> Truth {
+        let bindings: Vec<(String, Value)> =
+            predicate.params().map(str::to_owned).zip(values).collect();
+        self.judge(predicate.body(), &self.coded.worlds.get(world), &bindings)
+    }
+
+    fn judge(&self, expr: &Expr, state: &dyn State, bindings: &[(String, Value)]) -> Truth {
+        match evaluate_expr(expr, self.library, &[state], bindings) {
             Ok(Value::Bool(truth)) => Some(truth).into(),
             _ => Truth::Unknown,
         }
     }
 }
 
-fn slot(key: [Code; 3]) -> usize {
+fn slot(key: &[Code]) -> usize {
     let mixed = key.iter().fold(0u64, |mixed, code| {
         (mixed ^ u64::from(*code)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
     });

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use everhold_property::{Library, Member, Snapshot, Witness, explain};
-use everhold_trace::{EventId, EventKind, Execution};
+use everhold_property::{Library, Member, Shown, Snapshot, Witness, explain};
+use everhold_trace::{EventId, EventKind, Execution, NodeId, Time, Value};
 
 use super::rank::label;
 use super::{AlmostInvariant, Episode};
@@ -19,7 +19,7 @@ const BEFORE: u32 = 5;
 /// The exceptions of an almost-invariant, opened.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
-    /// The first exceptions.
+    /// The first exceptions, up to a hundred.
     pub exceptions: Vec<Exception>,
     /// How many there are.
     pub all: usize,
@@ -34,6 +34,12 @@ pub struct Exception {
     pub episode: Episode,
     /// The name of the run, or its number.
     pub run: String,
+    /// When the event was after which it fails, if the trace says so.
+    pub time: Time,
+    /// The cut: how many events of each node had happened, by node.
+    pub cut: Vec<u32>,
+    /// The nodes that the failing binding names.
+    pub nodes: Vec<NodeId>,
     /// The bindings that fail and the values they meet, right after the event.
     pub witness: Option<Witness>,
     /// The last events up to the one after which it fails, in words.
@@ -64,8 +70,7 @@ impl Explanation {
             .map(|episode| exception(found, *episode, executions[episode.run], library))
             .collect();
         let shared = shared(&asked, executions);
-        let exceptions = asked.into_iter().take(SHOWN_MAX).collect();
-        Explanation { exceptions, all: found.episodes.len(), shared }
+        Explanation { exceptions: asked, all: found.episodes.len(), shared }
     }
 }
 
@@ -76,14 +81,36 @@ fn exception(
     library: &Library,
 ) -> Exception {
     let state = snapshot(execution, episode.from);
+    let witness = explain(&found.property, library, &[&state], &[]);
     let first = episode.from.0.saturating_sub(BEFORE);
     let before = (first..=episode.from.0).map(|event| words(execution, EventId(event))).collect();
     Exception {
         episode,
         run: run_name(execution, episode.run),
-        witness: explain(&found.property, library, &[&state], &[]),
+        time: execution.event(episode.from).time,
+        cut: cut(execution, episode.from),
+        nodes: witness.iter().flat_map(|witness| &witness.bindings).filter_map(named).collect(),
+        witness,
         before,
     }
+}
+
+/// The node that a binding is.
+fn named(bound: &Shown) -> Option<NodeId> {
+    match bound.value {
+        Ok(Value::Node(node)) => Some(node),
+        _ => None,
+    }
+}
+
+/// How many events of each node had happened after an event of the recorded order.
+fn cut(execution: &Execution, event: EventId) -> Vec<u32> {
+    let count = |node: NodeId| {
+        let events = execution.events_of(node);
+        let count = events.partition_point(|other| *other <= event);
+        u32::try_from(count).expect("event ids are 32 bits")
+    };
+    execution.node_ids().map(count).collect()
 }
 
 /// A run by its name, or by its number from 1.
@@ -179,7 +206,7 @@ impl fmt::Display for Explanation {
         for Shared { what, of: (count, asked) } in &self.shared {
             writeln!(f, "  {count} of {asked}  {what}")?;
         }
-        for (place, exception) in self.exceptions.iter().enumerate() {
+        for (place, exception) in self.exceptions.iter().take(SHOWN_MAX).enumerate() {
             let Episode { from, to, .. } = exception.episode;
             let end = to.map_or_else(|| "to the end".to_owned(), |to| format!("until {to}"));
             writeln!(

@@ -1,19 +1,28 @@
 //! Typed templates over the variables of a class: first literals, then disjunctions of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use everhold_property::{BinaryOp, Library, Type};
 use everhold_trace::Value;
 
+use super::Almost;
 use super::domain::Domain;
 use super::literal::{Literal, Operand, Relation};
+use super::names::{is_wanted, name};
+use super::predicate::{PARAMS_MAX, Predicate};
 use crate::dictionary::{Code, Dictionary};
 use crate::states::States;
+use crate::variables::Variable;
 
-/// A text or number with more different values than this is compared, but not to constants.
+/// A text with more different values than this is compared, but not to constants.
 const CONSTANTS_MAX: usize = 6;
+/// The same for numbers, which are seldom names of something.
+const NUMBERS_MAX: usize = 3;
 /// Literals of one class; those that take most reading are left out first.
 const LITERALS_MAX: usize = 2000;
+/// Ways to give arguments to a predicate of the user; a further parameter is given to the first.
+const ARGUMENTS_MAX: usize = 20_000;
 /// Values of which it is asked whether two variables share one.
 const SHARED_MAX: usize = 4096;
 
@@ -44,13 +53,19 @@ pub(crate) fn literals(
     domain: &Domain,
     states: &States,
     library: &Library,
-    subtypes: &Subtypes,
+    options: &Almost,
 ) -> Vec<Literal> {
-    let profiles: Vec<Profile> = operands(domain, states)
+    let profiles: Vec<Profile> = operands(domain, states, &options.variables)
         .into_iter()
-        .map(|o| profile(o, domain, states, subtypes))
+        .map(|o| profile(o, domain, states, &options.subtypes))
         .collect();
     let mut found = BTreeSet::new();
+    if domain.world {
+        found.extend(whole(&profiles, domain, &options.predicates));
+        if found.is_empty() {
+            return Vec::new();
+        }
+    }
     for profile in &profiles {
         found.extend(unary(profile, states));
     }
@@ -59,7 +74,7 @@ pub(crate) fn literals(
             found.extend(binary(left, right));
         }
     }
-    found.extend(predicates(&profiles, library));
+    found.extend(functions(&profiles, library));
     let mut found: Vec<Literal> = found.into_iter().map(Literal::ordered).collect();
     // Swapped literals of a symmetric class come together, so that both or none are kept.
     found.sort_by_key(|literal| (literal.cost(), literal.clone()));
@@ -68,10 +83,13 @@ pub(crate) fn literals(
     found
 }
 
-fn operands(domain: &Domain, states: &States) -> Vec<Operand> {
+fn operands(domain: &Domain, states: &States, wanted: &[String]) -> Vec<Operand> {
     let variables = |node: usize, table: usize| {
         let kind = &states.variables.kinds[domain.kinds[node]];
-        kind.tables[table].variables.iter().enumerate().filter(|(_, v)| v.ty != Type::Any)
+        let fits = move |(place, variable): &(usize, &Variable)| {
+            variable.ty != Type::Any && is_wanted(&name(kind, table, *place), wanted)
+        };
+        kind.tables[table].variables.iter().enumerate().filter(fits)
     };
     let mut found: Vec<Operand> = (0..domain.kinds.len()).map(Operand::Node).collect();
     for node in 0..domain.kinds.len() {
@@ -114,17 +132,21 @@ fn lookups(node: usize, map: usize, keys: &Type, domain: &Domain, states: &State
 fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtypes) -> Profile {
     let of = |node: usize, table: usize, variable: usize| {
         let kind = domain.kinds[node];
-        let shown = &states.variables.kinds[kind].tables[table].variables[variable];
-        let name = shown.to_string();
-        let name = name.strip_prefix("x.").unwrap_or(&name).to_owned();
-        (states.kinds[kind].column(table, variable), name)
+        (
+            states.kinds[kind].column(table, variable),
+            name(&states.variables.kinds[kind], table, variable),
+        )
     };
     let (column, name): (&[Code], String) = match operand {
         Operand::State { node, variable } => of(node, 0, variable),
         Operand::Item { range, variable } => {
             of(domain.ranges[range].node, domain.ranges[range].table, variable)
         }
-        _ => (&[], String::new()),
+        Operand::AtNode { node, map, .. } | Operand::AtItem { node, map, .. } => {
+            let kind = &states.variables.kinds[domain.kinds[node]];
+            (&[], format!("{}.value", name(kind, 0, map)))
+        }
+        Operand::Node(_) | Operand::World => (&[], String::new()),
     };
     let mut values = BTreeSet::new();
     let mut ints: Option<(i64, i64)> = None;
@@ -138,8 +160,11 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
         }
     }
     let ty = operand.ty(domain, states).clone();
-    let is_size = name.starts_with("len(");
-    Profile { operand, ty, values, ints, subtype: subtypes.get(&name).cloned(), is_size }
+    let is_size = name.ends_with(".len");
+    // A container may be told apart by what it holds.
+    let held = if matches!(ty, Type::Map(..)) { "key" } else { "value" };
+    let subtype = subtypes.get(&name).or_else(|| subtypes.get(&format!("{name}.{held}"))).cloned();
+    Profile { operand, ty, values, ints, subtype, is_size }
 }
 
 fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
@@ -160,6 +185,7 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
             Value::Text(_) => few && profile.ty == Type::Text,
             // Nothing and the first of everything are what programs treat apart.
             Value::Int(number) => {
+                let few = (2..=NUMBERS_MAX).contains(&profile.values.len());
                 few && profile.ty == Type::Int && !profile.is_size || *number == 0
             }
             _ => false,
@@ -250,33 +276,59 @@ fn values_meet(left: &Profile, right: &Profile) -> bool {
         || left.values.iter().any(|code| *code != Dictionary::NULL && right.values.contains(code))
 }
 
-/// The predicates of the user on all operands of the right types.
-fn predicates(profiles: &[Profile], library: &Library) -> Vec<Literal> {
+/// The functions of the user on all operands of the right types.
+fn functions(profiles: &[Profile], library: &Library) -> Vec<Literal> {
     let mut found = Vec::new();
     for name in library.function_names() {
         let Some(function) = library.function(name) else { continue };
         let signature = function.signature();
-        if signature.result != Type::Bool || !(1..=3).contains(&signature.params.len()) {
+        if signature.result != Type::Bool || !(1..=PARAMS_MAX).contains(&signature.params.len()) {
             continue;
-        }
-        let mut tuples = vec![Vec::new()];
-        for param in &signature.params {
-            let fits = |profile: &&Profile| {
-                *param == Type::Any || profile.ty != Type::Null && param.overlaps(&profile.ty)
-            };
-            let longer = |tuple: &Vec<Operand>| {
-                let free = profiles.iter().filter(fits).map(|profile| profile.operand);
-                free.filter(|operand| !tuple.contains(operand))
-                    .map(|operand| [&tuple[..], &[operand]].concat())
-                    .collect::<Vec<_>>()
-            };
-            tuples = tuples.iter().flat_map(longer).collect();
         }
         let literal =
             |operands| Literal { relation: Relation::Predicate(name.to_owned()), operands };
-        found.extend(tuples.into_iter().map(literal));
+        found.extend(arguments(profiles, signature.params.iter()).into_iter().map(literal));
     }
     found
+}
+
+/// The predicates of the user over the whole state, where they speak of all variables of the class.
+fn whole(profiles: &[Profile], domain: &Domain, predicates: &[Predicate]) -> Vec<Literal> {
+    let mut found = Vec::new();
+    for predicate in predicates {
+        let shared = Arc::new(predicate.clone());
+        let literal = |mut operands: Vec<Operand>| {
+            operands.push(Operand::World);
+            Literal { relation: Relation::Whole(Arc::clone(&shared)), operands }
+        };
+        found.extend(arguments(profiles, predicate.types()).into_iter().map(literal));
+    }
+    found.retain(|literal: &Literal| {
+        literal.nodes(domain).count_ones() as usize == domain.kinds.len()
+            && literal.ranges().count_ones() as usize == domain.ranges.len()
+    });
+    found
+}
+
+/// All ways to give different operands to parameters of these types.
+fn arguments<'a>(
+    profiles: &[Profile],
+    params: impl Iterator<Item = &'a Type>,
+) -> Vec<Vec<Operand>> {
+    let mut tuples = vec![Vec::new()];
+    for param in params {
+        let fits = |profile: &&Profile| {
+            *param == Type::Any || profile.ty != Type::Null && param.overlaps(&profile.ty)
+        };
+        let longer = |tuple: &Vec<Operand>| {
+            let free = profiles.iter().filter(fits).map(|profile| profile.operand);
+            free.filter(|operand| !tuple.contains(operand))
+                .map(|operand| [&tuple[..], &[operand]].concat())
+                .collect::<Vec<_>>()
+        };
+        tuples = tuples.iter().flat_map(longer).take(ARGUMENTS_MAX).collect();
+    }
+    tuples
 }
 
 /// A literal or its negation: twice the place of the literal, and 1 more for the negation.
@@ -372,6 +424,7 @@ impl Former<'_> {
         let nodes = literals().fold(0, |bits, literal| bits | literal.nodes(self.domain));
         let ranges = literals().fold(0, |bits, literal| bits | literal.ranges());
         nodes.count_ones() as usize == self.domain.kinds.len()
+            && (!self.domain.world || literals().any(Literal::is_whole))
             && self.is_connected(candidate)
             && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
     }

@@ -1,9 +1,12 @@
 //! Literals: a relation of one to three operands, as text and as tree.
 
+use std::sync::Arc;
+
 use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Literal as Written, Type, UnaryOp};
 use everhold_trace::Value;
 
 use super::domain::{Domain, binary, literal};
+use super::predicate::Predicate;
 use crate::dictionary::Code;
 use crate::states::States;
 use crate::variables::Row;
@@ -21,6 +24,8 @@ pub(crate) enum Operand {
     AtNode { node: usize, map: usize, key: usize },
     /// What a map of a node has under a variable of an element.
     AtItem { node: usize, map: usize, range: usize, key: usize },
+    /// The whole state.
+    World,
 }
 
 /// How operands relate.
@@ -34,8 +39,10 @@ pub(crate) enum Relation {
     Variant(String),
     /// Two operands compared: `== < <= in`, `subset of`, `disjoint from`, `prefix of`.
     Two(BinaryOp),
-    /// A predicate of the user.
+    /// A function of the user's library.
     Predicate(String),
+    /// A predicate of the user over the whole state, which is the last operand.
+    Whole(Arc<Predicate>),
 }
 
 /// A predicate applied to operands.
@@ -57,6 +64,7 @@ impl Operand {
             Operand::Item { range, .. } => of_range(range),
             Operand::AtNode { node, key, .. } => 1 << node | id(key),
             Operand::AtItem { node, range, .. } => 1 << node | of_range(range),
+            Operand::World => 0,
         }
     }
 
@@ -79,17 +87,20 @@ impl Operand {
             Operand::AtItem { node, map, range, key } => {
                 Operand::AtItem { node: 1 - node, map, range: 1 - range, key }
             }
+            Operand::World => self,
         }
     }
 
     /// What it holds.
     pub(crate) fn ty<'a>(self, domain: &Domain, states: &'a States) -> &'a Type {
         const NODE: &Type = &Type::Node(None);
+        const ANY: &Type = &Type::Any;
         let of = |node: usize, table: usize, variable: usize| {
             &states.variables.kinds[domain.kinds[node]].tables[table].variables[variable].ty
         };
         match self {
             Operand::Node(_) => NODE,
+            Operand::World => ANY,
             Operand::State { node, variable } => of(node, 0, variable),
             Operand::Item { range, variable } => {
                 of(domain.ranges[range].node, domain.ranges[range].table, variable)
@@ -103,6 +114,7 @@ impl Operand {
         }
     }
 
+    /// The operand in the language; the whole state has no name.
     pub(crate) fn expr(self, domain: &Domain, states: &States) -> Expr {
         let variables = &states.variables;
         let state = |node: usize, variable: usize| {
@@ -123,6 +135,7 @@ impl Operand {
             Operand::Item { range, variable } => item(range, variable),
             Operand::AtNode { node, map, key } => at(state(node, map), domain.node(key, variables)),
             Operand::AtItem { node, map, range, key } => at(state(node, map), item(range, key)),
+            Operand::World => Expr::new(ExprKind::Hole),
         }
     }
 }
@@ -153,6 +166,11 @@ impl Literal {
         self.operands.iter().fold(0, |bits, operand| bits | operand.ranges())
     }
 
+    /// Whether it is about the whole state.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.relation, Relation::Whole(_))
+    }
+
     /// The same with the two nodes swapped; symmetric relations keep their operands in order.
     pub(crate) fn swapped(&self) -> Literal {
         let operands = self.operands.iter().map(|operand| operand.swapped()).collect();
@@ -173,9 +191,10 @@ impl Literal {
             Operand::Node(_) => 1,
             Operand::State { .. } | Operand::Item { .. } => 2,
             Operand::AtNode { .. } | Operand::AtItem { .. } => 4,
+            Operand::World => 0,
         };
         let relation = match &self.relation {
-            Relation::True | Relation::Predicate(_) => 0,
+            Relation::True | Relation::Predicate(_) | Relation::Whole(_) => 0,
             Relation::Two(BinaryOp::Eq | BinaryOp::In) => 1,
             Relation::Is(_) | Relation::Variant(_) | Relation::Two(_) => 2,
         };
@@ -217,6 +236,7 @@ impl Literal {
             Relation::Predicate(name) => {
                 not(Expr::new(ExprKind::Call(Ident::new(name), operands.collect())))
             }
+            Relation::Whole(predicate) => not(predicate.of(&operands.collect::<Vec<_>>())),
         }
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, Scope, print_expr};
+use everhold_property::{BinaryOp, Expr, Modality, Property, print_expr};
 use everhold_trace::{EventId, EventKind, Execution};
 
 use super::count::{Tally, offsets};
-use super::domain::binary;
+use super::domain::{Range, binary};
 use super::literal::{Literal, Operand};
+use super::moments::Moments;
 use super::search::{Finalist, Search, as_f64};
 use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
 use crate::bitmap;
@@ -56,9 +57,13 @@ pub(crate) fn report(
     executions: &[&Execution],
     search: &Search,
 ) -> AlmostReport {
-    let triggers = Triggers::of(executions);
-    let rank = |finalist| ranked(finalist, options, states, &triggers);
-    let mut ranked: Vec<Ranked<'_>> = search.almost.iter().map(rank).collect();
+    let scopes: Vec<(&Moments, Triggers)> =
+        search.moments.iter().map(|moments| (moments, Triggers::of(executions, moments))).collect();
+    let mut ranked: Vec<Ranked<'_>> = Vec::new();
+    for (moments, triggers) in &scopes {
+        let own = search.almost.iter().filter(|finalist| finalist.scope == moments.scope);
+        ranked.extend(own.map(|finalist| ranked_one(finalist, options, states, moments, triggers)));
+    }
     ranked.retain(|found| found.rate >= options.rate_min);
     let groups = groups(ranked);
     let mut report = AlmostReport::default();
@@ -67,29 +72,31 @@ pub(crate) fn report(
     report
 }
 
-fn ranked<'a>(
+fn ranked_one<'a>(
     finalist: &'a Finalist,
     options: &Almost,
     states: &States,
+    moments: &Moments,
     triggers: &Triggers,
 ) -> Ranked<'a> {
     let property = finalist.property(states);
-    let episodes = episodes(&finalist.failing.snapshots, states);
+    let episodes = episodes(&finalist.failing.snapshots, states, moments);
     let snapshots = bitmap::rows(&finalist.failing.snapshots).count() as u64;
     let rate = match options.accounting {
         Accounting::Spatial => finalist.tally.rate(),
-        Accounting::Plain => {
-            let all: usize = states.runs.iter().map(|run| run.steps.len()).sum();
-            1.0 - as_f64(snapshots) / as_f64(all as u64)
-        }
+        Accounting::Plain => 1.0 - as_f64(snapshots) / as_f64(moments.len().max(1)),
     };
+    let (later, at_start): (Vec<Episode>, Vec<Episode>) =
+        episodes.iter().partition(|episode| !triggers.is_start(episode, moments));
+    // That nodes are not yet what they will be is no exception worth a look.
+    let grown = as_f64(later.len() as u64) / as_f64((later.len() + at_start.len()).max(1) as u64);
     let score = Score {
-        rarity: rarity(rate) * sure(episodes.len()),
+        rarity: rarity(rate) * sure(episodes.len()) * grown,
         surprise: surprise(finalist.by_chance, finalist.tally.rows_failing),
-        focus: focus(&episodes, finalist, states),
-        trigger: triggers.lift(&episodes),
+        focus: focus(&episodes, finalist, states, grown),
+        trigger: triggers.lift(&later),
         reading: f64::from(finalist.reading(states)) / 2.0,
-        choice: as_f64(finalist.choice.max(1)).log2(),
+        choice: as_f64(finalist.choice.max(1)).log2() / 2.0,
     };
     let text = print_expr(&property.body);
     let reading = finalist.reading(states);
@@ -133,7 +140,11 @@ fn choose(
     for (group, related) in chosen {
         let mut group = group.into_iter();
         let Some(first) = group.next() else { continue };
-        let equivalent = group.map(|other| other.property).collect();
+        let mut equivalent: Vec<Property> = first.of.others(states);
+        for other in group {
+            equivalent.extend(other.of.others(states));
+            equivalent.push(other.property);
+        }
         report.found.push(found(first, equivalent, related, states));
     }
 }
@@ -141,6 +152,10 @@ fn choose(
 /// Whether the second is about what the first is about: it fails in nearly the same snapshots, or
 /// it is the first with an excuse that does not excuse much.
 fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
+    // The same in another scope.
+    if better.text == other.text {
+        return true;
+    }
     let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
     let both: u64 = a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum();
     let either = better.snapshots + other.snapshots - both;
@@ -193,31 +208,31 @@ fn always(search: &Search, options: &Almost, states: &States) -> Vec<(Property, 
     shown
 }
 
-/// The stretches of the marked snapshots.
-fn episodes(snapshots: &[u64], states: &States) -> Vec<Episode> {
+/// The stretches of the marked snapshots. Between two moments at which it failed it is taken to
+/// have gone on failing.
+fn episodes(snapshots: &[u64], states: &States, moments: &Moments) -> Vec<Episode> {
     let offsets = offsets(
         states
             .runs
             .iter()
             .map(|run| u32::try_from(run.steps.len()).expect("event ids are 32 bits")),
     );
-    let event = |step: usize| EventId(u32::try_from(step).expect("event ids are 32 bits"));
+    let event = |run: usize, place: usize| moments.runs[run].get(place).copied().map(EventId);
     let mut found: Vec<(Episode, usize)> = Vec::new();
     let mut run = 0;
     for snapshot in bitmap::rows(snapshots) {
         while snapshot >= offsets[run + 1] {
             run += 1;
         }
-        let step = snapshot - offsets[run];
+        let step = u32::try_from(snapshot - offsets[run]).expect("event ids are 32 bits");
+        let place = moments.runs[run].partition_point(|moment| *moment < step);
         match found.last_mut() {
-            Some((last, end)) if last.run == run && *end == step => *end += 1,
-            _ => found.push((Episode { run, from: event(step), to: None }, step + 1)),
+            Some((last, end)) if last.run == run && *end == place => *end += 1,
+            _ => found.push((Episode { run, from: EventId(step), to: None }, place + 1)),
         }
     }
-    let ended = |(episode, end): (Episode, usize)| {
-        let lasted = end < offsets[episode.run + 1] - offsets[episode.run];
-        Episode { to: lasted.then(|| event(end)), ..episode }
-    };
+    let ended =
+        |(episode, end): (Episode, usize)| Episode { to: event(episode.run, end), ..episode };
     found.into_iter().map(ended).collect()
 }
 
@@ -229,33 +244,35 @@ fn sure(cases: usize) -> f64 {
 
 /// How much the exceptions lie together, in bits: in few of the runs, and there in few stretches
 /// rather than again and again; at fewer nodes than runs.
-fn focus(episodes: &[Episode], finalist: &Finalist, states: &States) -> f64 {
-    let share = |of: usize, part: usize| {
-        (as_f64(of.max(1) as u64) / as_f64(part.max(1) as u64)).log2().clamp(0.0, 3.0)
+fn focus(episodes: &[Episode], finalist: &Finalist, states: &States, grown: f64) -> f64 {
+    let share = |of: usize, part: usize, most: f64| {
+        (as_f64(of.max(1) as u64) / as_f64(part.max(1) as u64)).log2().clamp(0.0, most)
     };
     let mut hit: Vec<usize> = episodes.iter().map(|episode| episode.run).collect();
     hit.dedup();
     let nodes = states.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(1);
     let at = finalist.failing.by_node.iter().filter(|count| **count > 0).count();
-    sure(hit.len()) * (share(states.runs.len(), hit.len()) + share(hit.len().min(nodes), at))
-        - share(episodes.len(), hit.len())
+    let together = share(states.runs.len(), hit.len(), 5.0) + share(hit.len().min(nodes), at, 2.0);
+    sure(hit.len()) * together * grown - share(episodes.len(), hit.len(), 3.0)
 }
 
-/// How often each kind of event happens.
+/// How often each kind of event comes right before a snapshot.
 struct Triggers {
     /// The kind of each event of each run.
     events: Vec<Vec<u32>>,
     /// How often each kind happens.
     times: Vec<u64>,
     all: u64,
+    /// The kind of the event with which a node starts.
+    start: Option<u32>,
 }
 
 impl Triggers {
-    fn of(executions: &[&Execution]) -> Triggers {
+    fn of(executions: &[&Execution], moments: &Moments) -> Triggers {
         let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
         let mut times = Vec::new();
         let mut events = Vec::new();
-        for execution in executions {
+        for (execution, moments) in executions.iter().zip(&moments.runs) {
             let mut here = Vec::with_capacity(execution.events().len());
             for event in execution.events() {
                 let next = u32::try_from(kinds.len()).expect("kinds of event are few");
@@ -263,13 +280,19 @@ impl Triggers {
                 if kind == next && times.len() == kind as usize {
                     times.push(0);
                 }
-                times[kind as usize] += 1;
                 here.push(kind);
             }
+            moments.iter().for_each(|at| times[here[*at as usize] as usize] += 1);
             events.push(here);
         }
         let all = times.iter().sum();
-        Triggers { events, times, all }
+        Triggers { events, times, all, start: kinds.get(EventKind::Start.word()).copied() }
+    }
+
+    /// Whether the property failed from the start: of the run, or of a node.
+    fn is_start(&self, episode: &Episode, moments: &Moments) -> bool {
+        moments.runs[episode.run].first() == Some(&episode.from.0)
+            || self.start == Some(self.events[episode.run][episode.from.index()])
     }
 
     /// How much more often than elsewhere the commonest event stands at the start of an episode,
@@ -311,8 +334,12 @@ impl Finalist {
         let literals: u32 = self.literals.iter().map(|(literal, _)| literal.cost()).sum();
         let sizes: u32 = self.literals.iter().map(|(literal, _)| self.sizes(literal, states)).sum();
         let literals = literals + sizes;
-        literals
-            + 2 * u32::try_from(self.domain.kinds.len() + self.domain.ranges.len()).unwrap_or(0)
+        let depth = |range: &Range| {
+            let kind = &states.variables.kinds[self.domain.kinds[range.node]];
+            kind.way_to(range.table).len()
+        };
+        let elements: usize = self.domain.ranges.iter().map(depth).sum();
+        literals + 2 * u32::try_from(self.domain.kinds.len() + elements).unwrap_or(0)
     }
 
     /// What sizes add: they are easily equal, and seldom meant.
@@ -329,22 +356,31 @@ impl Finalist {
 
     /// The property in the language; its name is what it claims of one binding.
     pub(crate) fn property(&self, states: &States) -> Property {
-        let claim = self.claim(states);
+        self.property_of(&self.literals, states)
+    }
+
+    /// Those that fail in the same rows.
+    fn others(&self, states: &States) -> Vec<Property> {
+        self.same.iter().map(|literals| self.property_of(literals, states)).collect()
+    }
+
+    fn property_of(&self, literals: &[(Literal, bool)], states: &States) -> Property {
+        let claim = self.claim(literals, states);
         Property {
             name: print_expr(&claim),
             modality: Modality::Always,
-            scope: Scope::EveryCut,
+            scope: self.scope,
             body: self.domain.forall(claim, &states.variables),
             span: everhold_property::Span::default(),
         }
     }
 
     /// `p implies q` where a literal is negated, `p or q` where none is.
-    fn claim(&self, states: &States) -> Expr {
+    fn claim(&self, literals: &[(Literal, bool)], states: &States) -> Expr {
         let expr =
             |(literal, negated): &(Literal, bool)| literal.expr(*negated, &self.domain, states);
         let (mut given, mut then): (Vec<_>, Vec<_>) =
-            self.literals.iter().cloned().partition(|(_, negated)| *negated);
+            literals.iter().cloned().partition(|(_, negated)| *negated);
         if then.is_empty() && given.len() > 1 {
             then.extend(given.pop());
         }

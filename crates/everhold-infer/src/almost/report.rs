@@ -11,25 +11,30 @@ const LINKS_MAX: usize = 4;
 
 impl fmt::Display for AlmostReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quiet = match self.quiet {
+            Some(quiet) => format!(", of which {} quiet", grouped(quiet)),
+            None => String::new(),
+        };
         writeln!(
             f,
-            "# {} properties judged in {} snapshots of {}: {} always held, {} almost always.",
+            "# {} properties were tried in {} snapshots{quiet}, of {}: {} always held, {} almost always.",
             grouped(self.properties),
             grouped(self.snapshots),
             counted(self.runs.0, "run"),
             grouped(self.held),
             grouped(self.almost),
         )?;
+        if !self.found.is_empty() {
+            writeln!(
+                f,
+                "# These are most worth a look: each is wrong, or its exceptions are a bug."
+            )?;
+        }
         for (place, found) in self.found.iter().enumerate() {
             writeln!(f, "\n# {}. {}", place + 1, found.measured())?;
-            writeln!(f, "#    {}", found.links())?;
-            if !found.equivalent.is_empty() || found.related > 0 {
-                writeln!(
-                    f,
-                    "#    {} more fail in the same snapshots, {} in nearly the same or some of them",
-                    found.equivalent.len(),
-                    found.related
-                )?;
+            writeln!(f, "#    {}: {}", found.spread(self.runs.0), found.links())?;
+            if let Some(others) = found.others() {
+                writeln!(f, "#    {others}")?;
             }
             writeln!(f, "{}", print(&found.property).trim_end())?;
         }
@@ -60,6 +65,29 @@ impl AlmostInvariant {
             counted(usize::try_from(self.exceptions).unwrap_or(usize::MAX), "exception"),
             counted(self.episodes.len(), "episode"),
         )
+    }
+
+    /// In how many of so many runs, and at how many nodes, it failed.
+    #[must_use]
+    pub fn spread(&self, runs: usize) -> String {
+        let mut hit: Vec<usize> = self.episodes.iter().map(|episode| episode.run).collect();
+        hit.dedup();
+        let nodes = counted(self.nodes.len(), "node");
+        format!("in {} of {}, at {nodes}", grouped(hit.len() as u64), counted(runs, "run"))
+    }
+
+    /// The properties that it stands for.
+    fn others(&self) -> Option<String> {
+        let same = self.equivalent.first().map(|first| {
+            let more = match self.equivalent.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {} more", grouped(more as u64)),
+            };
+            format!("the same exceptions has `{}`{more}", first.name)
+        });
+        let near = (self.related > 0)
+            .then(|| format!("{} more have nearly the same", grouped(self.related as u64)));
+        same.into_iter().chain(near).reduce(|same, near| format!("{same}; {near}"))
     }
 
     /// Where the first exceptions are.

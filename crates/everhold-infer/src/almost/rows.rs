@@ -99,7 +99,7 @@ impl Source<'_> {
         for (place, binding) in batch.bindings.iter().enumerate() {
             let place = u32::try_from(place).expect("fewer than 2^32 bindings in a batch");
             let each = &mut |items| rows.push((binding.weight, place, items));
-            self.items.each(&binding.nodes[..self.domain.kinds.len()], &binding.states, each);
+            self.items.each(&binding.nodes[..self.domain.places()], &binding.states, each);
         }
         rows.sort_unstable();
         let pieces = cut(&rows);
@@ -115,7 +115,7 @@ impl Source<'_> {
         let item = |range: usize| rows.iter().map(|row| row.2[range]).collect();
         Rows {
             nodes: (0..self.domain.kinds.len()).map(node).collect(),
-            states: (0..self.domain.kinds.len()).map(state).collect(),
+            states: (0..self.domain.places()).map(state).collect(),
             items: (0..self.domain.ranges.len()).map(item).collect(),
             weights: Weights::of(rows),
             binding: rows.iter().map(|row| row.1).collect(),

@@ -1,9 +1,9 @@
 //! From coded runs to a report: class by class, then all of them ranked together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use everhold_property::Library;
+use everhold_property::{Library, Scope};
 use everhold_trace::Execution;
 
 use super::count::{Class, Failing, Scanned, Tally};
@@ -11,14 +11,16 @@ use super::domain::Domain;
 use super::evaluate::{Bench, Coded};
 use super::generate::{Candidate, Former, LITERALS_IN_MAX, Signed, literals};
 use super::literal::Literal;
+use super::moments::Moments;
 use super::rank;
 use super::rows::Source;
 use super::timeline::{Items, NODES_MAX, Shares, Timelines};
+use super::worlds::Worlds;
 use super::{Almost, AlmostReport, parallel};
 use crate::bitmap::Counter;
 use crate::states::States;
 
-/// Candidates of one class whose exceptions are looked at one by one.
+/// Candidates of one class, with different exceptions, that are looked at one by one.
 const FINALISTS_MAX: usize = 200;
 /// Candidates of one class that get a further literal.
 const LONGER_MAX: usize = 2000;
@@ -28,15 +30,18 @@ const ALWAYS_MAX: usize = 20;
 /// A candidate with all that is known of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Finalist {
+    pub(crate) scope: Scope,
     pub(crate) domain: Domain,
     /// The literals, and which are negated.
     pub(crate) literals: Vec<(Literal, bool)>,
+    /// Others of the class that fail in the same rows, likewise.
+    pub(crate) same: Vec<Vec<(Literal, bool)>>,
     pub(crate) tally: Tally,
     /// How many candidates there were in its class.
     pub(crate) choice: u64,
     /// Distinct rows that would fail by chance.
     pub(crate) by_chance: f64,
-    /// Where it fails; empty if it always holds.
+    /// Where it fails, among all snapshots; empty if it always holds.
     pub(crate) failing: Failing,
 }
 
@@ -45,6 +50,8 @@ pub(crate) struct Finalist {
 pub(crate) struct Search {
     pub(crate) almost: Vec<Finalist>,
     pub(crate) always: Vec<Finalist>,
+    /// Where was looked, scope by scope.
+    pub(crate) moments: Vec<Moments>,
     counts: Counts,
 }
 
@@ -63,11 +70,13 @@ pub(crate) fn search(
     library: &Library,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<AlmostReport> {
-    let search = classes(options, states, library, stop)?;
+    let search = classes(options, states, executions, library, stop)?;
     let mut report = rank::report(options, states, executions, &search);
     let Counts { properties, almost, held } = search.counts;
     (report.properties, report.almost, report.held) = (properties, almost, held);
     report.snapshots = states.runs.iter().map(|run| run.steps.len() as u64).sum();
+    let quiet = search.moments.iter().find(|moments| moments.scope == Scope::AllQuiet);
+    report.quiet = quiet.map(Moments::len);
     report.left_out.extend(states.variables.left_out.iter().cloned());
     Some(report)
 }
@@ -76,51 +85,86 @@ pub(crate) fn search(
 pub(crate) fn classes(
     options: &Almost,
     states: &States,
+    executions: &[&Execution],
     library: &Library,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Search> {
-    let (coded, timelines) = (Coded::of(states), Timelines::of(states));
-    let mut search = Search::default();
-    for domain in Domain::all(states, options.nodes_max.min(NODES_MAX)) {
-        if stop() {
-            return None;
+    let mut search = Search { moments: moments(options, executions), ..Search::default() };
+    let coded = Coded::of(states, Worlds::of(states, executions, &options.predicates));
+    let nodes_max = options.nodes_max.min(NODES_MAX);
+    let mut domains = Domain::all(states, nodes_max, !coded.worlds().is_empty());
+    domains.retain(|domain| domain.is_wanted(states, &options.variables));
+    for moments in search.moments.clone() {
+        let timelines = Timelines::of(states, coded.worlds(), &moments);
+        let base = Base { options, states, library, coded: &coded, timelines, moments };
+        for domain in &domains {
+            if stop() {
+                return None;
+            }
+            base.one_class(domain, &mut search);
         }
-        one_class(options, states, &coded, &timelines, &domain, library, &mut search);
     }
     Some(search)
 }
 
-fn one_class(
-    options: &Almost,
-    states: &States,
-    coded: &Coded,
-    timelines: &Timelines,
-    domain: &Domain,
-    library: &Library,
-    search: &mut Search,
-) {
-    let literals = literals(domain, states, library, &options.subtypes);
-    let tuples = timelines.tuples(domain);
-    if literals.is_empty() || tuples.is_empty() {
-        return;
+/// Where to look. A scope that shows the same snapshots as one before it adds nothing.
+fn moments(options: &Almost, executions: &[&Execution]) -> Vec<Moments> {
+    let mut found: Vec<Moments> = Vec::new();
+    for moments in options.scopes.iter().filter_map(|scope| Moments::of(*scope, executions)) {
+        if found.iter().all(|before| before.runs != moments.runs) {
+            found.push(moments);
+        }
     }
-    let threads = parallel::threads(options.threads);
-    let items = Items::new(domain, states, coded);
-    let tuples = timelines.bound(domain, &items, tuples);
-    // A variable that always names the node itself leads nowhere.
-    if domain.link.is_some() && tuples.iter().all(|nodes| nodes[0] == nodes[1]) {
-        return;
+    found
+}
+
+/// What all classes of one scope are searched with.
+struct Base<'a> {
+    options: &'a Almost,
+    states: &'a States,
+    library: &'a Library,
+    coded: &'a Coded,
+    timelines: Timelines,
+    moments: Moments,
+}
+
+impl Base<'_> {
+    fn one_class(&self, domain: &Domain, search: &mut Search) {
+        let Base { options, states, library, coded, timelines, moments } = self;
+        let literals = literals(domain, states, library, options);
+        let tuples = timelines.tuples(domain);
+        if literals.is_empty() || tuples.is_empty() {
+            return;
+        }
+        let threads = parallel::threads(options.threads);
+        let items = Items::new(domain, states, coded);
+        let tuples = timelines.bound(domain, &items, tuples);
+        // A variable that always names the node itself leads nowhere.
+        if domain.link.is_some() && tuples.iter().all(|nodes| nodes[0] == nodes[1]) {
+            return;
+        }
+        let shares = Shares::of(timelines, domain, &items, &tuples, threads);
+        let source = Source { timelines, domain, items: &items, shares: &shares, threads };
+        let batches = batches(tuples, &shares.rows, options.memory_max);
+        let counter = Counter::widest();
+        // Two bits a row and literal, next to what is in memory anyway.
+        let rows: u64 = shares.rows.iter().sum();
+        let keeps = rows.saturating_mul(literals.len() as u64) / 4 <= options.memory_max as u64;
+        let kept = OnceLock::new();
+        let class = Class {
+            states,
+            domain,
+            library,
+            coded,
+            source,
+            counter,
+            batches,
+            kept,
+            keeps,
+            moments,
+        };
+        class.search(options, &literals, search);
     }
-    let shares = Shares::of(timelines, domain, &items, &tuples, threads);
-    let source = Source { timelines, domain, items: &items, shares: &shares, threads };
-    let batches = batches(tuples, &shares.rows, options.memory_max);
-    let counter = Counter::widest();
-    // Two bits a row and literal, next to what is in memory anyway.
-    let rows: u64 = shares.rows.iter().sum();
-    let keeps = rows.saturating_mul(literals.len() as u64) / 4 <= options.memory_max as u64;
-    let kept = OnceLock::new();
-    let class = Class { states, domain, library, coded, source, counter, batches, kept, keeps };
-    class.search(options, &literals, search);
 }
 
 /// Tuples of nodes, as many together as fit into memory.
@@ -249,23 +293,30 @@ impl Class<'_> {
         };
         for list in [&mut almost, &mut always] {
             list.sort_by(|a, b| {
-                let worth = |x: &(Candidate, Tally, f64)| {
-                    rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 2.0
-                };
+                let worth = |x: &Judged| rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 2.0;
                 worth(b).total_cmp(&worth(a)).then_with(|| a.0.cmp(&b.0))
             });
         }
-        almost.truncate(FINALISTS_MAX);
+        let written = |candidate: &Candidate| -> Vec<(Literal, bool)> {
+            let literal = |s: &Signed| (literals[usize::from(s / 2)].clone(), s % 2 == 1);
+            candidate.literals.iter().map(literal).collect()
+        };
+        let mut same = BTreeMap::new();
+        let (almost, repeats) = first_of_each(almost);
+        for (candidate, tally, _) in &repeats {
+            same.entry(tally.signature).or_insert_with(Vec::new).push(written(candidate));
+        }
         always.truncate(ALWAYS_MAX);
         let candidates: Vec<Candidate> = almost.iter().map(|(c, ..)| c.clone()).collect();
-        let failing = self.failing(literals, &candidates);
-        let finalist = |(candidate, tally, by_chance): (Candidate, Tally, f64), failing| Finalist {
+        let failing = self.failing(literals, &candidates).into_iter().map(|failing| Failing {
+            snapshots: self.moments.among_all(failing.snapshots),
+            ..failing
+        });
+        let mut finalist = |(candidate, tally, by_chance): Judged, failing| Finalist {
+            scope: self.moments.scope,
             domain: self.domain.clone(),
-            literals: candidate
-                .literals
-                .iter()
-                .map(|s| (literals[usize::from(s / 2)].clone(), s % 2 == 1))
-                .collect(),
+            literals: written(&candidate),
+            same: same.remove(&tally.signature).unwrap_or_default(),
             tally,
             choice: 0,
             by_chance,
@@ -278,13 +329,32 @@ impl Class<'_> {
     }
 }
 
+/// A candidate, how often it fails, and how often it would by chance.
+type Judged = (Candidate, Tally, f64);
+
+/// The first of those that fail in the same rows, as many as are looked at, and the others of
+/// their kind.
+fn first_of_each(judged: Vec<Judged>) -> (Vec<Judged>, Vec<Judged>) {
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    let mut met = BTreeSet::new();
+    for judged in judged {
+        if met.contains(&judged.1.signature) {
+            others.push(judged);
+        } else if first.len() < FINALISTS_MAX {
+            met.insert(judged.1.signature);
+            first.push(judged);
+        }
+    }
+    (first, others)
+}
+
 /// The literals that are neither constant nor the same as an earlier one, by place.
 fn useful(literals: &[Literal], scanned: &[Scanned]) -> Vec<usize> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let is_new = |place: &usize| {
         let of = &scanned[*place];
         let varies = of.tallies.iter().all(|tally| tally.fails > 0);
-        let [plain, negated] = of.signature;
+        let [plain, negated] = of.tallies.map(|tally| tally.signature);
         // A literal that is the negation of another adds nothing either.
         varies && seen.insert((plain.min(negated), plain.max(negated)))
     };

@@ -4,7 +4,9 @@ use hashbrown::HashTable;
 
 use super::domain::Domain;
 use super::evaluate::Coded;
+use super::moments::Moments;
 use super::parallel;
+use super::worlds::Worlds;
 use crate::dictionary::hash_of;
 use crate::states::{StateId, States};
 use crate::variables::KindId;
@@ -17,7 +19,7 @@ pub(crate) const NODES_MAX: usize = 4;
 pub(crate) struct Span {
     pub(crate) states: [StateId; NODES_MAX],
     pub(crate) run: u32,
-    /// The first snapshot: that after the event of this number.
+    /// The first snapshot, by its place among those that are judged.
     pub(crate) start: u32,
     /// The snapshot after the last.
     pub(crate) end: u32,
@@ -31,22 +33,34 @@ pub(crate) struct Timelines {
 struct RunTimeline {
     snapshots: u32,
     nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)>,
+    /// The whole state, if that is asked for.
+    world: Vec<(u32, StateId)>,
 }
 
+/// Stands for the whole state in a tuple of nodes.
+const WORLD: u32 = u32::MAX;
+
 impl Timelines {
-    pub(crate) fn of(states: &States) -> Timelines {
-        let runs = states.runs.iter().map(|run| {
+    /// In the snapshots at these moments.
+    pub(crate) fn of(states: &States, worlds: &Worlds, moments: &Moments) -> Timelines {
+        let runs = states.runs.iter().enumerate().map(|(place, run)| {
+            let moments = &moments.runs[place];
+            let absent = || vec![(0, States::ABSENT)];
             let mut nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)> =
-                run.nodes.iter().map(|node| (node.kind, vec![(0, States::ABSENT)])).collect();
-            for (place, step) in run.steps.iter().enumerate() {
-                let place = u32::try_from(place).expect("event ids are 32 bits");
-                let changes = &mut nodes[step.node.index()].1;
-                if changes.last().is_none_or(|(_, state)| *state != step.state) {
-                    changes.push((place, step.state));
-                }
+                run.nodes.iter().map(|node| (node.kind, absent())).collect();
+            let mut at = 0;
+            for (event, step) in (0..).zip(&run.steps) {
+                at += passed(&moments[at..], event);
+                change(&mut nodes[step.node.index()].1, at, step.state);
             }
-            let snapshots = u32::try_from(run.steps.len()).expect("event ids are 32 bits");
-            RunTimeline { snapshots, nodes }
+            let mut world = absent();
+            let mut at = 0;
+            for (event, state) in worlds.of_run(place).unwrap_or_default() {
+                at += passed(&moments[at..], *event);
+                change(&mut world, at, *state);
+            }
+            let snapshots = u32::try_from(moments.len()).expect("event ids are 32 bits");
+            RunTimeline { snapshots, nodes, world }
         });
         Timelines { runs: runs.collect() }
     }
@@ -78,6 +92,9 @@ impl Timelines {
                     .collect::<Vec<_>>()
             };
             tuples = tuples.iter().flat_map(longer).collect();
+        }
+        if domain.world {
+            tuples.iter_mut().for_each(|tuple| tuple.push(WORLD));
         }
         tuples
     }
@@ -144,8 +161,11 @@ impl Timelines {
 
 impl RunTimeline {
     fn spans(&self, place: u32, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
-        let lines: Vec<&[(u32, StateId)]> =
-            nodes.iter().map(|node| self.nodes[*node as usize].1.as_slice()).collect();
+        let line = |node: &u32| match *node {
+            WORLD => self.world.as_slice(),
+            node => self.nodes[node as usize].1.as_slice(),
+        };
+        let lines: Vec<&[(u32, StateId)]> = nodes.iter().map(line).collect();
         let mut next = vec![1; lines.len()];
         let mut states = [States::ABSENT; NODES_MAX];
         let mut start = 0;
@@ -168,6 +188,21 @@ impl RunTimeline {
             }
             start = end;
         }
+    }
+}
+
+/// How many of the sorted moments are before this event.
+fn passed(moments: &[u32], event: u32) -> usize {
+    // Mostly none or one.
+    moments.iter().take_while(|moment| **moment < event).count()
+}
+
+/// A line changes to a state before the snapshot of this place.
+fn change(line: &mut Vec<(u32, StateId)>, at: usize, state: StateId) {
+    let at = u32::try_from(at).expect("event ids are 32 bits");
+    line.pop_if(|(last, _)| *last == at);
+    if line.last().is_none_or(|(_, last)| *last != state) {
+        line.push((at, state));
     }
 }
 

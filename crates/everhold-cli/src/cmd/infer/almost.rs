@@ -9,7 +9,7 @@ use anyhow::Result;
 use everhold_infer::{
     Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Diff, Explanation,
 };
-use everhold_property::{Library, Property, parse};
+use everhold_property::{Library, Property, Scope, parse};
 use everhold_trace::Execution;
 
 use crate::args::{AccountingWord, AlmostArgs, InferArgs};
@@ -43,17 +43,21 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
             found.measured()
         )?;
         write!(out, "{}", Explanation::of(found, &executions, &Library::new()))?;
-        next(found, given);
+        out.flush()?;
+        next_of_explanation(found, given, args);
     } else if let Some(old) = &wanted.diff {
         let new: Vec<Property> = report.found.iter().map(|found| found.property.clone()).collect();
         write!(out, "{}", Diff::of(&read_properties(old)?, &new))?;
+        out.flush()?;
+        next_of_report(&report, args);
     } else {
         write!(out, "{report}")?;
+        out.flush()?;
+        next_of_report(&report, args);
     }
     if let Some(path) = &args.out {
         fs::write(path, report.to_string())?;
     }
-    out.flush()?;
     Ok(if report.found.is_empty() { Code::Unknown } else { Code::Holds })
 }
 
@@ -87,7 +91,9 @@ fn options(args: &InferArgs) -> Result<Almost> {
         };
         subtypes.insert(variable.to_owned(), subtype.to_owned());
     }
+    let default = Almost::default();
     Ok(Almost {
+        scopes: scopes(args, &default)?,
         nodes_max: wanted.max_nodes.into(),
         literals_max: wanted.max_literals.into(),
         properties_max: wanted.max_properties,
@@ -99,10 +105,24 @@ fn options(args: &InferArgs) -> Result<Almost> {
             AccountingWord::Plain => Accounting::Plain,
         },
         stable: wanted.stable,
+        variables: wanted.only.clone(),
         subtypes,
         memory_max: usize::try_from(args.max_memory).unwrap_or(usize::MAX) << 20,
-        threads: 0,
+        ..default
     })
+}
+
+fn scopes(args: &InferArgs, default: &Almost) -> Result<Vec<Scope>> {
+    let scopes: Vec<Scope> = args.scopes.iter().map(|word| super::scope(*word)).collect();
+    let other = scopes.iter().any(|scope| !default.scopes.contains(scope));
+    match (scopes.is_empty(), other) {
+        (true, _) => Ok(default.scopes.clone()),
+        (false, false) => Ok(scopes),
+        (false, true) => {
+            let text = "--almost looks at snapshots: --scope every-cut or --scope all-quiet";
+            Err(BadInput(text.to_owned()).into())
+        }
+    }
 }
 
 fn read_decisions(path: &Path) -> Result<Decisions> {
@@ -143,16 +163,37 @@ fn numbered(report: &AlmostReport, number: usize) -> Result<&AlmostInvariant> {
     })
 }
 
+/// Shows how to go on from the list.
+fn next_of_report(report: &AlmostReport, args: &InferArgs) {
+    let (traces, reading) = (traces(args), hint::reading(&args.input));
+    match (&args.out, report.found.is_empty()) {
+        (_, true) => hint::next(&format!("everhold infer {traces}{reading}")),
+        (Some(path), false) => {
+            let path = hint::quoted(&path.display().to_string());
+            hint::next(&format!("everhold check {path} {traces}{reading}"));
+        }
+        (None, false) => {
+            hint::next(&format!("everhold infer --almost {traces}{reading} --explain 1"));
+        }
+    }
+}
+
+fn traces(args: &InferArgs) -> String {
+    let quoted = args.traces.iter().map(|path| hint::quoted(&path.display().to_string()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// Shows how to open the first exception.
-fn next(found: &AlmostInvariant, given: &[Given]) {
+fn next_of_explanation(found: &AlmostInvariant, given: &[Given], args: &InferArgs) {
     let Some(first) = found.episodes.first() else { return };
     let mut run = first.run;
     for given in given {
         if run < given.executions.len() {
             let from = first.from.0.saturating_sub(10);
             hint::next(&format!(
-                "everhold show {} --run {} --from {from} --to {}",
+                "everhold show {}{} --run {} --from {from} --to {}",
                 hint::quoted(&given.name),
+                hint::reading(&args.input),
                 run + 1,
                 first.from.0
             ));
