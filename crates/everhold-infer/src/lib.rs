@@ -31,3 +31,7 @@ pub use snapshots::Snapshots;
 pub use states::{KindStates, NodeRun, Run, StateId, States, Step};
 pub use stats::wilson;
 pub use variables::{Access, Kind, KindId, Origin, Table, TableId, Variable, Variables};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/almost.md")]
+struct AlmostDoctests;

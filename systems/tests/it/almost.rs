@@ -63,7 +63,7 @@ fn found_failing(found: &AlmostInvariant, executions: &[Execution]) -> Snapshots
     let each = |episode: &Episode| {
         let end = executions[episode.run].events().len();
         let run = episode.run;
-        (episode.from.index()..episode.to.map_or(end, |to| to.index())).map(move |at| (run, at))
+        (episode.from.index()..episode.to.map_or(end, EventId::index)).map(move |at| (run, at))
     };
     found.episodes.iter().flat_map(each).collect()
 }

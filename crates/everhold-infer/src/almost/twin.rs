@@ -200,7 +200,7 @@ fn predicates() -> Vec<Predicate> {
 fn seen(execution: &Execution) -> Vec<Seen> {
     let mut flying = BTreeSet::new();
     let after = |(event, of): (u32, &Event)| {
-        of.received().for_each(|message| drop(flying.remove(&message)));
+        of.received().for_each(|message| _ = flying.remove(&message));
         flying.extend(of.sent());
         (snapshot(execution, EventId(event)), !flying.is_empty())
     };
