@@ -44,11 +44,11 @@ use everhold_trace::Execution;
 /// let inferred = report.infer();
 /// println!("{inferred}");
 /// let candidates = inferred.candidates();
-/// assert!(candidates.iter().any(|p| p.name == "n's total is at least n's largest"), "{inferred}");
+/// assert!(candidates.iter().any(|p| p.name == "n's largest is at most n's total"), "{inferred}");
 /// // 3. Attack: search for executions that break the candidates.
 /// let attack = Explorer::new().executions(2_000).attack(&candidates, adders);
 /// println!("{} of {} candidates fell", attack.fell.len(), candidates.len());
-/// assert!(attack.stood.iter().any(|p| p.name == "n's total is at least n's largest"), "{attack}");
+/// assert!(attack.stood.iter().any(|p| p.name == "n's largest is at most n's total"), "{attack}");
 /// # assert_eq!(attack.fell.len() + attack.stood.len() + attack.unjudged.len(), candidates.len());
 /// ```
 pub trait Infer {
