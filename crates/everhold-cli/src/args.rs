@@ -37,7 +37,7 @@ pub(crate) enum Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Finds, shrinks and explains a bug in a bundled system
+    /// Tours through what Everhold does, on bundled systems
     Demo(DemoArgs),
     /// Checks properties on recorded or imported traces
     Check(CheckArgs),
@@ -68,9 +68,31 @@ pub(crate) enum Command {
 /// What `everhold demo` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
+    /// The tour; none takes all of them
+    #[arg(value_enum)]
+    pub(crate) tour: Option<TourName>,
+
     /// Explore with another seed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+}
+
+/// The tours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TourName {
+    /// Bugs found, shrunk and explained
+    Find,
+    /// Properties inferred, and a bug found with them
+    Infer,
+    /// A slow execution explained
+    Perf,
+}
+
+impl TourName {
+    /// As it is typed.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// What `everhold check` takes.
@@ -166,6 +188,10 @@ pub(crate) struct AlmostArgs {
     /// Open the exceptions of the almost-invariant of this number
     #[arg(long, value_name = "NUMBER", requires = "on")]
     pub(crate) explain: Option<usize>,
+
+    /// Also write a page with the exceptions, to be opened in a browser
+    #[arg(long, value_name = "FILE", requires = "on")]
+    pub(crate) html: Option<PathBuf>,
 
     /// Show what appeared, went and changed since these properties were written
     #[arg(long, value_name = "FILE", requires = "on")]
@@ -367,6 +393,10 @@ pub(crate) struct PerfArgs {
     /// Run the one execution that a token or a seed names
     #[arg(long, value_name = "TOKEN")]
     pub(crate) replay: Option<String>,
+
+    /// Also write the page there; that of each finding is in target/everhold anyhow
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 
     /// Print the data for plots, as JSON, and nothing else
     #[arg(long)]

@@ -29,13 +29,18 @@ class App {
     /** @type {Set<string>} */
     this.hiddenKinds = new Set();
     this.collapse = false;
-    /** @type {"steps" | "time"} */
-    this.axis = "steps";
+    /** Two executions are read beside each other. */
+    this.both = data.kind === "slow" && data.executions.length === 2;
+    /** Only the critical path is shown. */
+    this.critical = false;
+    /** Waiting shows on an axis of time only. @type {"steps" | "time"} */
+    this.axis = data.kind === "slow" ? "time" : "steps";
     this.aside = el("aside", { class: "detail", "aria-label": "the selected event" });
     this.status = el("span", { class: "muted", role: "status" });
     this.live = el("p", { class: "unseen", "aria-live": "polite" });
     this.diagrams = this.executions.map((execution, number) => new Diagram(execution, {
       id: `x${number}`,
+      narrow: this.both,
       select: (at) => this.select(number, at),
       scrolled: (top) => this.#align(number, top),
     }));
@@ -50,31 +55,45 @@ class App {
   }
 
   build() {
-    const open = (/** @type {Link} */ link) => this.select(link.execution, link.event);
+    const open = (/** @type {Link} */ link) => this.#open(link);
     const { data } = this;
+    const charts = data.charts.length > 0 ? el("section", { class: "charts" }, ...data.charts.map((one) => chart(one, open))) : undefined;
+    const stage = this.executions.length > 0 ? this.#stage() : undefined;
+    // Of slow executions and exceptions the charts are the overview; elsewhere the execution is.
+    const overview = data.kind === "slow" || data.kind === "almost";
     const main = el("main", {}, facts(data),
-      ...data.properties.map((one) => property(one, (at) => this.select(this.current, at))),
-      this.executions.length > 0 ? this.#stage() : undefined,
-      data.charts.length > 0 ? el("section", { class: "charts" }, ...data.charts.map((one) => chart(one, open))) : undefined,
+      ...data.properties.map((one) => property(one, open)),
+      ...(overview ? [charts, stage] : [stage, charts]),
       ...data.tables.map((one) => table(one, open)));
     document.body.replaceChildren(header(data), main, this.live,
       el("footer", { class: "muted" }, `${data.program} · this page is one file and asks for nothing from outside`));
     document.title = `${data.headline} · Everhold`;
     if (this.executions.length === 0) return;
+    this.#choose();
     document.addEventListener("keydown", (event) => this.#key(event));
     addEventListener("hashchange", () => this.#follow());
     this.#follow();
   }
 
   #stage() {
-    const both = this.data.kind === "slow" && this.executions.length === 2;
     this.frames = this.diagrams.map((diagram, number) => el("div", { class: "frame" },
       this.executions.length > 1 ? el("h3", {}, this.executions[number].data.title) : undefined, diagram.element));
-    this.both = both;
     const cut = this.executions.map(({ data }) => this.#window(data)).filter((text) => text !== "");
-    return el("section", { class: "stage" }, this.#controls(),
+    this.stage = el("section", { class: "stage" }, this.#controls(),
       ...[...new Set(cut)].map((text) => el("p", { class: "notice" }, text)),
-      el("div", { class: both ? "pair" : "single" }, ...this.frames, this.aside));
+      el("div", { class: this.both ? "pair" : "single" }, ...this.frames, this.aside));
+    return this.stage;
+  }
+
+  /** Opens an event, which a link names by its number in the whole execution. @param {Link} link */
+  #open({ execution, event }) {
+    const { first, events } = this.data.executions[execution];
+    if (event < first || event >= first + events.length) {
+      this.live.textContent = this.status.textContent = `event ${event} is not on this page`;
+      return;
+    }
+    this.select(execution, event - first);
+    this.stage?.scrollIntoView({ block: "nearest" });
   }
 
   /** What of a long execution is here. @param {import("./model.js").ExecutionData} data */
@@ -96,16 +115,17 @@ class App {
     return el("div", { class: "controls" }, choose, this.searchBox, this.status,
       button("‹", () => this.#jump(-1), { "aria-label": "previous violation or hit" }),
       button("›", () => this.#jump(1), { "aria-label": "next violation or hit" }),
-      timed ? this.#toggle("time axis", (on) => (this.axis = on ? "time" : "steps")) : undefined,
-      this.#toggle("collapse local", (on) => (this.collapse = on)),
+      timed ? this.#toggle("time axis", this.axis === "time", (on) => (this.axis = on ? "time" : "steps")) : undefined,
+      this.data.executions.some((one) => one.path?.length) ? this.#toggle("critical path only", false, (on) => (this.critical = on)) : undefined,
+      this.#toggle("collapse local", false, (on) => (this.collapse = on)),
       this.chips,
       copyButton("copy as Mermaid", () => mermaid(this.execution, this.selected)),
       button("save SVG", () => save("execution.svg", "image/svg+xml", this.diagram.toSvg())));
   }
 
-  /** @param {string} label @param {(on: boolean) => void} set */
-  #toggle(label, set) {
-    const box = el("input", { type: "checkbox", change: () => {
+  /** @param {string} label @param {boolean} on @param {(on: boolean) => void} set */
+  #toggle(label, on, set) {
+    const box = el("input", { type: "checkbox", checked: on, change: () => {
       set(box.checked);
       this.#choose();
     } });
@@ -135,10 +155,16 @@ class App {
 
   #choose() {
     this.diagrams.forEach((diagram, number) => diagram.choose({
-      hiddenNodes: this.hiddenNodes[number], hiddenKinds: this.hiddenKinds, only: undefined,
+      hiddenNodes: this.hiddenNodes[number], hiddenKinds: this.hiddenKinds, only: this.#only(number),
       collapse: this.collapse, axis: this.axis,
     }));
     this.diagram.reveal(this.selected);
+  }
+
+  /** The events to show, if not all. @param {number} number */
+  #only(number) {
+    const { path, turning } = this.data.executions[number];
+    return this.critical && path?.length ? new Set([...path, turning ?? path[0]]) : undefined;
   }
 
   /** Two executions are read beside each other from the event at which they part. @param {number} number @param {number} top */
@@ -183,9 +209,11 @@ class App {
       diagram.hits = number === this.current ? new Set(this.hits) : new Set();
       diagram.select(number === this.current ? this.selected : -1);
     });
-    this.aside.replaceChildren(...detail(this.execution, this.selected, this.data.properties, {
+    // Verdicts are those of the first execution.
+    this.aside.replaceChildren(...detail(this.execution, this.selected, this.current === 0 ? this.data.properties : [], {
       select: (at) => this.select(this.current, at),
       light: (cone) => this.#light(cone),
+      cut: this.data.kind === "almost",
     }));
   }
 
@@ -209,8 +237,11 @@ class App {
   /** The events worth jumping to: hits of the search, or else violations. */
   #goals() {
     if (this.hits.length > 0) return this.hits;
-    const bad = this.data.properties.flatMap((one) => (one.changes ?? []).filter(([, verdict]) => verdict === "violated").map(([at]) => at));
-    const { violating, turning } = this.execution.data;
+    const { violating, turning, first } = this.execution.data;
+    const bad = this.data.properties.flatMap((one) => [
+      ...(one.changes ?? []).filter(([, verdict]) => verdict === "violated").map(([at]) => ({ execution: 0, event: at })),
+      ...(one.links ?? []).map(([, link]) => link),
+    ]).filter((link) => link.execution === this.current).map((link) => link.event - first).filter((at) => at >= 0 && at < this.execution.length);
     const all = [...bad, violating, turning].filter((at) => at !== undefined);
     return [...new Set(all)].sort((a, b) => a - b);
   }

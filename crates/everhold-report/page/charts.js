@@ -18,6 +18,7 @@ import { duration } from "./model.js";
  * @property {string} name
  * @property {"number" | "ns" | "share"} [unit]
  * @property {boolean} [log]
+ * @property {string[]} [names] what 0, 1, ... stand for
  */
 
 /**
@@ -36,6 +37,8 @@ const LEFT = 62;
 const RIGHT = 30;
 const TOP = 24;
 const BOTTOM = 44;
+/** Names along an axis; of more, some are left out. */
+const NAMES_MAX = 12;
 
 class Scale {
   /**
@@ -50,6 +53,7 @@ class Scale {
     this.high = usable.length ? usable.reduce((a, b) => Math.max(a, b)) : 1;
     if (!axis.log && (axis.unit === "share" || this.low > 0 && this.low < this.high / 2)) this.low = 0;
     if (axis.unit === "share") this.high = 1;
+    if (axis.names) [this.low, this.high] = [-0.5, axis.names.length - 0.5];
     if (this.low === this.high) this.high = axis.log ? this.low * 10 : this.low + 1;
     this.range = range;
   }
@@ -63,6 +67,10 @@ class Scale {
   }
 
   ticks() {
+    if (this.axis.names) {
+      const every = Math.ceil(this.axis.names.length / NAMES_MAX);
+      return this.axis.names.map((_, at) => at).filter((at) => at % every === 0);
+    }
     if (this.axis.log) {
       const found = [];
       for (let power = Math.floor(Math.log10(this.low)); power <= Math.ceil(Math.log10(this.high)); power++) {
@@ -81,6 +89,7 @@ class Scale {
 
   /** @param {number} value */
   label(value) {
+    if (this.axis.names) return short(this.axis.names[value] ?? "");
     switch (this.axis.unit) {
       case "ns": return duration(value);
       case "share": return `${Math.round(value * 100)} %`;
@@ -161,6 +170,11 @@ function draw(series, number, x, y, open) {
     }));
   }
   return found;
+}
+
+/** @param {string} name */
+function short(name) {
+  return name.length > 9 ? `${name.slice(0, 8)}…` : name;
 }
 
 /** @param {[number, number][]} places @param {boolean} steps */

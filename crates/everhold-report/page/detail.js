@@ -10,16 +10,18 @@ import { fieldsOf, show } from "./values.js";
  * @typedef {object} PropertyData
  * @property {string} name
  * @property {string} text
- * @property {"holds" | "violated" | "unknown"} verdict
+ * @property {"holds" | "almost" | "violated" | "unknown"} verdict
  * @property {[number, string][]} [changes] the verdict from an event on
  * @property {[string, string][]} [witness] what parts of the text were
  * @property {string} [message]
+ * @property {[string, import("./charts.js").Link][]} [links] where it is not as it should be
  */
 
 /**
  * @typedef {object} Actions
  * @property {(at: number) => void} select
  * @property {(cone: "past" | "future" | undefined) => void} light
+ * @property {boolean} cut whether the states of all nodes are what matters
  */
 
 /**
@@ -42,9 +44,8 @@ export function detail(execution, at, properties, actions) {
     ...(event.x ? [el("pre", { class: "note" }, event.x)] : []),
     ...changes(execution, at),
     ...messages(execution, at, actions),
-    ...statuses(properties, at),
-    state(execution, event.n, at),
-    others(execution, at),
+    ...statuses(properties, execution.number(at)),
+    ...(actions.cut ? [others(execution, at, true), state(execution, event.n, at)] : [state(execution, event.n, at), others(execution, at, false)]),
   ];
 }
 
@@ -117,7 +118,7 @@ function statuses(properties, at) {
 }
 
 /** @type {{[verdict: string]: string}} */
-export const SIGNS = { holds: "✓", violated: "✗", unknown: "?" };
+export const SIGNS = { holds: "✓", almost: "≈", violated: "✗", unknown: "?" };
 
 /** @param {Execution} execution @param {number} node @param {number} at */
 function state(execution, node, at) {
@@ -127,12 +128,12 @@ function state(execution, node, at) {
   return el("details", { open: true }, summary, content);
 }
 
-/** The other nodes at this moment: nodes by variables. @param {Execution} execution @param {number} at */
-function others(execution, at) {
-  const box = el("details", {}, el("summary", {}, "All nodes at this step"));
-  box.addEventListener("toggle", () => {
-    if (box.open && box.children.length === 1) box.append(stateTable(execution, at));
-  });
+/** All nodes at this moment: nodes by variables. @param {Execution} execution @param {number} at @param {boolean} open */
+function others(execution, at, open) {
+  const box = el("details", { open }, el("summary", {}, "All nodes at this step"));
+  const fill = () => box.children.length === 1 && box.append(stateTable(execution, at));
+  if (open) fill();
+  box.addEventListener("toggle", () => box.open && fill());
   return box;
 }
 

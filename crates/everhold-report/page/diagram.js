@@ -9,21 +9,23 @@ import { show } from "./values.js";
 /** @typedef {import("./model.js").Execution} Execution */
 /** @typedef {import("./rows.js").Choice} Choice */
 
-const LIST = 230;
-const LANES = LIST + 46;
 const EDGE = 8;
-const TEXT_MIN = 300;
+/** Where lanes begin, how close they may be, how much room the text after them has. */
+const WIDE = { lanes: 276, gap: 64, text: 300 };
+/** The same where two diagrams are side by side. */
+const NARROW = { lanes: 256, gap: 46, text: 150 };
 const EXPORT_ROWS = 2000;
 const MARKS = { partition: "network parted: ", heal: "network whole again", fault: "" };
 
 export class Diagram {
   /**
    * @param {Execution} execution
-   * @param {{id: string, select: (at: number) => void, scrolled: (top: number) => void}} host
+   * @param {{id: string, narrow: boolean, select: (at: number) => void, scrolled: (top: number) => void}} host
    */
   constructor(execution, host) {
     this.execution = execution;
     this.host = host;
+    this.size = host.narrow ? NARROW : WIDE;
     this.selected = -1;
     /** @type {Set<number> | undefined} */
     this.lit = undefined;
@@ -60,12 +62,12 @@ export class Diagram {
 
   layout() {
     const nodes = this.execution.data.nodes.map((_, node) => node).filter((node) => !this.choice.hiddenNodes.has(node));
-    const room = Math.max(0, this.element.clientWidth - LANES - TEXT_MIN);
-    this.gap = Math.max(64, Math.min(150, nodes.length > 1 ? room / nodes.length : 150));
+    const room = Math.max(0, this.element.clientWidth - this.size.lanes - this.size.text);
+    this.gap = Math.max(this.size.gap, Math.min(150, nodes.length > 1 ? room / nodes.length : 150));
     this.columns = this.execution.data.nodes.map(() => -1);
-    nodes.forEach((node, at) => (this.columns[node] = LANES + at * this.gap));
-    this.textAt = LANES + Math.max(0, nodes.length - 1) * this.gap + 40;
-    this.body.style.width = `max(100%, ${this.textAt + TEXT_MIN}px)`;
+    nodes.forEach((node, at) => (this.columns[node] = this.size.lanes + at * this.gap));
+    this.textAt = this.size.lanes + Math.max(0, nodes.length - 1) * this.gap + 40;
+    this.body.style.width = `max(100%, ${this.textAt + this.size.text}px)`;
     this.heads.style.width = this.body.style.width;
     this.heads.replaceChildren(...nodes.map((node) => this.#head(node)));
     this.#later();
@@ -95,7 +97,7 @@ export class Diagram {
     const top = this.rows.tops[first] ?? 0;
     const height = (this.rows.tops[last + 1] ?? 0) - top + ROW;
     this.lanes.style.top = `${top}px`;
-    this.lanes.setAttribute("width", String(Math.max(this.textAt + TEXT_MIN, this.element.clientWidth)));
+    this.lanes.setAttribute("width", String(Math.max(this.textAt + this.size.text, this.element.clientWidth)));
     this.lanes.setAttribute("height", String(height));
     this.lanes.setAttribute("viewBox", `0 ${top} ${this.lanes.getAttribute("width")} ${height}`);
     this.lanes.replaceChildren(...this.#picture(first, last));
@@ -134,7 +136,9 @@ export class Diagram {
     const line = el("span", { class: "what" },
       el("span", { class: "number" }, this.choice.axis === "time" ? this.execution.time(at) : String(this.execution.number(at))),
       el("span", { class: "who" }, names[event.n]), words);
-    const text = el("span", { class: "then", style: `left:${this.textAt}px` }, ...this.#then(events, at));
+    const then = this.#then(events, at);
+    const title = then.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
+    const text = el("span", { class: "then", style: `left:${this.textAt}px`, title }, ...then);
     const style = `top:${this.rows.tops[row]}px`;
     return el("div", {
       id: this.#id(at), role: "option", class: classes.join(" "), style, "aria-selected": chosen ? "true" : "false",
@@ -176,8 +180,8 @@ export class Diagram {
 
   /** @param {number} first @param {number} last */
   #bands(first, last) {
-    const left = LANES - 24;
-    const width = this.textAt - LANES + 16;
+    const left = this.size.lanes - 24;
+    const width = this.textAt - this.size.lanes + 16;
     return this.execution.bands.flatMap((band) => {
       const top = Math.max(this.rows.before(band.from), this.rows.tops[first]);
       const bottom = Math.min(this.rows.before(band.to), this.rows.tops[last + 1]);
@@ -215,7 +219,7 @@ export class Diagram {
       if (next - top < 20) continue;
       const [from, to] = [row, row + 1].map((one) => this.execution.event(this.rows.rows[one][0]).t ?? 0);
       const wait = this.execution.data.unit === "ticks" ? String(to - from) : duration(to - from);
-      found.push(svg("text", { class: "gap", x: LANES - 40, y: (top + next) / 2 + 4 }, `⋮ ${wait}`));
+      found.push(svg("text", { class: "gap", x: this.size.lanes - 14, y: (top + next) / 2 + 4 }, `⋮ ${wait}`));
     }
     return found;
   }
@@ -319,7 +323,7 @@ export class Diagram {
     const last = Math.min(this.rows.rows.length, EXPORT_ROWS) - 1;
     if (last < 0) return "";
     const height = this.rows.tops[last + 1] + 40;
-    const width = this.textAt + TEXT_MIN + 200;
+    const width = this.textAt + this.size.text + 200;
     const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 -30 ${width} ${height}` });
     const style = svg("style", {}, document.querySelector("style")?.textContent ?? "");
     const heads = this.columns.flatMap((x, node) => (x < 0 ? [] : [svg("text", { class: "label", x, y: -12 }, this.execution.names[node])]));

@@ -53,6 +53,7 @@ import { changed, differences } from "./values.js";
  * @property {number} [violating]
  * @property {number} [turning]
  * @property {string} [turned]
+ * @property {number[]} [path] the critical path
  * @property {"ns" | "ticks" | "wall"} [unit]
  */
 

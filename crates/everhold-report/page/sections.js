@@ -67,15 +67,16 @@ export function facts(data) {
 /**
  * A property with the values that decide it, each beside its part of the text.
  * @param {PropertyData} property
- * @param {(at: number) => void} go
+ * @param {(link: Link) => void} open
  */
-export function property(property, go) {
+export function property(property, open) {
   const first = property.changes?.find(([, verdict]) => verdict === "violated");
   return el("article", { class: `property verdict-${property.verdict}` },
     el("h3", {}, `${SIGNS[property.verdict] ?? "?"} ${property.name}`),
     property.text ? el("pre", {}, ...annotated(property.text, property.witness ?? [])) : undefined,
-    property.message ? el("p", {}, property.message) : undefined,
-    first ? button("go to the first violation", () => go(first[0])) : undefined);
+    property.message ? el("p", { class: "muted" }, property.message) : undefined,
+    property.links?.length ? el("p", { class: "moves" }, ...property.links.map(([words, link]) => button(words, () => open(link)))) : undefined,
+    first ? button("go to the first violation", () => open({ execution: 0, event: first[0] })) : undefined);
 }
 
 /**

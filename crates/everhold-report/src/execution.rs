@@ -15,6 +15,8 @@ pub struct Window {
     pub violating: Option<usize>,
     /// The event at which the execution turned, and in which words.
     pub turning: Option<(usize, String)>,
+    /// The events of its critical path, which can be shown alone.
+    pub path: Vec<usize>,
     /// At most this many events are kept: those around the violating or turning one.
     pub events_max: usize,
     /// Times count nanoseconds of a virtual clock, not steps.
@@ -23,7 +25,13 @@ pub struct Window {
 
 impl Default for Window {
     fn default() -> Self {
-        Window { violating: None, turning: None, events_max: 100_000, simulated: false }
+        Window {
+            violating: None,
+            turning: None,
+            path: Vec::new(),
+            events_max: 100_000,
+            simulated: false,
+        }
     }
 }
 
@@ -42,6 +50,8 @@ pub(crate) struct ExecutionData {
     turning: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turned: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    path: Vec<usize>,
     unit: &'static str,
 }
 
@@ -153,6 +163,7 @@ impl ExecutionData {
             violating: window.violating.and_then(inside),
             turning: window.turning.as_ref().and_then(|(event, _)| inside(*event)),
             turned: window.turning.as_ref().map(|(_, words)| words.clone()),
+            path: window.path.iter().filter_map(|event| inside(*event)).collect(),
             unit: unit(execution, window),
         }
     }

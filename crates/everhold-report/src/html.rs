@@ -3,9 +3,19 @@
 use crate::page::Page;
 
 const TEMPLATE: &str = include_str!("../page/page.html");
+const LIVE: &str = include_str!("../page/live.html");
 const STYLE: &str = include_str!("../page/style.css");
 
-/// The script's modules, each after those it imports.
+/// The modules of the page that follows a watch, each after those it imports.
+const LIVE_MODULES: [(&str, &str); 5] = [
+    ("values.js", include_str!("../page/values.js")),
+    ("model.js", include_str!("../page/model.js")),
+    ("dom.js", include_str!("../page/dom.js")),
+    ("charts.js", include_str!("../page/charts.js")),
+    ("live.js", include_str!("../page/live.js")),
+];
+
+/// The modules of a report, each after those it imports.
 const MODULES: [(&str, &str); 11] = [
     ("values.js", include_str!("../page/values.js")),
     ("model.js", include_str!("../page/model.js")),
@@ -33,7 +43,15 @@ pub(crate) fn page(data: &Page) -> String {
     let (head, between) = split(head, ">DATA<");
     let head = head.replacen("FORM", form, 1);
     let (before, after) = split(&head, "/*STYLE*/");
-    [before, STYLE, after, ">", &text, "<", between, &script(), tail].concat()
+    [before, STYLE, after, ">", &text, "<", between, &script(&MODULES), tail].concat()
+}
+
+/// The page that follows a watch: it asks `/status.json` of the server that it came from.
+#[must_use]
+pub fn live_page() -> String {
+    let (head, tail) = split(LIVE, "/*SCRIPT*/");
+    let (before, after) = split(head, "/*STYLE*/");
+    [before, STYLE, after, &script(&LIVE_MODULES), tail].concat()
 }
 
 fn split<'a>(text: &'a str, mark: &str) -> (&'a str, &'a str) {
@@ -41,9 +59,9 @@ fn split<'a>(text: &'a str, mark: &str) -> (&'a str, &'a str) {
 }
 
 /// All modules as one: a page that is opened from a file cannot import others.
-fn script() -> String {
+fn script(modules: &[(&str, &str)]) -> String {
     let mut script = String::new();
-    for (name, text) in MODULES {
+    for (name, text) in modules {
         script.push_str(&format!("// {name}\n"));
         for line in text.lines().filter(|line| !line.starts_with("import ")) {
             script.push_str(line.strip_prefix("export ").unwrap_or(line));
@@ -84,7 +102,12 @@ mod tests {
     /// and no two modules may name a thing alike.
     #[test]
     fn the_modules_join() {
-        let script = script();
+        check(&MODULES);
+        check(&LIVE_MODULES);
+    }
+
+    fn check(modules: &[(&str, &str)]) {
+        let script = script(modules);
         assert!(!script.lines().any(|l| l.starts_with("import ") || l.starts_with("export ")));
         let mut names = std::collections::BTreeSet::new();
         for line in script.lines() {
@@ -95,7 +118,7 @@ mod tests {
                 assert!(names.insert(name), "{name:?} is declared twice");
             }
         }
-        for (name, text) in MODULES {
+        for (name, text) in modules {
             let imports = text.lines().filter(|line| line.starts_with("import "));
             for line in imports {
                 assert!(line.contains(" from \"./"), "{name} imports from outside: {line}");

@@ -2,7 +2,7 @@
 //! and without a network.
 //!
 //! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions, [charts](Chart)
-//! and [tables](Table). Whoever finds something fills one; [`Page::html`] puts the data into the
+//! and [tables](Table); [`live_page`] follows a watch. Whoever finds something fills one; [`Page::html`] puts the data into the
 //! page's own script, which draws it. Nothing recorded ever becomes markup.
 //!
 //! ```
@@ -29,5 +29,6 @@ mod judge;
 mod page;
 
 pub use execution::Window;
+pub use html::live_page;
 pub use judge::judged;
 pub use page::{Axis, Chart, Form, Kind, Line, Link, Page, PropertyView, Row, Series, Table, Unit};

@@ -119,7 +119,7 @@ pub struct PropertyView {
     pub name: String,
     /// Its text in the language; empty if it is code.
     pub text: String,
-    /// `holds`, `violated` or `unknown`.
+    /// `holds`, `almost`, `violated` or `unknown`.
     pub verdict: String,
     /// The verdict from an event on, where it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -130,6 +130,9 @@ pub struct PropertyView {
     /// More in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where it is not as it should be, each with a few words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<(String, Link)>,
 }
 
 /// Opens an event of one of the page's executions.
@@ -163,13 +166,22 @@ pub struct Axis {
     pub unit: Unit,
     /// Whether it is logarithmic.
     pub log: bool,
+    /// What the numbers 0, 1, ... stand for, if they are not numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// A linear axis.
     #[must_use]
     pub fn new(name: &str, unit: Unit) -> Axis {
-        Axis { name: name.to_owned(), unit, log: false }
+        Axis { name: name.to_owned(), unit, log: false, names: Vec::new() }
+    }
+
+    /// An axis of things with names, the first at 0.
+    #[must_use]
+    pub fn named(name: &str, names: Vec<String>) -> Axis {
+        Axis { names, ..Axis::new(name, Unit::Number) }
     }
 
     /// The same axis, logarithmic.

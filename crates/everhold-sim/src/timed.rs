@@ -64,7 +64,7 @@ mod record;
 mod run;
 mod runtime;
 mod stop;
-mod to_trace;
+pub(crate) mod to_trace;
 mod train;
 mod upset;
 mod world;

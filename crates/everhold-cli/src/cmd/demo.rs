@@ -1,54 +1,87 @@
-//! `everhold demo`: a bug found, shrunk and explained.
+//! `everhold demo`: tours through what Everhold does, each on a bundled system.
+//!
+//! - `find`: bugs found, shrunk and explained.
+//! - `infer`: properties inferred, and then used to find a bug.
+//! - `perf`: a slow execution explained.
 
+mod find;
+mod infer;
+mod perf;
+
+use std::fs;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
-use everhold::{Explorer, Report, Stop};
-use everhold_systems::storage::{Bug, Msg, system};
+use anyhow::{Context, Result};
+use everhold_report::Page;
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, TourName};
 use crate::exit::Code;
+use crate::hint;
 
-/// The demo's three parts: what is wrong, what is wrong in another way, and the fixed system.
-const PARTS: [(Bug, &str); 3] = [
-    (
-        Bug::CountsReports,
-        "A client has a server replicate a value to three storage nodes. The server counts their\n\
-         reports, and acknowledges at three. Nobody thought of a node that reports twice:",
-    ),
-    (
-        Bug::KeepsCount,
-        "Another mistake in the same server: it does not start counting again for the next value.\n\
-         Nothing wrong ever happens then, but the second request is never answered:",
-    ),
-    (Bug::None, "And the server without its bugs:"),
+/// What a tour leaves behind.
+struct Seen {
+    page: Page,
+    interrupted: bool,
+}
+
+/// A tour: what it is about, and how it goes.
+struct Tour {
+    name: TourName,
+    title: &'static str,
+    run: fn(&DemoArgs, &mut dyn Write) -> Result<Seen>,
+}
+
+const TOURS: [Tour; 3] = [
+    Tour {
+        name: TourName::Find,
+        title: "bugs found, shrunk and explained: the storage system of P# (FAST 2016)",
+        run: find::run,
+    },
+    Tour {
+        name: TourName::Infer,
+        title: "properties that nobody wrote, and a bug found with them",
+        run: infer::run,
+    },
+    Tour {
+        name: TourName::Perf,
+        title: "a slow execution explained: RandTree, the example of MacePC (FSE 2010)",
+        run: perf::run,
+    },
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Result<Code> {
+    let chosen: Vec<&Tour> =
+        TOURS.iter().filter(|tour| args.tour.is_none_or(|name| name == tour.name)).collect();
     let mut out = io::stdout().lock();
-    writeln!(out, "everhold demo · the storage system of P# (FAST 2016), with its two bugs\n")?;
-    for (bug, story) in PARTS {
-        writeln!(out, "{story}\n")?;
-        let report = explore(bug, args);
-        let found = report.finding().is_some();
-        writeln!(out, "{report}\n")?;
-        if report.stop == Stop::Interrupted {
+    let mut pages = Vec::new();
+    for tour in chosen {
+        let begin = Instant::now();
+        let name = tour.name.word();
+        writeln!(out, "everhold demo {name} · {}\n", tour.title)?;
+        let seen = (tour.run)(args, &mut out)?;
+        let page = write_page(&name, &seen.page)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        writeln!(out, "Report     {} (one file, {seconds:.1} s)\n", page.display())?;
+        pages.push(page);
+        if seen.interrupted {
             return Ok(Code::Interrupted);
         }
-        if found != (bug != Bug::None) {
-            bail!("the demo did not show what it should: {bug:?}");
-        }
     }
-    writeln!(out, "This is what a failing `cargo test` prints. To test a system of your own, see")?;
-    writeln!(out, "README.md; the system above is systems/src/storage.rs.")?;
+    out.flush()?;
+    if let Some(page) = pages.last() {
+        hint::next(&format!("everhold view {}", hint::quoted(&page.display().to_string())));
+    }
     Ok(Code::Holds)
 }
 
-fn explore(bug: Bug, args: &DemoArgs) -> Report {
-    let explorer = Explorer::new().executions(5_000).steps(200).name("storage");
-    let explorer = match args.seed {
-        Some(seed) => explorer.seed(seed),
-        None => explorer,
+fn write_page(name: &str, page: &Page) -> Result<PathBuf> {
+    let path = Path::new("target/everhold").join(format!("demo-{name}")).join("report.html");
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        fs::write(&path, page.html())
     };
-    explorer.run::<Msg>(system(bug))
+    write().with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(path)
 }

@@ -2,10 +2,11 @@
 //!
 //! - `why`: why an expected property is not among the lines.
 //! - `text`, `json`: the report.
-//! - `almost`: what held in all but a few cases.
+//! - `almost`: what held in all but a few cases; `page`: that as a page.
 
 mod almost;
 mod json;
+mod page;
 mod text;
 mod why;
 

@@ -153,12 +153,21 @@ fn progress() -> everhold::sim::perf::OnProgress {
 
 fn print(args: &PerfArgs, report: &PerfReport, name: &str) -> Result<Code> {
     let mut out = io::stdout().lock();
+    if let Some(path) = &args.html {
+        fs::write(path, report.page().html())
+            .map_err(|error| BadInput(format!("{} cannot be written: {error}", path.display())))?;
+    }
     if args.json {
         writeln!(out, "{}", report.data())?;
     } else {
         writeln!(out, "{}", report.save())?;
         out.flush()?;
-        hint::next(&next(report, name));
+        match &args.html {
+            Some(path) => {
+                hint::next(&format!("everhold view {}", hint::quoted(&path.display().to_string())));
+            }
+            None => hint::next(&next(report, name)),
+        }
     }
     Ok(if report.interrupted() { Code::Interrupted } else { report.verdict().into() })
 }

@@ -9,6 +9,7 @@
 //! - `watch`: rules on a running system.
 //! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
+//! - `schema`: what `--json` prints is as published.
 //! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
 //!
 //! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
@@ -21,6 +22,7 @@ mod infer;
 mod live;
 mod perf;
 mod program;
+mod schema;
 mod show;
 mod view;
 mod watch;

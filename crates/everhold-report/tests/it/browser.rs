@@ -139,11 +139,16 @@ impl Browser {
 
     /// Opens a file at a width, and waits until the page has drawn itself.
     pub(crate) fn open(&mut self, file: &Path, hash: &str, width: u32) {
+        self.open_url(&format!("file://{}{hash}", file.display()), width);
+    }
+
+    /// Opens an address at a width, and waits until the page has drawn itself.
+    pub(crate) fn open_url(&mut self, url: &str, width: u32) {
         let size = json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
         self.call("Page.navigate", json!({"url": "about:blank"}));
         self.requests.clear();
-        self.call("Page.navigate", json!({"url": format!("file://{}{hash}", file.display())}));
+        self.call("Page.navigate", json!({"url": url}));
         self.wait("document.querySelector('header.page-head, [role=alert]') !== null");
         self.frame();
     }
@@ -168,7 +173,8 @@ impl Browser {
         self.run(&script).as_str().unwrap_or_default().to_owned()
     }
 
-    fn wait(&mut self, condition: &str) {
+    /// Waits until an expression is true.
+    pub(crate) fn wait(&mut self, condition: &str) {
         for _ in 0..600 {
             if self.run(condition) == json!(true) {
                 return;

@@ -1,12 +1,13 @@
 //! Pages, opened in a real browser.
 //!
 //! - `browser`: a headless Chromium, driven over its debugging protocol.
-//! - `samples`: pages of every kind.
+//! - `samples`: pages of every kind; `live`: the page that follows a watch.
 //!
 //! Without Chromium these tests are left out and say so; with `CI` set they fail instead. The
 //! pictures are kept under `target/everhold-pictures`, to be looked at.
 
 mod browser;
+mod live;
 mod samples;
 
 use std::path::PathBuf;
@@ -156,9 +157,14 @@ fn a_slow_execution_is_beside_a_fast_one() {
     );
     browser.frame();
     assert!(browser.text(".detail h2").starts_with("Step "));
-    browser.run("document.querySelector('.controls input[type=checkbox]').click()");
+    // Waiting shows on the axis of time, which is on here.
+    assert!(browser.text(".gap").contains("10 s"), "{}", browser.text(".gap"));
+    let events = "document.querySelectorAll('.frame:first-child .event').length";
+    let all = browser.run(events).as_u64();
+    let boxes = "[...document.querySelectorAll('.controls label')]";
+    browser.run(&format!("{boxes}.find(l => l.textContent === 'critical path only').click()"));
     browser.frame();
-    assert!(browser.text(".gap").contains("10 s") || browser.text(".number").contains("ms"));
+    assert!(browser.run(events).as_u64() < all, "the critical path is shorter");
     check_quiet(&browser);
 }
 

@@ -106,6 +106,7 @@ pub(crate) fn hostile() -> Page {
         changes: vec![(1, "violated".to_owned())],
         witness: vec![(HOSTILE.to_owned(), HOSTILE.to_owned())],
         message: Some(HOSTILE.to_owned()),
+        links: vec![(HOSTILE.to_owned(), Link { execution: 0, event: 1 })],
     });
     let window =
         Window { violating: Some(1), turning: Some((0, HOSTILE.to_owned())), ..Window::default() };
@@ -117,7 +118,87 @@ pub(crate) fn hostile() -> Page {
         rows: vec![Row { cells: vec![HOSTILE.to_owned()], link: None }],
     });
     page.chart(distribution(HOSTILE));
+    page.chart(Chart {
+        title: HOSTILE.to_owned(),
+        text: Some(HOSTILE.to_owned()),
+        x: Axis::named(HOSTILE, vec![HOSTILE.to_owned()]),
+        y: Axis::new(HOSTILE, Unit::Number),
+        series: vec![Series::new(HOSTILE, Form::Points, vec![(0.0, 1.0)])],
+        lines: vec![Line { at: 0.0, label: HOSTILE.to_owned() }],
+    });
     page
+}
+
+/// What a watch answers, with markup in every field.
+pub(crate) fn hostile_status() -> serde_json::Value {
+    let violation = |number: u64, resolved: serde_json::Value| {
+        serde_json::json!({
+            "number": number, "id": format!("{HOSTILE}{number}"), "rule": HOSTILE, "text": HOSTILE,
+            "key": HOSTILE, "at": 1_795_000_000_000_000_000u64 + number, "resolved": resolved,
+            "reason": HOSTILE, "witness": { HOSTILE: HOSTILE },
+        })
+    };
+    let mut status = status(4);
+    status["rules"] = serde_json::json!([
+        { "name": HOSTILE, "text": HOSTILE, "verdict": HOSTILE, "firing": 1, "violations": 1,
+          "evaluations": 1, "unknown": 0, "seconds": 1e-6 },
+        { "name": "aside", "verdict": "not watched", "reason": HOSTILE },
+    ]);
+    status["nodes"] = serde_json::json!([
+        { "id": 0, "name": HOSTILE, "kind": HOSTILE, "up": true, "known": false },
+    ]);
+    status["violations"] = serde_json::json!([
+        violation(1, serde_json::Value::Null),
+        violation(2, 1_795_000_002_000_000_000u64.into()),
+    ]);
+    status["notices"] = serde_json::json!([
+        { "number": 3, "event": HOSTILE, "name": HOSTILE, "reason": HOSTILE, "at": 1 },
+        { "number": 4, "event": "rules", "names": [HOSTILE], "refused": [HOSTILE] },
+    ]);
+    status
+}
+
+/// What a watch answers, after some time: a lock that two clients hold, and another that one does.
+pub(crate) fn status(number: u64) -> serde_json::Value {
+    let at = 1_795_000_000_000_000_000u64;
+    let rule = |name: &str, verdict: &str, firing: u64| {
+        serde_json::json!({
+            "name": name, "text": format!("always \"{name}\": forall a, b in nodes where a != b: ..."),
+            "verdict": verdict, "firing": firing, "violations": firing + 1,
+            "evaluations": 18_412 + number * 90, "unknown": 12, "seconds": 0.031,
+        })
+    };
+    let violation = |number: u64, key: u64, resolved: serde_json::Value| {
+        serde_json::json!({
+            "number": number, "id": format!("5f3a0{number}"), "rule": "lock holders are consistent",
+            "text": "", "key": key, "at": at + number * 400_000_000, "resolved": resolved,
+            "reason": "became false with n2.locks[7]",
+            "witness": { "a": "n1", "b": "n2", "a.locks[key]": "Exclusive", "b.locks[key]": "Shared" },
+        })
+    };
+    serde_json::json!({
+        "version": 1, "now": at + number * 1_000_000_000, "number": 3,
+        "rules": [
+            rule("lock holders are consistent", "violated", 1),
+            rule("a lease is shorter than the grace", "holds", 0),
+            rule("the server knows every holder", "unknown", 0),
+            { "name": "told along", "verdict": "not watched",
+              "reason": "on delivery compares states of different times" },
+        ],
+        "nodes": (0..4).map(|id| serde_json::json!({
+            "id": id, "name": format!("n{id}"), "kind": "client", "up": id != 3, "known": id != 2,
+        })).collect::<Vec<_>>(),
+        "lag_ms": 12.0 + (number % 7) as f64 * 9.0, "records": 40_000 + number * 2_100, "late": 0,
+        "dropped": 3, "clock_ahead": 0, "keys": 12, "waiting": 2, "partitions": [0],
+        "connections": 4, "refused": 0,
+        "violations": [
+            violation(1, 3, (at + 1_900_000_000).into()), violation(2, 7, serde_json::Value::Null),
+        ],
+        "notices": [
+            { "number": 3, "event": "incomplete", "name": "n2", "at": at + 3_000_000_000,
+              "reason": "it stays behind" },
+        ],
+    })
 }
 
 fn distribution(title: &str) -> Chart {
@@ -164,7 +245,8 @@ pub(crate) fn slow() -> Page {
     page.command("replay", "everhold perf replay eh1-77aa");
     for (title, wait) in [("slow: 10.05 s", Some(14)), ("nearest fast: 45 ms", None)] {
         let window = Window {
-            turning: Some((12, "P(good) falls from 91 % to 3 %".to_owned())),
+            turning: Some((12, "P(good) falls from 0.91 to 0.03".to_owned())),
+            path: if wait.is_some() { (8..32).step_by(3).collect() } else { Vec::new() },
             simulated: true,
             ..Window::default()
         };
@@ -196,6 +278,28 @@ pub(crate) fn almost() -> Page {
     let rows = [(0, 31, "run 7"), (1, 8, "run 12")].map(|(run, event, name)| Row {
         cells: vec![name.to_owned(), event.to_string(), "after a restart".to_owned()],
         link: Some(Link { execution: run, event }),
+    });
+    let first = [("run 7 after e31", 0, 31), ("run 12 after e8", 1, 8)];
+    page.property(everhold_report::PropertyView {
+        name: "1. parent not in children".to_owned(),
+        text: "always \"parent not in children\": forall n in nodes: not (n.parent in n.children)"
+            .to_owned(),
+        verdict: "almost".to_owned(),
+        message: Some("held in 99.93 % (99.90 to 99.95 %) of 20,000 evaluations".to_owned()),
+        links: first
+            .map(|(words, execution, event)| (words.to_owned(), Link { execution, event }))
+            .to_vec(),
+        ..everhold_report::PropertyView::default()
+    });
+    let mut exceptions = Series::new("1.", Form::Points, vec![(31.0, 0.0), (8.0, 1.0)]);
+    exceptions.links = first.map(|(_, execution, event)| Some(Link { execution, event })).to_vec();
+    page.chart(Chart {
+        title: "Exceptions over time".to_owned(),
+        text: None,
+        x: Axis::new("event", Unit::Number),
+        y: Axis::named("run", vec!["run 7".to_owned(), "run 12".to_owned()]),
+        series: vec![exceptions],
+        lines: Vec::new(),
     });
     page.table(Table {
         title: "Exceptions".to_owned(),

@@ -1,5 +1,6 @@
 //! What the analysis found, and what its silence means.
 
+mod page;
 mod plots;
 mod text;
 
@@ -7,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use everhold_report::Page;
 use everhold_trace::Execution;
 use serde::Serialize;
 
@@ -278,8 +280,14 @@ impl PerfReport {
         text::replay(self, token)
     }
 
-    /// Writes traces and plot data of the findings under `target/everhold`; gives the report as
-    /// text, with the files' names.
+    /// The report as a page: of the first finding, or of what was drawn if there is none.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        self.finding().map_or_else(|| page::clean(self), |finding| page::finding(self, finding))
+    }
+
+    /// Writes page, trace and plot data of each finding under `target/everhold`; gives the report
+    /// as text, with the files' names.
     #[must_use]
     pub fn save(&self) -> String {
         let mut saved = Saved::default();
@@ -291,6 +299,8 @@ impl PerfReport {
                 saved.write(folder.join("trace.jsonl"), &artifacts::bytes(&[trace]));
             }
             saved.write(folder.join("perf.json"), data.as_bytes());
+            let html = page::finding(self, finding).html();
+            saved.write(folder.join("report.html"), html.as_bytes());
         }
         text::report(self, &saved)
     }

@@ -7,7 +7,8 @@ use super::record::{Fate, Recorded, Trigger};
 /// The note that says in which unit the logical times are.
 const CLOCK: &str = "clock";
 
-pub(super) fn execution(recorded: &Recorded) -> Execution {
+/// The trace; without states and contents if they were not asked for.
+pub(crate) fn execution(recorded: &Recorded) -> Execution {
     let mut trace = TraceBuilder::new();
     for node in &recorded.nodes {
         trace.add_node(&node.name, &node.kind);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use everhold_infer::{
     Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Diff, Explanation,
 };
@@ -50,6 +50,8 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
         write!(out, "{}", Diff::of(&read_properties(old)?, &new))?;
         out.flush()?;
         next_of_report(&report, args);
+    } else if args.json {
+        super::json::write_almost(&report, &mut out)?;
     } else {
         write!(out, "{report}")?;
         out.flush()?;
@@ -58,6 +60,14 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
     if let Some(path) = &args.out {
         fs::write(path, report.to_string())?;
     }
+    if let Some(path) = &wanted.html {
+        let html = super::page::page(&report, &executions).html();
+        fs::write(path, html).with_context(|| format!("{}", path.display()))?;
+        if !args.json {
+            writeln!(out, "# report: {}", path.display())?;
+        }
+    }
+    out.flush()?;
     Ok(if report.found.is_empty() { Code::Unknown } else { Code::Holds })
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use everhold_infer::Always;
+use everhold_infer::{AlmostReport, Always};
 use everhold_property::print;
 use serde_json::json;
 
@@ -30,6 +30,33 @@ pub(super) fn write(found: &Always, all: bool, out: &mut impl Write) -> io::Resu
     }
     for bound in &found.bounds {
         writeln!(out, "{}", json!({ "bound": bound }))?;
+    }
+    Ok(())
+}
+
+/// The same for almost-invariants; runs and events are counted from 0.
+pub(super) fn write_almost(report: &AlmostReport, out: &mut impl Write) -> io::Result<()> {
+    for found in &report.found {
+        let episodes = found.episodes.iter().map(|episode| {
+            json!({ "run": episode.run, "from": episode.from.0, "to": episode.to.map(|to| to.0) })
+        });
+        let nodes =
+            found.nodes.iter().map(|(name, count)| json!({"name": name, "exceptions": count}));
+        let object = json!({
+            "almost": found.property.name,
+            "property": print(&found.property),
+            "rate": found.rate,
+            "interval": [found.interval.0, found.interval.1],
+            "evaluations": found.evaluations,
+            "exceptions": found.exceptions,
+            "episodes": episodes.collect::<Vec<_>>(),
+            "nodes": nodes.collect::<Vec<_>>(),
+            "score": found.score.total(),
+        });
+        writeln!(out, "{object}")?;
+    }
+    for note in &report.left_out {
+        writeln!(out, "{}", json!({ "bound": note }))?;
     }
     Ok(())
 }

@@ -209,7 +209,7 @@ impl<'a> Plots<'a> {
 }
 
 /// The multiples of the named timer that fall within the times.
-fn timer_multiples(detection: &Detection) -> Vec<f64> {
+pub(super) fn timer_multiples(detection: &Detection) -> Vec<f64> {
     let Some(fit) = &detection.multiples else { return Vec::new() };
     let last = detection.times.quantile(1.0);
     let rounds =

@@ -15,8 +15,8 @@ use crate::report::Verdict;
 use crate::report::text::thousands;
 use crate::timed::Recorded;
 
-pub(super) use draw::span;
-use draw::{histogram, percent, strip};
+use draw::{histogram, strip};
+pub(super) use draw::{percent, span};
 
 /// The whole report.
 pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
@@ -93,7 +93,8 @@ fn sentence(slow: f64, rescue: &Rescue) -> String {
     }
 }
 
-fn headline(report: &PerfReport, finding: &Finding) -> String {
+/// What is slow, and by how much.
+pub(super) fn headline(report: &PerfReport, finding: &Finding) -> String {
     let slow = span(finding.time);
     if let (Some(growth), Some(wait)) = (&finding.growth, &finding.wait) {
         return format!(
@@ -222,19 +223,24 @@ fn causes(out: &mut String, finding: &Finding) {
 }
 
 fn path(out: &mut String, path: &Path, recorded: &Recorded) {
-    let shares = path.shares();
-    if shares.is_empty() {
+    let spent = spent(path);
+    if spent.is_empty() {
         return;
     }
-    let shares: Vec<String> =
-        shares.iter().map(|(name, share)| format!("{name} {}", percent(*share))).collect();
-    let _ = writeln!(out, "  Path       {}", shares.join(", "));
+    let _ = writeln!(out, "  Path       {spent}");
     let messages = path.messages(recorded);
     let named: Vec<String> =
         messages.iter().take(6).map(|(kind, count)| format!("{kind} {count}")).collect();
     if !named.is_empty() {
         let _ = writeln!(out, "             by way of {}", named.join(", "));
     }
+}
+
+/// What the time of a path went into, the most first.
+pub(super) fn spent(path: &Path) -> String {
+    let shares = path.shares();
+    let shares = shares.iter().map(|(name, share)| format!("{name} {}", percent(*share)));
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 fn distribution(out: &mut String, report: &PerfReport) {
@@ -252,12 +258,7 @@ fn distribution(out: &mut String, report: &PerfReport) {
         at(1.0)
     );
     let _ = write!(out, "{}", histogram(found));
-    let _ = writeln!(
-        out,
-        "    limit        {} is slow; {} beyond it",
-        span(found.slow_limit),
-        percent(found.slow_share)
-    );
+    let _ = writeln!(out, "    limit        {}", slow_share(found));
     if let Some(fit) = &found.multiples {
         let _ = writeln!(
             out,
@@ -279,6 +280,11 @@ fn distribution(out: &mut String, report: &PerfReport) {
         span(found.mace.0)
     );
     chance(out, report, found);
+}
+
+/// What counts as slow, and how much of it there is.
+pub(super) fn slow_share(found: &Detection) -> String {
+    format!("{} is slow; {} beyond it", span(found.slow_limit), percent(found.slow_share))
 }
 
 fn chance(out: &mut String, report: &PerfReport, found: &Detection) {
@@ -367,7 +373,8 @@ pub(super) fn replay(report: &PerfReport, token: &str) -> String {
     }
 }
 
-fn summary(report: &PerfReport) -> String {
+/// The last line.
+pub(super) fn summary(report: &PerfReport) -> String {
     let wall = report.time.as_secs_f64();
     let rate = if wall > 0.0 { report.events as f64 / wall } else { 0.0 };
     let found = match (report.verdict(), report.findings.len()) {

@@ -31,7 +31,8 @@ pub(in super::super) fn span(seconds: f64) -> String {
     format!("{scaled:.digits$} {unit}")
 }
 
-pub(super) fn percent(share: f64) -> String {
+/// A share as people say it.
+pub(in super::super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 9.95 {
         format!("{percent:.1} %")

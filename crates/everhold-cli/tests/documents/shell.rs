@@ -1,0 +1,138 @@
+//! Runs console blocks as a reader would, in a folder of their own.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Commands that are tested elsewhere: continuous integration is this one, and it builds it all.
+const ELSEWHERE: [&str; 3] =
+    ["cargo test --workspace", "cargo install --path crates/everhold-cli", "cargo test"];
+
+/// Stands in for cargo: the program and the tests are built already.
+const CARGO: &str = r#"#!/bin/sh
+case "$1" in
+  run) shift 4; exec everhold "$@" ;;
+  test) name=$2; shift 2; [ "$1" = -- ] && shift; exec "$EVERHOLD_DOCUMENTS" --include-ignored "$name" "$@" ;;
+  *) echo "no cargo $1 here"; exit 64 ;;
+esac
+"#;
+
+pub(crate) struct Shell {
+    folder: PathBuf,
+}
+
+impl Shell {
+    pub(crate) fn new(name: &str) -> Shell {
+        // Not within the repository: failing tests look there for their source, and leave
+        // regressions beside it.
+        let unique = format!("everhold-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(unique);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("bin")).expect("a folder can be made");
+        symlink(env!("CARGO_BIN_EXE_everhold"), folder.join("bin/everhold")).expect("a link");
+        let cargo = folder.join("bin/cargo");
+        fs::write(&cargo, CARGO).expect("it can be written");
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        symlink(target(), folder.join("target")).expect("a link");
+        Shell { folder }
+    }
+
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        fs::write(self.folder.join(file), text).expect("it can be written");
+    }
+
+    /// Runs a block; returns how many commands it has.
+    pub(crate) fn run(&self, block: &str, place: &str) -> usize {
+        let commands: Vec<&str> =
+            block.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::trim).collect();
+        let here: Vec<(&str, i32)> = commands
+            .iter()
+            .map(|line| expected(line))
+            .filter(|(command, _)| !ELSEWHERE.contains(command))
+            .collect();
+        let (output, codes) = self.script(&here);
+        for ((command, code), ended) in here.iter().zip(codes) {
+            assert_eq!(ended, *code, "{place}: {command} ended with {ended}:\n{output}");
+        }
+        let shown = block.lines().filter(|line| !line.starts_with("$ "));
+        for line in shown.map(str::trim).filter(|line| !line.is_empty() && *line != "...") {
+            let printed = output.lines().any(|printed| matches(line, printed.trim()));
+            assert!(printed, "{place}: {line:?} is not printed:\n{output}");
+        }
+        commands.len()
+    }
+
+    /// One shell for the block, so that what goes on in the background can be waited for.
+    fn script(&self, commands: &[(&str, i32)]) -> (String, Vec<i32>) {
+        let code = |at: usize| self.folder.join(format!("code.{at}"));
+        let mut script = String::new();
+        for (at, (command, _)) in commands.iter().enumerate() {
+            script += &format!("{command}\necho $? > {}\n", code(at).display());
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec 2>&1\n{script}")])
+            .current_dir(&self.folder)
+            .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
+            .env("EVERHOLD_DOCUMENTS", std::env::current_exe().expect("this is a program"))
+            .env_remove("EVERHOLD_REPLAY")
+            .output()
+            .expect("there is a shell");
+        let codes = (0..commands.len()).map(|at| {
+            let text = fs::read_to_string(code(at)).unwrap_or_default();
+            text.trim().parse().unwrap_or(-1)
+        });
+        (String::from_utf8_lossy(&output.stdout).into_owned(), codes.collect())
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // What failed is left to be looked at.
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Where tests leave what they found.
+fn target() -> PathBuf {
+    let exe = std::env::current_exe().expect("this is a program");
+    let found = exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    found.map_or_else(|| Path::new("target").to_owned(), Path::to_path_buf)
+}
+
+/// A command, and what it ends with.
+fn expected(line: &str) -> (&str, i32) {
+    let Some((command, comment)) = line.split_once(" # ") else { return (line, 0) };
+    let code = comment.trim().strip_prefix("ends with ");
+    let code = code.and_then(|code| code.split([',', ' ']).next()?.parse().ok());
+    (command.trim(), code.unwrap_or(0))
+}
+
+/// Whether a line is as shown; `...` stands for anything.
+fn matches(shown: &str, printed: &str) -> bool {
+    let mut rest = printed;
+    let mut parts = shown.split("...").peekable();
+    let mut first = true;
+    while let Some(part) = parts.next() {
+        let Some(at) = rest.find(part.trim()) else { return false };
+        if first && at > 0 {
+            return false;
+        }
+        rest = &rest[at + part.trim().len()..];
+        first = false;
+        if parts.peek().is_none() && !part.is_empty() && !rest.is_empty() {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn lines_match_as_shown() {
+    assert!(matches("a b", "a b") && !matches("a b", "a b c") && !matches("b", "a b"));
+    assert!(matches("a ... d", "a b c d") && matches("a ...", "a b") && !matches("a ... d", "a b"));
+    assert!(matches("... d", "a d") && expected("x y  # ends with 1, of course") == ("x y", 1));
+}
