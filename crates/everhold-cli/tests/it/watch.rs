@@ -42,6 +42,11 @@ fn what_cannot_be_used_is_refused() {
     watch(&["--rules", &good, "--engine", "kafka://x"], &["nats://HOST:PORT"]);
     watch(&["--rules", &good, "--listen", "0.0.0.0:0"], &["--secret-file", "--open"]);
     watch(&["--rules", &good, "--listen", "here"], &["--listen here"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    for option in ["--listen", "--metrics"] {
+        watch(&["--rules", &good, option, &address], &[option, &address, "in use"]);
+    }
     watch(&["--rules", &good, "--webhook", "https://x"], &["http://"]);
     watch(&["--at", "127.0.0.1:1"], &["127.0.0.1:1"]);
 }
