@@ -108,6 +108,8 @@ fn output_is_as_published() {
     check(&["check", "limit.prop", CHORD, "--json"], "check-line", &["is"]);
     check(&["infer", CHORD, "--all", "--json"], "infer-line", &["reason"]);
     check(&["perf", "randtree", "--executions", "40", "--json"], "perf-output", &["good_curve"]);
+    let against = ["perf", "randtree", "--against", "none", "--executions", "20", "--json"];
+    check(&against, "perf-output", &["reference"]);
 }
 
 #[test]

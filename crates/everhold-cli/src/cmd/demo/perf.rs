@@ -25,6 +25,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         executions: Some(EXECUTIONS),
         seed: args.seed,
         name: "randtree (forgets-join)".to_owned(),
+        replay_with: "everhold perf randtree --replay".to_owned(),
         ..How::default()
     });
     writeln!(out, "{report}\n")?;
