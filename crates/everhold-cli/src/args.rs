@@ -86,6 +86,8 @@ pub(crate) enum TourName {
     Infer,
     /// A slow execution explained
     Perf,
+    /// A live cluster watched, and a violation caught
+    Watch,
 }
 
 impl TourName {

@@ -3,10 +3,12 @@
 //! - `find`: bugs found, shrunk and explained.
 //! - `infer`: properties inferred, and then used to find a bug.
 //! - `perf`: a slow execution explained.
+//! - `watch`: a live cluster watched, and a violation caught.
 
 mod find;
 mod infer;
 mod perf;
+mod watch;
 
 use std::fs;
 use std::io::{self, Write};
@@ -33,7 +35,7 @@ struct Tour {
     run: fn(&DemoArgs, &mut dyn Write) -> Result<Seen>,
 }
 
-const TOURS: [Tour; 3] = [
+const TOURS: [Tour; 4] = [
     Tour {
         name: TourName::Find,
         title: "bugs found, shrunk and explained: the storage system of P# (FAST 2016)",
@@ -48,6 +50,11 @@ const TOURS: [Tour; 3] = [
         name: TourName::Perf,
         title: "a slow execution explained: RandTree, the example of MacePC (FSE 2010)",
         run: perf::run,
+    },
+    Tour {
+        name: TourName::Watch,
+        title: "a live cluster on loopback, watched: the lock service of D³S (NSDI 2008)",
+        run: watch::run,
     },
 ];
 
