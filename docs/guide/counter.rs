@@ -42,14 +42,23 @@ impl Node for Register {
 #[derive(Clone, Serialize)]
 struct Adder {
     register: NodeId,
+    #[serde(skip)]
+    begins: Duration,
     added: u32,
     left: u32,
+}
+
+impl Adder {
+    fn new(number: u32, left: u32) -> Adder {
+        let begins = Duration::from_micros(2_700) * number;
+        Adder { register: NodeId(0), begins, added: 0, left }
+    }
 }
 
 impl Node for Adder {
     type Msg = Msg;
     fn start(&mut self, cx: &mut Cx<Msg>) {
-        cx.send(self.register, Msg::Get);
+        cx.set_timer("begin", self.begins);
     }
     fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
         match msg {
@@ -70,16 +79,16 @@ impl Node for Adder {
     }
 }
 
-fn counter(system: &mut System<Msg>) {
-    let register = system.node("register", Register::default());
-    system.nodes("adder", 3, move |_| Adder { register, added: 0, left: 4 });
+fn counter(system: &mut System<Msg>, left: u32) {
+    system.node("register", Register::default());
+    system.nodes("adder", 3, |number| Adder::new(number as u32, left));
 }
 
 #[test]
 #[ignore = "the guide runs it"]
 fn additions_add_up() {
     explore(|system| {
-        counter(system);
+        counter(system, 4);
         system.property(include_str!("counter.prop"));
         system.sometimes("all is added", |s| s.all::<Register>().any(|(_, r)| r.value == 12));
     })
@@ -91,14 +100,14 @@ fn additions_add_up() {
 fn inferred_properties_are_attacked() {
     let text = std::fs::read_to_string("inferred.prop").expect("infer wrote it");
     let candidates = parse(&text).into_result().expect("it is the property language");
-    let attack = Explorer::new().executions(2_000).attack(&candidates, counter);
+    let attack = Explorer::new().executions(2_000).attack(&candidates, |system| counter(system, 4));
     println!("{attack}");
 }
 
 #[test]
 #[ignore = "it fails: that is what the guide shows"]
 fn additions_are_fast() {
-    let timed = Timed::new(counter)
+    let timed = Timed::new(|system| counter(system, 1))
         .durations(Durations::uniform(Duration::from_micros(20), Duration::from_micros(200)))
         .stop_when_each(|adder: &Adder| adder.left == 0);
     Perf::new(timed).executions(200).run().assert_fast();
@@ -111,8 +120,7 @@ fn on_real_sockets() {
     let mut host = Host::new(config, Codec::postcard())
         .node(NodeId(0), "register", || Register { careless: true, ..Register::default() });
     for id in 1..4 {
-        let adder = || Adder { register: NodeId(0), added: 0, left: 4 };
-        host = host.node(NodeId(id), "adder", adder);
+        host = host.node(NodeId(id), "adder", || Adder::new(0, 400));
     }
     let running = host.start().expect("the ports are free");
     std::thread::sleep(Duration::from_secs(3));
