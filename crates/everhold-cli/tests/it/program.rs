@@ -62,18 +62,28 @@ fn help_has_topics_and_commands() {
     check(&["help", "propreties"], 64, &["did you mean `properties`?"]);
 }
 
+/// A tour, in a folder where it may write its report; README runs all of them.
 #[test]
 fn the_demo_finds_both_bugs_and_is_silent_without() {
-    check(
-        &["demo"],
-        0,
-        &[
-            "monitor \"an ack means three replicas\"",
-            "eventually \"every request is acknowledged\"",
-            "EVERHOLD_REPLAY=eh1-",
-            "✓ no violation",
-        ],
-    );
+    let folder = temporary("demo");
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["demo", "find"])
+        .current_dir(&folder)
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for expected in [
+        "monitor \"an ack means three replicas\"",
+        "eventually \"every request is acknowledged\"",
+        "EVERHOLD_REPLAY=eh1-",
+        "✓ no violation",
+        "Report     target/everhold/demo-find/report.html",
+    ] {
+        assert!(text.contains(expected), "the demo does not print {expected:?}:\n{text}");
+    }
+    assert!(folder.join("target/everhold/demo-find/report.html").is_file());
 }
 
 #[test]
@@ -83,4 +93,5 @@ fn wrong_use_is_64_and_help_is_not() {
     check(&[], 64, &["Usage"]);
     check(&["dmeo"], 64, &["demo"]);
     check(&["demo", "--seed", "soon"], 64, &["soon"]);
+    check(&["demo", "swim"], 64, &["find", "infer", "perf", "watch"]);
 }

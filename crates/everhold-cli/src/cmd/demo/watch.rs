@@ -121,8 +121,8 @@ fn cluster(checker: SocketAddr) -> Result<(Running, Vec<SocketAddr>)> {
     let bug = Bug::GrantsBeforeRelease;
     let mut host = Host::new(config, Codec::postcard())
         .node(SERVER, "server", move || Server::new(bug))
-        .node(NodeId(1), "client", move || Client::new(bug))
-        .node(NodeId(2), "client", move || Client::new(bug));
+        .node(NodeId(1), "client", Client::default)
+        .node(NodeId(2), "client", Client::default);
     for (listener, id) in listeners.into_iter().zip(0..) {
         host = host.listen_on(NodeId(id), listener);
     }

@@ -7,7 +7,7 @@ use crate::perf::correlate::Correlation;
 use crate::perf::report::{plots, text};
 
 /// Counts that are drawn against the time.
-pub(super) const SCATTERS: usize = 2;
+pub(super) const SCATTERS: usize = 1;
 /// Multiples of a timer that are named.
 const MULTIPLES_MAX: usize = 6;
 /// A distribution is drawn with about so many steps.
