@@ -11,7 +11,7 @@ import { show } from "./values.js";
 
 const EDGE = 8;
 /** Where lanes begin, how close they may be, how much room the text after them has. */
-const WIDE = { lanes: 276, gap: 64, text: 300 };
+const WIDE = { lanes: 276, gap: 72, text: 280 };
 /** The same where two diagrams are side by side. */
 const NARROW = { lanes: 256, gap: 46, text: 150 };
 const EXPORT_ROWS = 2000;
