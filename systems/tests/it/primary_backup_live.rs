@@ -2,7 +2,6 @@
 //! are caught live, and the recording shows them again in the explorer.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -76,7 +75,6 @@ fn two_primaries_are_caught_and_shown_again() {
     let report = case.replay(Explorer::new(), &whole.executions[0], "none").unwrap();
     assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
     println!("{report}");
-    let _ = fs::remove_dir_all(recordings);
 }
 
 #[test]
