@@ -62,7 +62,7 @@ class App {
     // Of slow executions and exceptions the charts are the overview; elsewhere the execution is.
     const overview = data.kind === "slow" || data.kind === "almost";
     const main = el("main", {}, facts(data),
-      ...data.properties.map((one) => property(one, open)),
+      el("section", { class: "properties" }, ...data.properties.map((one) => property(one, open))),
       ...(overview ? [charts, stage] : [stage, charts]),
       ...data.tables.map((one) => table(one, open)));
     document.body.replaceChildren(header(data), main, this.live,
