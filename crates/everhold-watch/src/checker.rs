@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{State, Verdict};
+use everhold_property::{Member, State, Verdict};
 use everhold_trace::wire::{Stamp, Tuple};
 use everhold_trace::{Execution, NodeId};
 
@@ -17,7 +17,7 @@ use crate::entry::{Arrived, BadEntry, read_entry};
 use crate::history::{Focus, History};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Notice, Violation, ViolationId};
-use crate::rule::{self, Firing, Judged, RuleCounts, RuleSet, Watched};
+use crate::rule::{self, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::{Touched, World};
 
@@ -112,13 +112,21 @@ impl PartitionChecker {
         self.bad_entries
     }
 
-    /// How the rules have done.
-    pub fn rules(&self) -> impl Iterator<Item = (&str, RuleCounts, usize, bool)> {
-        let row = |rule: &'_ Watched| (rule.counts, rule.firing.len(), rule.disabled);
-        self.rules.iter().map(move |rule| {
-            let (counts, firing, disabled) = row(rule);
-            (rule.name.as_str(), counts, firing, disabled)
-        })
+    /// How the rules do.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, RuleStatus)> {
+        self.rules.iter().map(|rule| (rule.name.as_str(), rule.status()))
+    }
+
+    /// The rules that are not judged here, and why.
+    #[must_use]
+    pub fn not_watched(&self) -> &[NotWatched] {
+        self.set.not_watched()
+    }
+
+    /// Who is or was there, and whether what they show is known.
+    pub fn members(&self) -> impl Iterator<Item = (&Member, bool)> {
+        let known = |member: &Member| self.world.state(member.id).is_some();
+        self.world.members().iter().map(move |member| (member, known(member)))
     }
 
     /// How many keys and nodes the snapshot has, and how many records wait.
@@ -189,12 +197,14 @@ impl PartitionChecker {
                 let old = std::mem::take(&mut self.rules);
                 self.rules = rule::adopt(&set, old, self.options.incremental);
                 let names = set.names().map(str::to_owned).collect();
+                let not_watched = set.not_watched().to_vec();
                 self.set = set;
-                notices.push(Notice::Rules { names, refused: Vec::new() });
+                notices.push(Notice::Rules { names, not_watched, refused: Vec::new() });
             }
             Err(message) => {
                 let names = self.set.names().map(str::to_owned).collect();
-                notices.push(Notice::Rules { names, refused: vec![message] });
+                let not_watched = self.set.not_watched().to_vec();
+                notices.push(Notice::Rules { names, not_watched, refused: vec![message] });
             }
         }
     }

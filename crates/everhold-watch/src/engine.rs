@@ -1,17 +1,22 @@
 //! Checkers at work: a thread for each partition that is ours.
 //!
-//! Each thread reads its partition and judges; a second one, its scribe, writes evidence and saves a
-//! checkpoint now and then.
+//! Each thread reads its partition and judges; a second one, its `scribe`, writes evidence and tells;
+//! a third waits for the disk.
 //! Partitions come and go as the [`Store`] says. Rules are changed by writing them to the log, so
 //! that every checker changes them at the same place.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use everhold_property::Member;
+use serde_json::Value as Json;
 
 use crate::assemble::Counts;
 use crate::checker::{CheckOptions, PartitionChecker};
@@ -20,9 +25,14 @@ use crate::entry::{disable_entry, rules_entry};
 use crate::evidence::Evidence;
 use crate::intake::now_micros;
 use crate::log::{Cursor, Log, LogError, Sequence};
-use crate::notice::Notice;
-use crate::rule::RuleCounts;
+use crate::notice::{Notice, ViolationId};
+use crate::recent::Recent;
+use crate::rule::{NotWatched, RuleStatus};
 use crate::store::{Lease, Store};
+
+mod scribe;
+
+use scribe::{Checkpoint, TASKS, Task, run_with_scribe};
 
 /// How checkers work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +73,27 @@ pub struct PartitionStatus {
     pub counts: Counts,
     /// How many keys, nodes and waiting records there are.
     pub sizes: (usize, usize, usize),
-    /// How the rules do: counts, violations that go on, whether it is disabled.
-    pub rules: BTreeMap<String, (RuleCounts, usize, bool)>,
+    /// How the rules do, by name.
+    pub rules: BTreeMap<String, RuleStatus>,
+    /// The rules that are not judged here, and why.
+    pub not_watched: Vec<NotWatched>,
+    /// Who is or was there.
+    pub members: Vec<MemberStatus>,
     /// The text of the rules.
     pub text: String,
     /// Entries that could not be read.
     pub bad_entries: u64,
     /// The size of the last checkpoint.
     pub checkpoint_bytes: usize,
+}
+
+/// A node as a checker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Which node, with its name and kind, and whether it is up.
+    pub member: Member,
+    /// Whether what it shows is known; if not, what depends on it is unknown.
+    pub known: bool,
 }
 
 type Told = Box<dyn FnMut(&Notice) + Send>;
@@ -80,7 +103,14 @@ struct Shared {
     log: Arc<dyn Log>,
     options: WatchOptions,
     store: Mutex<Box<dyn Store>>,
+    /// Whether other processes may find the same violations.
+    is_shared: bool,
+    /// The evidence, to be synced without locking it.
+    synced: File,
     evidence: Mutex<(Evidence, Told)>,
+    /// Apart from the evidence, which is locked while a disk syncs.
+    recent: Mutex<Recent>,
+    traces: PathBuf,
     status: Mutex<BTreeMap<u32, PartitionStatus>>,
     workers: Mutex<BTreeMap<u32, Worker>>,
     trouble: Box<dyn Fn(String) + Send + Sync>,
@@ -138,11 +168,15 @@ impl Watch {
     /// # Errors
     ///
     /// If the store does not answer.
-    pub fn start(parts: WatchParts, options: WatchOptions) -> Result<Watch, LogError> {
+    pub fn start(mut parts: WatchParts, options: WatchOptions) -> Result<Watch, LogError> {
         let shared = Arc::new(Shared {
             log: parts.log,
             options,
+            is_shared: parts.store.is_shared(),
+            synced: parts.evidence.handle()?,
             store: Mutex::new(parts.store),
+            recent: Mutex::new(parts.evidence.take_recent()),
+            traces: parts.evidence.folder().to_owned(),
             evidence: Mutex::new((parts.evidence, parts.told)),
             status: Mutex::default(),
             workers: Mutex::default(),
@@ -162,6 +196,19 @@ impl Watch {
     #[must_use]
     pub fn status(&self) -> BTreeMap<u32, PartitionStatus> {
         lock(&self.shared.status).clone()
+    }
+
+    /// What was told lately and changed after the notice of this number, as JSON: the number of
+    /// the last change, violations, other notices.
+    #[must_use]
+    pub fn told_after(&self, number: u64) -> (u64, Vec<Json>, Vec<Json>) {
+        lock(&self.shared.recent).after(number)
+    }
+
+    /// The trace of a violation, as [`Evidence`] wrote it.
+    #[must_use]
+    pub fn trace(&self, id: ViolationId) -> Option<Vec<u8>> {
+        std::fs::read(crate::evidence::trace_path(&self.shared.traces, id)).ok()
     }
 
     /// The text of the rules in force; `None` if no partition is ours.
@@ -287,6 +334,7 @@ fn start_worker(
         cursor,
         questions,
         saved: Instant::now(),
+        shown: Instant::now(),
         watched: Instant::now(),
         costs: BTreeMap::new(),
         checkpoint_bytes: 0,
@@ -309,6 +357,7 @@ struct Job {
     scribe: SyncSender<Task>,
     questions: Receiver<(String, String, SyncSender<Result<(), String>>)>,
     saved: Instant,
+    shown: Instant,
     watched: Instant,
     /// Of each rule: evaluation time when last looked at, and strikes.
     costs: BTreeMap<String, (u64, u32)>,
@@ -365,7 +414,8 @@ impl Job {
 
     /// What is done now and then.
     fn look_after(&mut self) {
-        if self.watched.elapsed() >= Duration::from_millis(200) {
+        if self.shown.elapsed() >= Duration::from_millis(200) {
+            self.shown = Instant::now();
             let status = self.status();
             lock(&self.shared.status).insert(self.partition, status);
         }
@@ -378,12 +428,12 @@ impl Job {
         }
     }
 
-    /// The scribe saves it after it has told what came before.
+    /// It is saved after what came before was told.
     fn save(&mut self) {
         self.saved = Instant::now();
-        let checkpoint = self.checker.checkpoint();
-        self.checkpoint_bytes = checkpoint.len();
-        let _ = self.scribe.send(Task::Save(checkpoint, self.checker.next()));
+        let checkpoint = Checkpoint { bytes: self.checker.checkpoint(), next: self.checker.next() };
+        self.checkpoint_bytes = checkpoint.bytes.len();
+        let _ = self.scribe.send(Task::Save(checkpoint));
     }
 
     fn status(&self) -> PartitionStatus {
@@ -396,10 +446,12 @@ impl Job {
             lag_micros: if arrived == 0 { 0 } else { lag },
             counts: self.checker.counts(),
             sizes: self.checker.sizes(),
-            rules: self
+            rules: self.checker.rules().map(|(name, rule)| (name.to_owned(), rule)).collect(),
+            not_watched: self.checker.not_watched().to_vec(),
+            members: self
                 .checker
-                .rules()
-                .map(|(name, counts, firing, off)| (name.to_owned(), (counts, firing, off)))
+                .members()
+                .map(|(member, known)| MemberStatus { member: member.clone(), known })
                 .collect(),
             text: self.checker.rules_text().to_owned(),
             bad_entries: self.checker.bad_entries(),
@@ -414,7 +466,7 @@ impl Job {
         let lagging = self.status().lag_micros > 1_000_000;
         let most = u64::try_from(options.evaluation_max.as_nanos()).unwrap_or(u64::MAX);
         let mut costly = Vec::new();
-        for (name, counts, _, disabled) in self.checker.rules() {
+        for (name, RuleStatus { counts, disabled, .. }) in self.checker.rules() {
             if disabled {
                 continue;
             }
@@ -439,105 +491,3 @@ impl Job {
         }
     }
 }
-
-/// What the scribe does for a checker, in order.
-enum Task {
-    Tell(Notice),
-    /// Everything before this entry is judged.
-    Save(Vec<u8>, Sequence),
-}
-
-/// So much may wait for the disk before a checker does.
-const TASKS: usize = 4096;
-
-/// A disk that syncs slowly must not hold up judging, so writing has a thread of its own. A
-/// checkpoint is saved after what was found before it is told: a kill loses neither.
-struct Scribe {
-    shared: Arc<Shared>,
-    partition: u32,
-    lease: Arc<Mutex<Option<Lease>>>,
-}
-
-fn run_with_scribe(job: Job, tasks: Receiver<Task>) {
-    let scribe = Scribe {
-        shared: Arc::clone(&job.shared),
-        partition: job.partition,
-        lease: Arc::clone(&job.lease),
-    };
-    thread::scope(|scope| {
-        scope.spawn(move || scribe.run(&tasks));
-        job.run();
-    });
-}
-
-impl Scribe {
-    fn run(&self, tasks: &Receiver<Task>) {
-        while let Ok(first) = tasks.recv() {
-            let mut notices = Vec::new();
-            for task in std::iter::once(first).chain(tasks.try_iter().take(TASKS)) {
-                match task {
-                    Task::Tell(notice) => notices.push(notice),
-                    Task::Save(checkpoint, next) => {
-                        self.tell(&std::mem::take(&mut notices));
-                        self.save(&checkpoint, next);
-                    }
-                }
-            }
-            self.tell(&notices);
-        }
-    }
-
-    fn tell(&self, notices: &[Notice]) {
-        if notices.is_empty() {
-            return;
-        }
-        let mut evidence = lock(&self.shared.evidence);
-        let news = evidence.0.record(notices).unwrap_or_else(|error| {
-            (self.shared.trouble)(format!("evidence cannot be written: {error}"));
-            vec![true; notices.len()]
-        });
-        for (notice, _) in notices.iter().zip(news).filter(|(_, news)| *news) {
-            if self.is_ours_to_tell(notice) {
-                (evidence.1)(notice);
-            }
-        }
-    }
-
-    /// Of several processes, one tells.
-    fn is_ours_to_tell(&self, notice: &Notice) -> bool {
-        let event = match notice {
-            Notice::Fired(violation) => format!("{}.fired", violation.id),
-            Notice::Resolved { id, .. } => format!("{id}.resolved"),
-            _ => return true,
-        };
-        let report = crate::evidence::to_json(notice).to_string();
-        for _ in 0..REPORTS {
-            match lock(&self.shared.store).report(&event, &report) {
-                Ok(first) => return first,
-                Err(_) => thread::sleep(Duration::from_millis(250)),
-            }
-        }
-        // Better told twice than never.
-        true
-    }
-
-    fn save(&self, checkpoint: &[u8], next: Sequence) {
-        let Some(lease) = *lock(&self.lease) else { return };
-        let saved = lock(&self.shared.store).save(lease, checkpoint);
-        match saved {
-            Ok(renewed) => {
-                *lock(&self.lease) = renewed;
-                if renewed.is_some() {
-                    let _ = self.shared.log.trim(self.partition, next);
-                }
-            }
-            Err(error) => {
-                let partition = self.partition;
-                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
-            }
-        }
-    }
-}
-
-/// How often a report is tried to be kept.
-const REPORTS: u32 = 40;

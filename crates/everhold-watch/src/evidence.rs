@@ -1,7 +1,8 @@
 //! Violations on disk: a synced line each, and a trace that the other commands open.
 //!
 //! What was told once is not told again, whichever checker finds it: the file remembers the
-//! identities. Unlike the log, it is synced before anybody is told.
+//! identities. It is written before anybody is told, which a kill cannot undo, and unlike the log
+//! it is synced at once, so that a power cut takes only what was told in its last moment.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::log::LogError;
 use crate::notice::{Notice, Violation, ViolationId};
+use crate::recent::Recent;
+use crate::rule::NotWatched;
 
 /// So many identities are remembered; older ones cannot come again, since the log before them is
 /// gone.
@@ -27,6 +30,7 @@ pub struct Evidence {
     /// Whether each is over.
     told: BTreeMap<ViolationId, bool>,
     order: VecDeque<ViolationId>,
+    recent: Recent,
 }
 
 impl Evidence {
@@ -37,16 +41,17 @@ impl Evidence {
         let path = folder.join("violations.jsonl");
         let open = OpenOptions::new().create(true).append(true).read(true).open(&path);
         let mut file = open.map_err(|error| LogError::io(&path, error))?;
-        let (mut told, mut order) = (BTreeMap::new(), VecDeque::new());
+        let (mut told, mut order, mut recent) = <(BTreeMap<_, _>, VecDeque<_>, Recent)>::default();
         let mut ends_well = true;
         let mut lines = BufReader::new(&file);
         let mut line = String::new();
         while lines.read_line(&mut line).map_err(|error| LogError::io(&path, error))? > 0 {
             ends_well = line.ends_with('\n');
-            if let Some((id, over)) = read_line(&line)
-                && told.insert(id, over).is_none()
-            {
-                order.push_back(id);
+            if let Some((id, over, json)) = read_line(&line) {
+                recent.push(json);
+                if told.insert(id, over).is_none() {
+                    order.push_back(id);
+                }
             }
             line.clear();
         }
@@ -54,11 +59,26 @@ impl Evidence {
             // A kill in the middle of a line: what follows must not be glued to it.
             file.write_all(b"\n").map_err(|error| LogError::io(&path, error))?;
         }
-        Ok(Evidence { folder: traces, file, told, order })
+        Ok(Evidence { folder: traces, file, told, order, recent })
     }
 
-    /// Which of the notices are news; those that are, are on disk when this returns. One sync
-    /// serves them all.
+    /// The file, for whoever syncs it.
+    pub(crate) fn handle(&self) -> Result<File, LogError> {
+        self.file.try_clone().map_err(|error| LogError::io(&self.folder, error))
+    }
+
+    /// The violations that the file had when it was opened, the last ones.
+    pub(crate) fn take_recent(&mut self) -> Recent {
+        std::mem::take(&mut self.recent)
+    }
+
+    /// Where the traces are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Which of the notices are news; those that are, are in the file when this returns, to be
+    /// synced by whoever has the time.
     ///
     /// # Errors
     ///
@@ -70,8 +90,7 @@ impl Evidence {
             news.push(self.note(notice, &mut lines)?);
         }
         if !lines.is_empty() {
-            let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
-            written.map_err(|error| LogError::io(&self.folder, error))?;
+            self.file.write_all(&lines).map_err(|error| LogError::io(&self.folder, error))?;
         }
         Ok(news)
     }
@@ -106,14 +125,19 @@ impl Evidence {
     /// The file with the trace of a violation.
     #[must_use]
     pub fn trace_path(&self, id: ViolationId) -> PathBuf {
-        self.folder.join(format!("{id}.trace"))
+        trace_path(&self.folder, id)
     }
 }
 
-fn read_line(line: &str) -> Option<(ViolationId, bool)> {
+pub(crate) fn trace_path(folder: &Path, id: ViolationId) -> PathBuf {
+    folder.join(format!("{id}.trace"))
+}
+
+fn read_line(line: &str) -> Option<(ViolationId, bool, Json)> {
     let json: Json = serde_json::from_str(line).ok()?;
     let id = u64::from_str_radix(json.get("id")?.as_str()?, 16).ok()?;
-    Some((ViolationId(id), json.get("event")?.as_str()? == "resolved"))
+    let over = json.get("event")?.as_str()? == "resolved";
+    Some((ViolationId(id), over, json))
 }
 
 fn write_trace(path: &Path, violation: &Violation) -> std::io::Result<()> {
@@ -149,9 +173,13 @@ pub fn to_json(notice: &Notice) -> Json {
         Notice::Membership { node, name, what, at } => json!({
             "event": what, "node": node.0, "name": name, "at": at.nanos(),
         }),
-        Notice::Rules { names, refused } => json!({
-            "event": "rules", "names": names, "refused": refused,
-        }),
+        Notice::Rules { names, not_watched, refused } => {
+            let aside = |rule: &NotWatched| json!({ "name": rule.name, "reason": rule.reason });
+            let not_watched: Vec<Json> = not_watched.iter().map(aside).collect();
+            json!({
+                "event": "rules", "names": names, "not_watched": not_watched, "refused": refused,
+            })
+        }
         Notice::Disabled { rule } => json!({ "event": "disabled", "rule": rule }),
     }
 }

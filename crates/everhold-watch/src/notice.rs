@@ -7,6 +7,8 @@ use everhold_trace::wire::Stamp;
 use everhold_trace::{Execution, NodeId, Value};
 use rustc_hash::FxHasher;
 
+use crate::rule::NotWatched;
+
 /// The identity of a violation: the same rule, key and time of onset give the same one, in every
 /// process and on every re-reading of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +98,8 @@ pub enum Notice {
     Rules {
         /// The names of all that are.
         names: Vec<String>,
+        /// Those that no watch can judge, and why; the others are judged without them.
+        not_watched: Vec<NotWatched>,
         /// Why others are not.
         refused: Vec<String>,
     },

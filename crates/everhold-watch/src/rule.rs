@@ -37,6 +37,30 @@ use view::{KeyView, whole_under};
 pub struct RuleSet {
     text: String,
     rules: Vec<Compiled>,
+    not_watched: Vec<NotWatched>,
+}
+
+/// A rule that is right, but that no watch can judge; the others go on without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotWatched {
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do instead.
+    pub reason: String,
+}
+
+/// Why a rule is not compiled.
+enum Obstacle {
+    /// It is a mistake.
+    Wrong(String),
+    /// It is right, but nothing for a watch.
+    NotWatched(&'static str),
+}
+
+impl From<String> for Obstacle {
+    fn from(message: String) -> Obstacle {
+        Obstacle::Wrong(message)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +72,8 @@ struct Compiled {
 }
 
 impl RuleSet {
-    /// Reads rules. If one is wrong, all are refused, with a message that shows the places.
+    /// Reads rules. If one is wrong, all are refused, with a message that shows the places. Those
+    /// that are right but cannot be watched are set aside.
     ///
     /// # Errors
     ///
@@ -58,16 +83,21 @@ impl RuleSet {
         if !parsed.diagnostics.is_empty() {
             return Err(render_all(&parsed.diagnostics, file, text));
         }
-        let mut wrong = Vec::new();
-        let mut rules = Vec::new();
+        let (mut wrong, mut rules, mut not_watched) = (Vec::new(), Vec::new(), Vec::new());
         for property in parsed.properties {
             match compile(&property) {
                 Ok(compiled) => rules.push(compiled),
-                Err(message) => wrong.push(Diagnostic::new(property.span, message)),
+                Err(Obstacle::Wrong(message)) => {
+                    wrong.push(Diagnostic::new(property.span, message));
+                }
+                Err(Obstacle::NotWatched(reason)) => {
+                    let reason = reason.to_owned();
+                    not_watched.push(NotWatched { name: property.name, reason });
+                }
             }
         }
         if wrong.is_empty() {
-            Ok(RuleSet { text: text.to_owned(), rules })
+            Ok(RuleSet { text: text.to_owned(), rules, not_watched })
         } else {
             Err(render_all(&wrong, file, text))
         }
@@ -79,7 +109,13 @@ impl RuleSet {
         &self.text
     }
 
-    /// Their names.
+    /// Those that are set aside, and why.
+    #[must_use]
+    pub fn not_watched(&self) -> &[NotWatched] {
+        &self.not_watched
+    }
+
+    /// The names of those that are judged.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.property.name.as_str())
     }
@@ -113,14 +149,15 @@ impl RuleSet {
     }
 }
 
-/// The longest range of numbers that a rule may spell out.
+/// The longest range of numbers that a rule may spell out; a message below names it.
 const RANGE_MAX: i64 = 1_000_000;
 
-fn compile(property: &Property) -> Result<Compiled, String> {
+fn compile(property: &Property) -> Result<Compiled, Obstacle> {
     if matches!(property.scope, Scope::Delivery | Scope::Chains) {
-        return Err("a watch judges states; `on delivery` and `along chains` are judged on \
-                    recordings, with `everhold check`"
-            .to_owned());
+        return Err(Obstacle::NotWatched(
+            "a watch judges states at one time; `on delivery` and `along chains` are judged on \
+             recordings, with `everhold check`",
+        ));
     }
     let endless = property.body.any(&mut |expr| match &expr.kind {
         ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
@@ -129,11 +166,12 @@ fn compile(property: &Property) -> Result<Compiled, String> {
         _ => false,
     });
     if endless {
-        return Err(format!("a range of more than {RANGE_MAX} numbers takes too long"));
+        return Err(Obstacle::NotWatched("a range of more than 1,000,000 numbers takes too long"));
     }
     let keyed = keyed(property).transpose()?;
     if keyed.is_some() && property.scope != Scope::EveryCut {
-        return Err("a property about a key is judged in every state; leave out the scope".into());
+        let message = "a property about a key is judged in every state; leave out the scope";
+        return Err(message.to_owned().into());
     }
     let judged = keyed.as_ref().map_or(property, |keyed| &keyed.property);
     let rule = Rule::new(judged, &Library::new());
@@ -179,6 +217,21 @@ pub struct RuleCounts {
     pub nanos_max: u64,
 }
 
+/// How a rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleStatus {
+    /// How it has done so far.
+    pub counts: RuleCounts,
+    /// How many of its violations go on.
+    pub firing: usize,
+    /// Whether it was too expensive and is no longer judged.
+    pub disabled: bool,
+    /// The last verdict, of any key; unknown if nothing was judged since the checker started.
+    pub last: Verdict,
+    /// Its text.
+    pub text: String,
+}
+
 /// A rule at work in one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
@@ -187,6 +240,7 @@ pub(crate) struct Watched {
     pub(crate) counts: RuleCounts,
     pub(crate) disabled: bool,
     pub(crate) firing: BTreeMap<Option<Value>, Firing>,
+    last: Verdict,
     keyed: Option<Keyed>,
     form: Form,
 }
@@ -216,6 +270,7 @@ impl Watched {
             counts: RuleCounts::default(),
             disabled: false,
             firing: BTreeMap::new(),
+            last: Verdict::Unknown,
             keyed: compiled.keyed.clone(),
             form,
         }
@@ -243,6 +298,7 @@ impl Watched {
         self.counts.evaluations += new.len() as u64;
         let unknown = new.iter().filter(|judged| judged.verdict == Verdict::Unknown).count();
         self.counts.unknown += unknown as u64;
+        self.last = new.last().map_or(self.last, |judged| judged.verdict);
         if let Some(start) = start
             && !new.is_empty()
         {
@@ -365,6 +421,16 @@ impl Watched {
 
     pub(crate) fn relations(&self) -> Option<&BTreeSet<String>> {
         self.keyed.as_ref().map(|keyed| &keyed.relations)
+    }
+
+    pub(crate) fn status(&self) -> RuleStatus {
+        RuleStatus {
+            counts: self.counts,
+            firing: self.firing.len(),
+            disabled: self.disabled,
+            last: self.last,
+            text: self.text(),
+        }
     }
 
     pub(crate) fn text(&self) -> String {

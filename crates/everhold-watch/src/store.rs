@@ -25,6 +25,12 @@ pub trait Store: Send + fmt::Debug {
     /// Saves a checkpoint; returns the renewed lease, or `None` if the partition has been lost.
     fn save(&mut self, lease: Lease, checkpoint: &[u8]) -> Result<Option<Lease>, LogError>;
 
+    /// Whether other processes find violations of the same system, so that what is told must be
+    /// reported.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Keeps a report under its identity, unless some process has kept it already; whether it was
     /// the first.
     fn report(&mut self, identity: &str, report: &str) -> Result<bool, LogError> {

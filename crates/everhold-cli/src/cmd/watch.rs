@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use everhold_property::{parse, print_all};
 use everhold_watch::evidence::to_json;
-use everhold_watch::export::{self, Webhook};
+use everhold_watch::export::{self, Served, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError, Notice, SegmentLog,
@@ -46,8 +46,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     let counts = intake.as_ref().map(|intake| Arc::clone(intake.counts()));
     if let Some(address) = &args.metrics {
         let listener = bind(address, "--metrics")?;
-        let secret = secret.clone();
-        let at = export::serve(listener, Arc::clone(&watch), counts.clone(), secret)?;
+        guard(&listener, &secret, args, "--metrics")?;
+        let (watch, intake) = (Arc::clone(&watch), counts.clone());
+        let pages = Box::new(|_: &str| None);
+        let served = Served { watch, intake, secret: secret.clone(), pages };
+        let at = export::serve(listener, served)?;
         eprintln!("metrics and control on http://{at}");
     }
     let ended = stay(args, &watch, counts.as_deref(), text);
@@ -138,23 +141,28 @@ fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
     Ok(watch.set_rules(text, &file).map_err(BadInput)?)
 }
 
-/// A socket; on other than loopback addresses only if that was said.
 fn bind(address: &str, option: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address);
     Ok(listener.map_err(|error| BadInput(format!("{option} {address}: {error}")))?)
 }
 
+/// Addresses that others reach are used only if that was said.
+fn guard(listener: &TcpListener, secret: &[u8], args: &WatchArgs, option: &str) -> Result<()> {
+    let at: SocketAddr = listener.local_addr()?;
+    if at.ip().is_loopback() || args.open || !secret.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "{option} {at}: others can reach this address; give --secret-file, or --open if anybody \
+         may use it"
+    );
+    Err(BadInput(text).into())
+}
+
 fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<Intake>> {
     let Some(address) = &args.listen else { return Ok(None) };
     let listener = bind(address, "--listen")?;
-    let at: SocketAddr = listener.local_addr()?;
-    if !at.ip().is_loopback() && !args.open && secret.is_empty() {
-        let text = format!(
-            "--listen {address}: others can reach this address; give --secret-file, or --open if \
-             anybody may send"
-        );
-        return Err(BadInput(text).into());
-    }
+    guard(&listener, secret, args, "--listen")?;
     let options = IntakeOptions { system: args.system.clone(), secret: secret.to_vec() };
     let intake = Intake::start(listener, Arc::clone(log), options, complain)?;
     eprintln!("listening for probes on {}", intake.address());
@@ -217,7 +225,7 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
         status.values().map(value).sum()
     };
     let rules = status.values().next().map_or(0, |status| status.rules.len());
-    let firing = sum(&|s| s.rules.values().map(|rule| rule.1 as u64).sum());
+    let firing = sum(&|s| s.rules.values().map(|rule| rule.firing as u64).sum());
     let lag = status.values().map(|s| s.lag_micros).max().unwrap_or(0) / 1_000;
     let nodes = status.values().map(|s| s.sizes.1).max().unwrap_or(0);
     let probes = intake.map_or(0, |intake| intake.connections.load(Relaxed));
@@ -290,8 +298,11 @@ impl Printer {
                 format!("{} unknown what depends on {name}: {reason}", time(*at))
             }
             Notice::Membership { name, what, at, .. } => format!("{} {name} is {what}", time(*at)),
-            Notice::Rules { names, refused } => {
+            Notice::Rules { names, not_watched, refused } => {
                 let mut text = format!("rules in force: {}", names.join(", "));
+                for rule in not_watched {
+                    text.push_str(&format!("\nnot watched: {}: {}", rule.name, rule.reason));
+                }
                 refused.iter().for_each(|reason| text.push_str(&format!("\nrefused: {reason}")));
                 text
             }

@@ -6,7 +6,8 @@
 //! - `convert`, `show`: the other ways to look at a trace.
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
-//! - `watch`: rules on a running system.
+//! - `watch`: rules on a running system; `watch_probe`: processes with probes, watched;
+//!   `watch_bad_input`: strangers.
 //! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `schema`: what `--json` prints is as published.
@@ -26,4 +27,6 @@ mod schema;
 mod show;
 mod view;
 mod watch;
+mod watch_bad_input;
+mod watch_probe;
 mod workspace;

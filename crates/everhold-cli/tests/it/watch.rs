@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::check::{ETCD, ETCD_MAPPING};
 use crate::program::{check, temporary};
 
 const RULE: &str = "always \"no debt\": forall n in nodes: n.balance >= 0\n";
@@ -25,6 +26,20 @@ fn it_watches_for_a_time_and_ends_well() {
     let (rules, folder) = (rules("watch-ok.prop", RULE), folder("watch-ok"));
     let arguments = ["watch", "--rules", &rules, "--folder", &folder, "--seconds", "1"];
     check(&arguments, 0, &["rules in force: no debt"]);
+}
+
+/// Inferred in test, watched in production: the file is taken as it was written.
+#[test]
+fn what_was_inferred_is_watched_unchanged() {
+    let inferred = temporary("watch-inferred.prop").display().to_string();
+    check(&["infer", ETCD, "--mapping", ETCD_MAPPING, "--out", &inferred], 0, &[]);
+    let text = fs::read_to_string(&inferred).expect("it was written");
+    assert!(text.contains(" on delivery:") && text.contains("\nalways"), "{text}");
+    let folder = folder("watch-inferred");
+    let arguments = ["watch", "--rules", &inferred, "--folder", &folder, "--seconds", "1"];
+    let expected =
+        ["rules in force: ", "not watched: ", "judged on recordings, with `everhold check`"];
+    check(&arguments, 0, &expected);
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub struct Flow {
     pub(crate) firing: BTreeMap<Value, Stamp>,
     output: Vec<Value>,
     steps: u64,
+    each: Box<dyn FnMut(Stamp, &[Value]) + Send>,
 }
 
 impl fmt::Debug for Flow {
@@ -78,7 +79,16 @@ impl Flow {
             firing: BTreeMap::new(),
             output: Vec::new(),
             steps: 0,
+            each: Box::new(|_, _| {}),
         }
+    }
+
+    /// Is told the output of the final stage at every timestamp that is judged; after a restart,
+    /// again at those that are judged again.
+    #[must_use]
+    pub fn each(mut self, tell: impl FnMut(Stamp, &[Value]) + Send + 'static) -> Flow {
+        self.each = Box::new(tell);
+        self
     }
 
     /// Judges at most one timestamp in this time.
@@ -189,6 +199,7 @@ impl Flow {
         }
         let wrong = (self.judge)(&self.output);
         let at = self.at;
+        (self.each)(at, &self.output);
         let still: BTreeSet<&Value> = wrong.iter().map(|finding| &finding.key).collect();
         let over: Vec<Value> =
             self.firing.keys().filter(|key| !still.contains(key)).cloned().collect();

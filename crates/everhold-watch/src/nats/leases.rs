@@ -230,6 +230,10 @@ impl Store for NatsStore {
         }
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn report(&mut self, identity: &str, report: &str) -> Result<bool, LogError> {
         let told = self.bucket("told")?;
         let value = report.as_bytes().to_vec().into();

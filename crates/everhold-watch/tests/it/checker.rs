@@ -257,10 +257,18 @@ fn rules_that_do_not_fit_are_refused_with_the_place() {
     };
     refused(r#"always "x": forall n in nodes: n.rolle == "leader""#, "did you mean `role`?");
     refused(r#"always "x": forall n in nodes: "#, "expected");
-    refused(r#"always "x" on delivery: sender.role == receiver.role"#, "everhold check");
-    refused(r#"always "x": forall n in nodes, i in 0..9999999999: i < n.role"#, "takes too long");
     refused(r#"always "x": forall n in nodes: n.locks[key] == key"#, "may only stand in brackets");
     assert!(checker.vet(LEADERS, "rules.prop").is_ok());
+    // What is right but nothing for a watch is set aside, and the others are taken.
+    let set_aside = |rule: &str, words: &str| {
+        let set = checker.vet(&format!("{LEADERS}\n{rule}"), "rules.prop").expect("it is taken");
+        assert_eq!(set.names().collect::<Vec<_>>(), ["one leader"]);
+        let [aside] = set.not_watched() else { panic!("{set:?}") };
+        assert!(aside.name == "x" && aside.reason.contains(words), "{aside:?}");
+    };
+    set_aside(r#"always "x" on delivery: sender.role == receiver.role"#, "everhold check");
+    set_aside(r#"always "x" along chains: forall n in nodes: n.role != null"#, "everhold check");
+    set_aside(r#"always "x": forall n in nodes, i in 0..9999999999: i < n.role"#, "too long");
 }
 
 #[test]

@@ -15,8 +15,9 @@ use everhold_trace::wire::{
 use everhold_trace::{NodeId, Value};
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, SegmentLog,
-    SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts, export,
+    SegmentOptions, Store, Timing, ViolationId, Watch, WatchOptions, WatchParts, export,
 };
+use serde_json::Value as Json;
 
 pub(crate) const LOCKS: &str = r#"always "one holder": forall a, b in nodes where a != b:
   not (a.locks[key] == "exclusive" and b.locks[key] != null)
@@ -246,7 +247,10 @@ fn rules_are_changed_over_http_and_bad_ones_leave_the_old() {
     let running = start(&folder("control"), IntakeOptions::default());
     let watch = Arc::new(running.watch);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = export::serve(listener, Arc::clone(&watch), None, b"s".to_vec()).unwrap();
+    let secret = b"s".to_vec();
+    let pages = Box::new(|path: &str| (path == "/").then(|| ("text/html", "a page".to_owned())));
+    let served = export::Served { watch: Arc::clone(&watch), intake: None, secret, pages };
+    let address = export::serve(listener, served).unwrap();
     let address = address.to_string();
     let denied = export::ask(&address, "PUT", "/rules", "", LOCKS).unwrap_err();
     assert!(denied.contains("secret"), "{denied}");
@@ -261,6 +265,49 @@ fn rules_are_changed_over_http_and_bad_ones_leave_the_old() {
     assert_eq!(export::ask(&address, "GET", "/rules", "", "").unwrap(), LOCKS);
     let metrics = export::ask(&address, "GET", "/metrics", "", "").unwrap();
     assert!(metrics.contains("everhold_violations_total{rule=\"one holder\""), "{metrics}");
+    assert_eq!(export::ask(&address, "GET", "/", "", "").unwrap(), "a page");
+    let missing = export::ask(&address, "GET", "/violations/../x.trace", "", "").unwrap_err();
+    assert!(missing.contains("/status.json"), "{missing}");
+}
+
+#[test]
+fn the_status_tells_rules_nodes_and_violations_as_they_come() {
+    let folder = folder("status");
+    let running = start(&folder, IntakeOptions::default());
+    let aside = r#"always "acks name us" on delivery: sender.term <= receiver.term"#;
+    running.watch.set_rules(&format!("{LOCKS}{aside}"), "rules.prop").unwrap();
+    let address = running.intake.address();
+    let mut probes = [0, 1].map(|node| Probe::connect(address, hello(node, 1)).unwrap());
+    probes[0].add(7, "exclusive");
+    probes[1].add(7, "shared");
+    assert!(next_violation(&running, &mut probes, LONG).is_some());
+    let end = Instant::now() + LONG;
+    let status = loop {
+        probes.iter_mut().for_each(Probe::beat);
+        let status = export::status(&running.watch, Some(running.intake.counts()), 0);
+        if status["rules"][0]["verdict"] == "violated" {
+            break status;
+        }
+        assert!(Instant::now() < end, "{status}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let rules = status["rules"].as_array().unwrap();
+    assert_eq!((&rules[0]["name"], &rules[0]["firing"]), (&"one holder".into(), &1.into()));
+    assert_eq!(rules[1]["verdict"], "not watched");
+    assert!(rules[1]["reason"].as_str().unwrap().contains("everhold check"), "{status}");
+    assert_eq!(status["nodes"][1]["name"], "n1");
+    assert_eq!(status["connections"], 2);
+    let violation = &status["violations"][0];
+    assert_eq!((&violation["key"], &violation["resolved"]), (&7.into(), &Json::Null));
+    let number = status["number"].as_u64().unwrap();
+    let (_, again, _) = running.watch.told_after(number);
+    assert!(again.is_empty(), "{again:?}");
+    let id = u64::from_str_radix(violation["id"].as_str().unwrap(), 16).unwrap();
+    assert!(running.watch.trace(ViolationId(id)).is_some(), "its trace can be fetched");
+    drop((probes, running));
+    let running = start(&folder, IntakeOptions::default());
+    let (_, kept, _) = running.watch.told_after(0);
+    assert_eq!(kept[0]["id"], violation["id"], "what was told before a restart is still shown");
 }
 
 #[test]
@@ -299,7 +346,7 @@ fn a_rule_that_takes_too_long_is_disabled_alone() {
         assert!(Instant::now() < end, "it is disabled");
     };
     assert_eq!(disabled, "slow");
-    let off = |name: &str| watch.status()[&0].rules.get(name).map(|rule| rule.2);
+    let off = |name: &str| watch.status()[&0].rules.get(name).map(|rule| rule.disabled);
     while off("slow") != Some(true) {
         assert!(Instant::now() < end, "the status says so");
         std::thread::sleep(Duration::from_millis(20));

@@ -1,0 +1,186 @@
+//! A watch among strangers: whatever comes in on its ports is answered with a reason, or nothing,
+//! and those who speak well are judged as before.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use everhold_trace::wire::{
+    Batch, Decoder, Encoder, Frame, Hello, Ordering, Record, Stamp, VERSION, What,
+};
+use everhold_trace::{NodeId, Value};
+
+use crate::program::temporary;
+use crate::watch_probe::Watch;
+
+fn hello(node: u32, change: impl FnOnce(&mut Hello)) -> Frame {
+    let mut hello = Hello {
+        version: VERSION,
+        system: "booking".into(),
+        node: NodeId(node),
+        name: format!("n{node}"),
+        kind: "office".into(),
+        incarnation: 5,
+        order: Ordering::Clocks,
+        proof: None,
+    };
+    change(&mut hello);
+    Frame::Hello(hello)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as u64
+}
+
+/// One connection to the port for probes.
+struct Wire {
+    stream: TcpStream,
+    encoder: Encoder,
+    decoder: Decoder,
+}
+
+impl Wire {
+    fn dial(address: &str) -> Wire {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut wire = Wire { stream, encoder: Encoder::default(), decoder: Decoder::default() };
+        assert!(matches!(wire.read(), Some(Frame::Greeting(_))), "it greets");
+        wire
+    }
+
+    fn write(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        self.encoder.frame(frame, &mut bytes).expect("it is small");
+        let _ = self.stream.write_all(&bytes);
+    }
+
+    fn read(&mut self) -> Option<Frame> {
+        let mut buffer = [0; 4_096];
+        loop {
+            if let Some(frame) = self.decoder.next_frame().expect("it speaks the protocol") {
+                return Some(frame);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(count) if count > 0 => self.decoder.feed(&buffer[..count]),
+                _ => return None,
+            }
+        }
+    }
+
+    /// What it says when it refuses.
+    fn refusal(&mut self) -> Option<String> {
+        std::iter::from_fn(|| self.read()).find_map(|frame| match frame {
+            Frame::Refuse { text, .. } => Some(text),
+            _ => None,
+        })
+    }
+
+    fn show(&mut self, number: u64, at: u64, balance: i64) {
+        let what = What::Observe(vec![("balance".into(), Value::Int(balance))]);
+        let records = vec![Record::new(Stamp::from_micros(at), what)];
+        self.write(&Frame::Batch(Batch { number, dropped: 0, records }));
+        self.write(&Frame::Heartbeat { at: Stamp::from_micros(at + 1) });
+    }
+}
+
+/// Who is refused, and what is said.
+type Stranger = (fn(&mut Wire), &'static str);
+
+const STRANGERS: [Stranger; 6] = [
+    (|wire| wire.write(&hello(9, |hello| hello.version = 77)), "version 77"),
+    (|wire| wire.write(&hello(9, |hello| hello.system = "other".into())), "not other"),
+    (|wire| wire.write(&hello(1, |_| ())), "connected already"),
+    (|wire| wire.write(&hello(1, |hello| hello.incarnation = 4)), "a later life"),
+    (|wire| wire.write(&Frame::Heartbeat { at: Stamp(7) }), "must be a hello"),
+    (
+        |wire| {
+            let _ = wire.stream.write_all(&[0xff; 64]);
+        },
+        "frame",
+    ),
+];
+
+/// Bytes from a fixed seed: noise, noise behind a plausible length, and the beginning of a
+/// conversation in which some bytes are changed.
+fn noise(round: u64, seed: &mut u64) -> Vec<u8> {
+    let mut random = || {
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed >> 33
+    };
+    let mut bytes: Vec<u8> = (0..random() % 400).map(|_| random() as u8).collect();
+    match round % 3 {
+        0 => {}
+        1 => {
+            let length = bytes.len() as u32;
+            bytes.splice(..0, length.to_le_bytes());
+        }
+        _ => {
+            bytes.clear();
+            let mut encoder = Encoder::default();
+            encoder.frame(&hello(8, |hello| hello.incarnation = round), &mut bytes).unwrap();
+            let what = What::Observe(vec![("balance".into(), Value::Int(1))]);
+            let records = vec![Record::new(Stamp::from_micros(now()), what)];
+            encoder
+                .frame(&Frame::Batch(Batch { number: 1, dropped: 0, records }), &mut bytes)
+                .unwrap();
+            for _ in 0..=random() % 4 {
+                let place = (random() % bytes.len() as u64) as usize;
+                bytes[place] = random() as u8;
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn strangers_are_told_why_and_the_rest_goes_on() {
+    let rules = temporary("strangers.prop");
+    fs::write(&rules, "always \"no debt\": forall n in nodes: n.balance >= 0\n").unwrap();
+    let folder = temporary("strangers");
+    let _ = fs::remove_dir_all(&folder);
+    let more = ["--silence-ms", "20000", "--wait-ms", "3000"];
+    let watch = Watch::start_on("127.0.0.1:0", &rules.display().to_string(), &folder, &more);
+    let mut good = Wire::dial(&watch.probes);
+    good.write(&hello(1, |_| ()));
+    good.show(1, now(), 5);
+    assert!(matches!(good.read(), Some(Frame::Ack { .. })), "who speaks well is let in");
+    for (say, expected) in STRANGERS {
+        let mut stranger = Wire::dial(&watch.probes);
+        say(&mut stranger);
+        let text = stranger.refusal().unwrap_or_default();
+        assert!(text.contains(expected), "{text:?} does not say {expected:?}");
+    }
+    let mut seed = 11;
+    for round in 0..150 {
+        for port in [&watch.probes, &watch.control] {
+            let mut stream = TcpStream::connect(port).expect("it still listens");
+            let _ = stream.write_all(&noise(round, &mut seed));
+        }
+    }
+    // Text that is no request, a body that never comes, a head without an end.
+    for request in ["GET\r\n\r\n", "PUT /rules HTTP/1.1\r\ncontent-length: 9999999999\r\n\r\nx"] {
+        let mut stream = TcpStream::connect(&watch.control).expect("it still listens");
+        let _ = stream.write_all(request.as_bytes());
+    }
+    let endless =
+        TcpStream::connect(&watch.control).map(|mut stream| stream.write_all(&[b'a'; 1 << 16]));
+    assert!(endless.is_ok(), "it still listens");
+
+    // A clock that jumps an hour: that node is not believed, by name; the other one is.
+    let mut mad = Wire::dial(&watch.probes);
+    mad.write(&hello(2, |_| ()));
+    mad.show(1, now(), 5);
+    mad.show(2, now() + 3_600_000_000, -5);
+    good.show(2, now(), 5);
+    let incomplete = watch.next("incomplete");
+    assert_eq!(incomplete["name"], "n2", "{incomplete}");
+    assert!(incomplete["reason"].as_str().unwrap_or_default().contains("clock"), "{incomplete}");
+    good.show(3, now(), -1);
+    good.show(4, now(), -1);
+    let fired = watch.next("fired");
+    assert!(fired["witness"].to_string().contains("n1"), "{fired}");
+    let status = watch.status();
+    assert!(status["refused"].as_u64() >= Some(STRANGERS.len() as u64), "{status:#}");
+}

@@ -1,0 +1,154 @@
+//! What follows a judgement: evidence is written, people are told, checkpoints are saved.
+//!
+//! Nobody waits for a disk before they are told, and nothing is judged later because of one. The
+//! scribe writes a violation to the evidence file and tells it; what was written survives a kill
+//! of the process, so nothing is told twice. A thread behind it syncs the evidence, so that it
+//! survives a power cut too, and then saves the checkpoint that comes after it.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::{Job, Shared, lock};
+use crate::log::Sequence;
+use crate::notice::Notice;
+use crate::store::Lease;
+
+/// What the scribe does for a checker, in order.
+pub(super) enum Task {
+    Tell(Notice),
+    Save(Checkpoint),
+}
+
+/// Everything before this entry is judged.
+pub(super) struct Checkpoint {
+    pub(super) bytes: Vec<u8>,
+    pub(super) next: Sequence,
+}
+
+/// So much may wait for the scribe before a checker does.
+pub(super) const TASKS: usize = 4096;
+
+/// How often a report is tried to be kept.
+const REPORTS: u32 = 40;
+
+pub(super) fn run_with_scribe(job: Job, tasks: Receiver<Task>) {
+    let (saves, saver) = (Arc::clone(&job.shared), Arc::clone(&job.lease));
+    let keeper = Keeper { shared: saves, partition: job.partition, lease: saver };
+    let (keep, kept) = sync_channel(1);
+    let scribe = Scribe { shared: Arc::clone(&job.shared), keep, checkpoint: None };
+    thread::scope(|scope| {
+        scope.spawn(move || keeper.run(&kept));
+        scope.spawn(move || scribe.run(&tasks));
+        job.run();
+    });
+}
+
+struct Scribe {
+    shared: Arc<Shared>,
+    /// To the keeper: the evidence has grown; perhaps a checkpoint that is to be saved after it.
+    keep: SyncSender<Option<Checkpoint>>,
+    /// The newest, which the keeper had no time for yet.
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Scribe {
+    fn run(mut self, tasks: &Receiver<Task>) {
+        while let Ok(first) = tasks.recv() {
+            let mut notices = Vec::new();
+            for task in std::iter::once(first).chain(tasks.try_iter().take(TASKS)) {
+                match task {
+                    Task::Tell(notice) => notices.push(notice),
+                    Task::Save(checkpoint) => self.checkpoint = Some(checkpoint),
+                }
+            }
+            self.tell(&notices);
+            self.hand_over();
+        }
+        // The last one is worth waiting for.
+        let _ = self.keep.send(self.checkpoint);
+    }
+
+    /// What the keeper has no time for now, it does after what it is doing.
+    fn hand_over(&mut self) {
+        if let Err(TrySendError::Full(checkpoint)) = self.keep.try_send(self.checkpoint.take()) {
+            self.checkpoint = checkpoint;
+        }
+    }
+
+    fn tell(&self, notices: &[Notice]) {
+        if notices.is_empty() {
+            return;
+        }
+        let mut evidence = lock(&self.shared.evidence);
+        let news = evidence.0.record(notices).unwrap_or_else(|error| {
+            (self.shared.trouble)(format!("evidence cannot be written: {error}"));
+            vec![true; notices.len()]
+        });
+        for (notice, _) in notices.iter().zip(news).filter(|(_, news)| *news) {
+            if self.is_ours_to_tell(notice) {
+                lock(&self.shared.recent).push(crate::evidence::to_json(notice));
+                (evidence.1)(notice);
+            }
+        }
+    }
+
+    /// Of several processes, one tells.
+    fn is_ours_to_tell(&self, notice: &Notice) -> bool {
+        let event = match notice {
+            Notice::Fired(violation) => format!("{}.fired", violation.id),
+            Notice::Resolved { id, .. } => format!("{id}.resolved"),
+            _ => return true,
+        };
+        if !self.shared.is_shared {
+            return true;
+        }
+        let report = crate::evidence::to_json(notice).to_string();
+        for _ in 0..REPORTS {
+            match lock(&self.shared.store).report(&event, &report) {
+                Ok(first) => return first,
+                Err(_) => thread::sleep(Duration::from_millis(250)),
+            }
+        }
+        // Better told twice than never.
+        true
+    }
+}
+
+/// Waits for the disk, so that nobody else does.
+struct Keeper {
+    shared: Arc<Shared>,
+    partition: u32,
+    lease: Arc<Mutex<Option<Lease>>>,
+}
+
+impl Keeper {
+    fn run(&self, kept: &Receiver<Option<Checkpoint>>) {
+        while let Ok(checkpoint) = kept.recv() {
+            if let Err(error) = self.shared.synced.sync_data() {
+                (self.shared.trouble)(format!("evidence cannot be synced: {error}"));
+            }
+            if let Some(checkpoint) = checkpoint {
+                self.save(&checkpoint);
+            }
+        }
+    }
+
+    fn save(&self, checkpoint: &Checkpoint) {
+        let Some(lease) = *lock(&self.lease) else { return };
+        let saved = lock(&self.shared.store).save(lease, &checkpoint.bytes);
+        match saved {
+            Ok(renewed) => {
+                *lock(&self.lease) = renewed;
+                if renewed.is_some() {
+                    let _ = self.shared.log.trim(self.partition, checkpoint.next);
+                }
+            }
+            Err(error) => {
+                let partition = self.partition;
+                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Enough of HTTP for metrics, status and control.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use super::{metrics, status};
+use crate::engine::Watch;
+use crate::intake::IntakeCounts;
+use crate::notice::ViolationId;
+
+/// More pages: what is at a path, as a content type and a body.
+pub type Pages = Box<dyn Fn(&str) -> Option<(&'static str, String)> + Send + Sync>;
+
+/// What is served.
+pub struct Served {
+    /// The checkers.
+    pub watch: Arc<Watch>,
+    /// What is taken in here, if anything is.
+    pub intake: Option<Arc<IntakeCounts>>,
+    /// Rules are changed only by those who know it, if it is not empty.
+    pub secret: Vec<u8>,
+    /// Asked for every other path.
+    pub pages: Pages,
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").field("watch", &self.watch).finish_non_exhaustive()
+    }
+}
+
+/// Serves metrics, status and control until the process ends.
+///
+/// # Errors
+///
+/// If the socket cannot be asked for its address.
+pub fn serve(listener: TcpListener, served: Served) -> std::io::Result<SocketAddr> {
+    let address = listener.local_addr()?;
+    let served = Arc::new(served);
+    let busy = Arc::new(AtomicUsize::new(0));
+    thread::Builder::new().name("http".into()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Somebody who connects and says nothing must not keep others waiting.
+            if busy.fetch_add(1, Relaxed) >= REQUESTS_MAX {
+                busy.fetch_sub(1, Relaxed);
+                continue;
+            }
+            let (served, done) = (Arc::clone(&served), Arc::clone(&busy));
+            let spawned = thread::Builder::new().name("request".into()).spawn(move || {
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+                let _ = answer(stream, &served);
+                done.fetch_sub(1, Relaxed);
+            });
+            if spawned.is_err() {
+                busy.fetch_sub(1, Relaxed);
+            }
+        }
+    })?;
+    Ok(address)
+}
+
+/// So many requests are answered at a time.
+const REQUESTS_MAX: usize = 32;
+
+/// The longest text of rules.
+const BODY_MAX: usize = 1 << 20;
+
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+
+fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
+    let Some(request) = read_request(&stream)? else { return Ok(()) };
+    let (status, kind, body) = respond(&request, served);
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, String) {
+    let Served { watch, intake, secret, pages } = served;
+    let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+    match (request.method.as_str(), path) {
+        ("GET", "/metrics") => ("200 OK", TEXT, metrics(watch, intake.as_deref())),
+        ("GET", "/status.json") => {
+            let since = query.strip_prefix("since=").and_then(|number| number.parse().ok());
+            let status = status(watch, intake.as_deref(), since.unwrap_or(0));
+            ("200 OK", JSON, status.to_string())
+        }
+        ("GET", "/rules") => match watch.rules() {
+            Some(text) => ("200 OK", TEXT, text),
+            None => ("503 Service Unavailable", TEXT, "no partition is checked here".to_owned()),
+        },
+        ("PUT", "/rules") if !secret.is_empty() && request.secret.as_bytes() != *secret => {
+            ("403 Forbidden", TEXT, "the shared secret is needed to change rules".to_owned())
+        }
+        ("PUT", "/rules") => match watch.set_rules(&request.body, "rules") {
+            Ok(()) => ("200 OK", TEXT, "in force\n".to_owned()),
+            Err(message) => ("422 Unprocessable Content", TEXT, message),
+        },
+        ("GET", path) => match trace(path, watch).or_else(|| pages(path)) {
+            Some((kind, body)) => ("200 OK", kind, body),
+            None => {
+                let text = "there are /metrics, /status.json, /rules and /violations/ID.trace\n";
+                ("404 Not Found", TEXT, text.to_owned())
+            }
+        },
+        _ => ("405 Method Not Allowed", TEXT, "GET, or PUT of /rules\n".to_owned()),
+    }
+}
+
+/// The trace at `/violations/ID.trace`.
+fn trace(path: &str, watch: &Watch) -> Option<(&'static str, String)> {
+    let id = path.strip_prefix("/violations/")?.strip_suffix(".trace")?;
+    let id = ViolationId(u64::from_str_radix(id, 16).ok()?);
+    Some(("application/jsonl", String::from_utf8(watch.trace(id)?).ok()?))
+}
+
+struct Request {
+    method: String,
+    path: String,
+    secret: String,
+    body: String,
+}
+
+fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
+    let mut reader = BufReader::new(stream).take(BODY_MAX as u64);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
+    let mut request = Request { method, path, secret: String::new(), body: String::new() };
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        if reader.read_line(&mut header)? == 0 || header.trim().is_empty() {
+            break;
+        }
+        let Some((name, value)) = header.split_once(':') else { continue };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().unwrap_or(0),
+            "x-everhold-secret" => value.trim().clone_into(&mut request.secret),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length.min(BODY_MAX)];
+    reader.read_exact(&mut body)?;
+    request.body = String::from_utf8_lossy(&body).into_owned();
+    Ok(Some(request))
+}
+
+/// Asks a watch that runs elsewhere: `GET` or `PUT`, a path, a body; returns the answer.
+///
+/// # Errors
+///
+/// What the watch says if it is not `200`, or why it cannot be reached.
+pub fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    secret: &str,
+    body: &str,
+) -> Result<String, String> {
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\
+             Content-Type: application/json\r\nx-everhold-secret: {secret}\r\n\
+             Connection: close\r\n\r\n{body}"
+        )?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = answer().map_err(|error| format!("{address}: {error}"))?;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let code = head.split_whitespace().nth(1).unwrap_or("");
+    if code.starts_with('2') { Ok(body.to_owned()) } else { Err(body.to_owned()) }
+}
