@@ -93,8 +93,8 @@ impl Builder {
         self
     }
 
-    /// The room in the ring of each thread, in words of eight bytes; an observation of a number
-    /// takes three. By default 65,536, half a mebibyte.
+    /// The room in the ring of each thread, in words of eight bytes; an observation of a number or
+    /// a tuple of two takes four. By default 65,536, half a mebibyte.
     pub fn ring_words(mut self, words: usize) -> Builder {
         self.ring_words = words;
         self

@@ -1,8 +1,10 @@
 //! The ring of one thread of one probe.
 //!
 //! A record is a few words: a header (kind, sorts of its two values, name), the stamp, and what
-//! its values need. It is committed at once, so the reader meets whole records only. Records that
-//! need the heap go through a second ring of boxes.
+//! its values need. The ring is made of cells of four words, which is what most records take: one
+//! that fits is written by one push of a fixed size, longer ones take several cells. A record is
+//! committed at once, so the reader meets whole records only. Records that need the heap go
+//! through a second ring of boxes.
 //!
 //! How far a node has come must be known exactly, or a checker would believe a snapshot that a
 //! slow thread is about to contradict. So a thread shows, while it writes, a stamp that is not
@@ -20,10 +22,14 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Scalar, Shared, Var, lock};
 
+/// What the ring is made of.
+type Cell = [u64; CELL_WORDS];
+const CELL_WORDS: usize = 4;
+
 /// Longer texts go through the heap.
 const TEXT_MAX: usize = 1_000;
-/// Header, stamp, and two texts with their lengths.
-const WORDS_MAX: usize = 2 + 2 * (1 + TEXT_MAX / 8 + 1);
+/// Header, stamp, and two texts with their lengths; whole cells.
+const WORDS_MAX: usize = (2 + 2 * (1 + TEXT_MAX / 8 + 1)).next_multiple_of(CELL_WORDS);
 /// Enough for most; clearing the larger array would cost more than all the rest.
 const WORDS_FEW: usize = 64;
 /// How many boxed records may wait.
@@ -53,7 +59,7 @@ thread_local! {
 /// The writing end.
 struct Ring {
     serial: u64,
-    words: Producer<u64>,
+    cells: Producer<Cell>,
     boxes: Producer<(Stamp, Box<What>)>,
     marks: Arc<Marks>,
 }
@@ -69,7 +75,7 @@ struct Marks {
 /// The reading end.
 #[derive(Debug)]
 pub(super) struct RingReader {
-    words: Consumer<u64>,
+    cells: Consumer<Cell>,
     boxes: Consumer<(Stamp, Box<What>)>,
     marks: Arc<Marks>,
 }
@@ -89,11 +95,12 @@ pub(super) fn observe(shared: &Shared, var: Var, value: Scalar<'_>) {
         }
         plain => {
             let (sort, word) = flat(plain);
-            write(shared, &mut [header(OBSERVE, var) | sort << 40, 0, word]);
+            write_one(shared, [header(OBSERVE, var) | sort << 40, 0, word, 0]);
         }
     }
 }
 
+#[inline]
 pub(super) fn tuple(
     shared: &Shared,
     holds: bool,
@@ -121,7 +128,7 @@ pub(super) fn tuple(
         _ => {
             let ((key_sort, key), (sort, value)) = (flat(key), flat(value));
             let header = header(kind, relation) | key_sort << 48 | sort << 40;
-            write(shared, &mut [header, 0, key, value]);
+            write_one(shared, [header, 0, key, value]);
         }
     }
 }
@@ -132,21 +139,21 @@ fn words_of(text: &str) -> usize {
 }
 
 pub(super) fn step(shared: &Shared, label: Var) {
-    write(shared, &mut [header(STEP, label), 0]);
+    write_one(shared, [header(STEP, label), 0, 0, 0]);
 }
 
 pub(super) fn leave(shared: &Shared, label: Var) {
-    write(shared, &mut [header(LEAVE, label), 0]);
+    write_one(shared, [header(LEAVE, label), 0, 0, 0]);
 }
 
 pub(super) fn send(shared: &Shared, to: Option<NodeId>, seq: u64, label: Var) {
     let to = to.map_or(0, |NodeId(to)| u64::from(to) + 1);
-    write(shared, &mut [header(SEND, label), 0, to, seq]);
+    write_one(shared, [header(SEND, label), 0, to, seq]);
 }
 
 pub(super) fn receive(shared: &Shared, message: MessageId) {
     let sender = message.sender.0.into();
-    write(shared, &mut [header(RECEIVE, Var(0)), 0, sender, message.seq]);
+    write_one(shared, [header(RECEIVE, Var(0)), 0, sender, message.seq]);
 }
 
 /// A record that needs the heap. One that no decoder would take is dropped here.
@@ -181,11 +188,21 @@ fn nests_within(value: &Value, levels: usize) -> bool {
 }
 
 #[inline]
-fn write(shared: &Shared, words: &mut [u64]) {
+fn write_one(shared: &Shared, mut cell: Cell) {
     with_ring(shared, |ring| {
         ring.stamped(&shared.clock, |ring, stamp| {
-            words[1] = stamp.0;
-            ring.words.push_entire_slice(words).is_ok()
+            cell[1] = stamp.0;
+            ring.cells.push(cell).is_ok()
+        });
+    });
+}
+
+/// Writes a record of several cells.
+fn write(shared: &Shared, cells: &mut [Cell]) {
+    with_ring(shared, |ring| {
+        ring.stamped(&shared.clock, |ring, stamp| {
+            cells[0][1] = stamp.0;
+            ring.cells.push_entire_slice(cells).is_ok()
         });
     });
 }
@@ -204,13 +221,13 @@ fn with_ring(shared: &Shared, then: impl FnOnce(&mut Ring)) {
 
 #[cold]
 fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared) -> &'r mut Ring {
-    rings.retain(|ring| !ring.words.is_abandoned());
-    let (words, words_out) = RingBuffer::new(shared.ring_words);
+    rings.retain(|ring| !ring.cells.is_abandoned());
+    let (cells, cells_out) = RingBuffer::new(shared.ring_words.div_ceil(CELL_WORDS));
     let (boxes, boxes_out) = RingBuffer::new(BOXES);
     let marks = Arc::new(Marks::default());
-    let reader = RingReader { words: words_out, boxes: boxes_out, marks: Arc::clone(&marks) };
+    let reader = RingReader { cells: cells_out, boxes: boxes_out, marks: Arc::clone(&marks) };
     lock(&shared.newcomers).push(reader);
-    rings.push(Ring { serial: shared.serial, words, boxes, marks });
+    rings.push(Ring { serial: shared.serial, cells, boxes, marks });
     rings.last_mut().expect("it was just added")
 }
 
@@ -245,8 +262,9 @@ impl<const N: usize> Words<N> {
         Words { words, length: 2 }
     }
 
-    fn written(&mut self) -> &mut [u64] {
-        &mut self.words[..self.length]
+    /// The cells that were begun.
+    fn written(&mut self) -> &mut [Cell] {
+        &mut self.words.as_chunks_mut().0[..self.length.div_ceil(CELL_WORDS)]
     }
 
     fn push(&mut self, word: u64) {
@@ -260,9 +278,11 @@ impl<const N: usize> Words<N> {
         self.words[0] |= sort << place;
         self.push(word);
         if let Scalar::Text(text) = value {
-            for chunk in text.as_bytes().chunks(8) {
+            let (whole, rest) = text.as_bytes().as_chunks();
+            whole.iter().for_each(|word| self.push(u64::from_le_bytes(*word)));
+            if !rest.is_empty() {
                 let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
+                word[..rest.len()].copy_from_slice(rest);
                 self.push(u64::from_le_bytes(word));
             }
         }
@@ -295,17 +315,18 @@ impl RingReader {
 
     /// True when its thread is gone and everything was read.
     pub(super) fn is_done(&self) -> bool {
-        self.words.is_abandoned() && self.words.is_empty() && self.boxes.is_empty()
+        self.cells.is_abandoned() && self.cells.is_empty() && self.boxes.is_empty()
     }
 
     /// Empties the ring; returns how many records found no room in it.
     pub(super) fn read(&mut self, names: &[Name], out: &mut Vec<Record>) -> u64 {
-        let ready = self.words.slots();
-        if let Ok(chunk) = self.words.read_chunk(ready) {
+        let ready = self.cells.slots();
+        if let Ok(chunk) = self.cells.read_chunk(ready) {
             let (first, second) = chunk.as_slices();
-            let mut words = first.iter().chain(second).copied();
-            while let Some(header) = words.next() {
-                out.push(record(header, &mut words, names));
+            let mut cells = first.iter().chain(second);
+            while let Some([header, stamp, rest @ ..]) = cells.next() {
+                let more = rest.iter().chain(cells.by_ref().flatten());
+                out.push(record(*header, Stamp(*stamp), &mut more.copied(), names));
             }
             chunk.commit_all();
         }
@@ -316,8 +337,8 @@ impl RingReader {
     }
 }
 
-fn record(header: u64, words: &mut impl Iterator<Item = u64>, names: &[Name]) -> Record {
-    let at = Stamp(next(words));
+/// Takes the words that a record needs; what is left of its last cell is nothing.
+fn record(header: u64, at: Stamp, words: &mut impl Iterator<Item = u64>, names: &[Name]) -> Record {
     let name = || Name::clone(&names[header as u32 as usize]);
     let (key, value) = (header >> 48 & 0xff, header >> 40 & 0xff);
     let what = match header >> 56 {
