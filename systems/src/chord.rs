@@ -7,13 +7,24 @@
 //! node and its successor others may have joined. Fingers, far away on the ring, shorten routes.
 //!
 //! Two bugs that almost-invariants led to (Avenger, section 3.2.2), and one that time did (MacePC).
+//!
+//! On real sockets (feature `live`) nodes die: `live` has what survives it, `coverage` what is
+//! checked meanwhile (D3S, section 5.4).
 
+#[cfg(feature = "live")]
+mod coverage;
+#[cfg(feature = "live")]
+mod live;
 mod node;
 mod ring;
 
 use everhold::prelude::*;
 use everhold::property::{Library, Type};
 
+#[cfg(feature = "live")]
+pub use coverage::{coverage, sampled_keys};
+#[cfg(feature = "live")]
+pub use live::{LiveChord, host};
 pub use node::{Chord, Msg, Status};
 pub use ring::{Range, key};
 

@@ -13,12 +13,18 @@
 //! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3);
 //!   `language`: the same in the property language, in `raft.prop`.
 //! - `serve`: the same peers as processes that serve clients (feature `live`).
+//! - `silent`: three bugs that nobody notices, for peers that assert properties of the whole
+//!   system while they run (`asserted`).
 //! - [`timed`]: how long the peers are without a leader that commits.
 
+#[cfg(feature = "live")]
+mod asserted;
 mod language;
 mod node;
 #[cfg(feature = "live")]
 mod serve;
+#[cfg(feature = "live")]
+mod silent;
 mod spec;
 mod store;
 pub mod timed;
@@ -26,10 +32,14 @@ mod wire;
 
 use everhold::prelude::*;
 
+#[cfg(feature = "live")]
+pub use asserted::Asserted;
 pub use language::system_in_language;
 pub use node::{RaftNode, Role};
 #[cfg(feature = "live")]
 pub use serve::{codec, host};
+#[cfg(feature = "live")]
+pub use silent::{Silent, SilentPeer};
 pub use spec::{ELECTION_SAFETY, Heard, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY};
 pub use store::LogEntry;
 pub use wire::{Call, Msg};

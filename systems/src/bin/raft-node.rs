@@ -4,6 +4,8 @@
 //! raft-node CONFIG host ID..          runs these peers until standard input ends
 //! raft-node CONFIG write ID COMMAND   asks a peer to write a number; prints its index
 //! raft-node CONFIG read ID            prints what a peer has applied
+//! raft-node CONFIG assert ID ADDRESS,.. INVARIANT TICKS|never PROBABILITY blocking|async
+//!                                     runs a peer that asserts a property, and perhaps breaks it
 //! ```
 
 use std::io::Read;
@@ -12,11 +14,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use everhold::prelude::NodeId;
+use everhold_live::host::Running;
 use everhold_live::{Client, Config};
-use everhold_systems::raft::{Bug, Msg, codec, host};
+use everhold_systems::raft::{Asserted, Bug, Msg, codec, host};
 
 const USAGE: &str = "raft-node CONFIG host ID.. | raft-node CONFIG write ID COMMAND | \
-                     raft-node CONFIG read ID";
+                     raft-node CONFIG read ID | raft-node CONFIG assert ..";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +38,9 @@ fn run(words: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
     let config = Config::read(Path::new(config))?;
     match (*command, rest) {
         ("host", ids @ [_, ..]) => serve(config, ids),
+        ("assert", words) => {
+            until_input_ends(Asserted::parse(words)?.start(config, |line| println!("{line}"))?)
+        }
         ("write", [id, command]) => {
             let answer = ask(&config, id, &Msg::Write(command.parse()?))?;
             println!("{answer:?}");
@@ -59,7 +65,10 @@ fn node(word: &str) -> Result<NodeId, Box<dyn std::error::Error>> {
 
 fn serve(config: Config, ids: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
     let ids = ids.iter().map(|id| node(id)).collect::<Result<Vec<_>, _>>()?;
-    let running = host(config, &ids, Bug::None).start()?;
+    until_input_ends(host(config, &ids, Bug::None).start()?)
+}
+
+fn until_input_ends(running: Running) -> Result<(), Box<dyn std::error::Error>> {
     // Whoever started this process ends it by closing its standard input, or by a signal: both
     // are safe, since nothing is promised before it is on disk.
     std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -244,6 +244,42 @@ impl Chord {
     }
 }
 
+/// For rings whose members die.
+#[cfg(feature = "live")]
+impl Chord {
+    pub(super) fn pred(&self) -> NodeId {
+        self.pred
+    }
+
+    /// Its predecessor and successors.
+    pub(super) fn neighbours(&self) -> Vec<NodeId> {
+        self.successors.iter().copied().chain([self.pred]).collect()
+    }
+
+    /// A node is dead: `pred` takes its place before this one, `others` behind it. Without them,
+    /// its keys stay as they are.
+    pub(super) fn forget(&mut self, node: NodeId, pred: Option<NodeId>, others: &[NodeId]) {
+        self.fingers.retain(|_, finger| *finger != node);
+        self.successors.retain(|successor| *successor != node);
+        if self.pred == node
+            && let Some(pred) = pred
+        {
+            self.pred = pred;
+        }
+        let alone = others.is_empty() && self.successors.is_empty();
+        let me = self.me;
+        self.learn(others.iter().copied().chain(alone.then_some(me)));
+    }
+
+    /// Asks the farthest that it knows for its place on the ring.
+    pub(super) fn search_again(&self, cx: &mut Cx<Msg>) {
+        if let Some(far) = self.fingers.values().copied().find(|node| *node != self.me) {
+            let search = Search { key: key(self.me), asker: self.me, finger: None };
+            cx.send(far, Msg::FindPred(search));
+        }
+    }
+}
+
 impl Node for Chord {
     type Msg = Msg;
 

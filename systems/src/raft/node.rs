@@ -227,6 +227,49 @@ impl RaftNode {
     }
 }
 
+/// What silent bugs do, and what they are seen by.
+#[cfg(feature = "live")]
+impl RaftNode {
+    /// How many peers there are.
+    pub(super) fn peers(&self) -> usize {
+        self.peers
+    }
+
+    /// Whom it takes for the leader: a peer's number from 1, or 0.
+    pub(super) fn leader(&self) -> u64 {
+        self.raw.raft.leader_id
+    }
+
+    pub(super) fn believe_in(&mut self, leader: u64) {
+        self.raw.raft.leader_id = leader;
+    }
+
+    /// The index up to which it knows entries to be committed.
+    pub(super) fn committed(&self) -> u64 {
+        self.raw.raft.raft_log.committed
+    }
+
+    /// The term of the last entry that it knows to be committed.
+    pub(super) fn committed_term(&self) -> u64 {
+        self.raw.raft.raft_log.term(self.committed()).unwrap_or(0)
+    }
+
+    /// The last entries of its log with their indices.
+    pub(super) fn tail(&self, count: usize) -> impl Iterator<Item = (u64, LogEntry)> + '_ {
+        self.raw.store().tail(count)
+    }
+
+    /// Appends entries of its own to the log, behind the crate's back.
+    pub(super) fn append_unled(&mut self, count: u64) {
+        self.raw.mut_store().grow(count);
+    }
+
+    /// Damages an entry of the log, behind the crate's back.
+    pub(super) fn damage(&mut self, index: u64) {
+        self.raw.mut_store().damage(index);
+    }
+}
+
 /// The crate's state machine over what the disk has. It draws its election timeouts from the
 /// operating system's randomness; a range of one value leaves nothing to draw.
 fn start(number: usize, election_ticks: usize, store: Store) -> RawNode<Store> {

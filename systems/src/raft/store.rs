@@ -102,6 +102,30 @@ impl Store {
     }
 }
 
+/// What silent bugs do, and what they are seen by.
+#[cfg(feature = "live")]
+impl Store {
+    /// Appends entries of no term, which whatever a leader sends replaces.
+    pub(super) fn grow(&mut self, count: u64) {
+        let next = self.entries.len() as u64 + 1;
+        let entry = |index| Entry { index, data: payload(u64::MAX).into(), ..Entry::default() };
+        self.entries.extend((next..next + count).map(entry));
+    }
+
+    /// Changes the command of an entry.
+    pub(super) fn damage(&mut self, index: u64) {
+        if let Some(entry) = self.entries.get_mut(index as usize - 1) {
+            entry.data = payload(u64::MAX).into();
+        }
+    }
+
+    /// The last entries with their indices.
+    pub(super) fn tail(&self, count: usize) -> impl Iterator<Item = (u64, LogEntry)> + '_ {
+        let last = &self.entries[self.entries.len().saturating_sub(count)..];
+        last.iter().map(|entry| (entry.index, LogEntry::of(entry)))
+    }
+}
+
 fn entry(bytes: &[u8], index: u64) -> Entry {
     let (term, data) = bytes.split_first_chunk().expect("entries are written whole");
     Entry { term: u64::from_le_bytes(*term), index, data: data.to_vec().into(), ..Entry::default() }

@@ -2,6 +2,8 @@
 
 mod almost;
 mod chord;
+#[cfg(feature = "live")]
+mod chord_live;
 mod extent;
 #[cfg(feature = "live")]
 mod full_disk;

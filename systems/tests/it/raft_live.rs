@@ -1,15 +1,18 @@
-//! Three peers as three processes on loopback: one is killed while clients write, and comes back.
+//! Three peers as three processes on loopback: one is killed while clients write, and comes back;
+//! one misbehaves, and an assertion finds out.
 #![expect(clippy::disallowed_methods, reason = "processes of their own run in real time")]
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use everhold_live::{Client, Config, NodeId};
-use everhold_systems::raft::{Msg, codec};
+use everhold_systems::raft::{Msg, Silent, codec};
 
 struct Cluster {
     folder: PathBuf,
@@ -18,8 +21,9 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start() -> Cluster {
-        let folder = std::env::temp_dir().join(format!("everhold-raft-{}", std::process::id()));
+    fn new(name: &str) -> Cluster {
+        let folder = format!("everhold-raft-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
         let listeners = [0, 1, 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let addresses: [SocketAddr; 3] = listeners.map(|listener| listener.local_addr().unwrap());
@@ -32,18 +36,43 @@ impl Cluster {
         );
         let config = Config::parse(&text).unwrap();
         fs::write(folder.join("raft.json"), text).unwrap();
-        let mut cluster = Cluster { folder, config, processes: vec![None, None, None] };
-        (0..3).for_each(|peer| cluster.launch(peer));
-        cluster
+        Cluster { folder, config, processes: vec![None, None, None] }
     }
 
     fn launch(&mut self, peer: usize) {
+        self.spawn(peer, &["host", &peer.to_string()], Stdio::null());
+    }
+
+    fn spawn(&mut self, peer: usize, words: &[&str], said: Stdio) -> &mut Child {
         let process = Command::new(env!("CARGO_BIN_EXE_raft-node"))
             .arg(self.folder.join("raft.json"))
-            .args(["host", &peer.to_string()])
+            .args(words)
             .stdin(Stdio::piped())
+            .stdout(said)
             .spawn();
-        self.processes[peer] = Some(process.expect("the program was built with this test"));
+        self.processes[peer].insert(process.expect("the program was built with this test"))
+    }
+
+    /// Launches all peers so that they assert an invariant, which the last one breaks after so
+    /// many ticks; hears `begun` and `violated` with their times.
+    fn launch_asserting(&mut self, invariant: Silent, wait: &str) -> Receiver<(String, u64)> {
+        let sockets = [0, 1, 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let addresses = sockets.map(|socket| socket.local_addr().unwrap().to_string()).join(",");
+        let (tell, told) = channel();
+        for peer in 0..3 {
+            let (id, invariant) = (peer.to_string(), format!("{invariant:?}"));
+            let words = ["assert", &id, &addresses, &invariant, wait, "1.0", "async"];
+            let process = self.spawn(peer, &words, Stdio::piped());
+            let said = BufReader::new(process.stdout.take().expect("it was asked for"));
+            let tell = tell.clone();
+            thread::spawn(move || {
+                for line in said.lines().map_while(Result::ok) {
+                    let (what, when) = line.split_once(' ').expect("a word and a time");
+                    let _ = tell.send((what.to_owned(), when.parse().expect("a time")));
+                }
+            });
+        }
+        told
     }
 
     /// `SIGKILL`: no last words.
@@ -96,7 +125,8 @@ impl Drop for Cluster {
 
 #[test]
 fn a_killed_peer_comes_back_with_everything() {
-    let mut cluster = Cluster::start();
+    let mut cluster = Cluster::new("killed");
+    (0..3).for_each(|peer| cluster.launch(peer));
     cluster.write(0, 1);
     cluster.write(1, 2);
     for (victim, other, commands) in [(0, 1, [3, 4]), (2, 0, [5, 6])] {
@@ -116,4 +146,39 @@ fn a_killed_peer_comes_back_with_everything() {
     let execution = &whole.executions[0];
     let n0 = execution.node_named("n0").expect("it recorded");
     assert_eq!(execution.node(n0).incarnations, 2);
+}
+
+/// Dinv's three silent bugs (section 7): clients are served before and after, and the assertion
+/// tells. Without a bug it does not.
+#[test]
+fn silent_bugs_are_asserted_and_clients_notice_nothing() {
+    thread::scope(|scope| {
+        for invariant in Silent::ALL {
+            scope.spawn(move || {
+                let mut cluster = Cluster::new(&format!("{invariant:?}"));
+                let told = cluster.launch_asserting(invariant, "20");
+                let mut command = 0;
+                let mut next = || loop {
+                    command += 1;
+                    cluster.write(0, command);
+                    if let Ok(line) = told.try_recv() {
+                        return line;
+                    }
+                    assert!(command < 100_000, "{invariant:?} is not found");
+                };
+                let (first, begun) = next();
+                assert_eq!(first, "begun", "{invariant:?} was told before it happened");
+                let (second, found) = next();
+                assert_eq!(second, "violated");
+                println!("{}: {} ms", invariant.invariant(), (found - begun) / 1_000);
+                cluster.write(1, command + 1);
+            });
+        }
+        scope.spawn(|| {
+            let mut cluster = Cluster::new("right");
+            let told = cluster.launch_asserting(Silent::DamagesLog, "never");
+            (1..=50).for_each(|command| cluster.write(0, command));
+            assert_eq!(told.recv_timeout(Duration::from_millis(500)).ok(), None);
+        });
+    });
 }

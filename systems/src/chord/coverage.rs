@@ -1,0 +1,146 @@
+//! Two checks of a ring that runs (D3S, figure 3 and section 5.4), as graphs of stages.
+//!
+//! - [`coverage`]: how much of the ring the nodes take for theirs, all together. Below 100 % there
+//!   are holes, above there are overlaps, and both may hide each other.
+//! - [`sampled_keys`]: how many nodes take each of some keys for theirs.
+
+use everhold::Value;
+use everhold_trace::wire::Stamp;
+use everhold_watch::{Collection, Delta, Finding, Flow, Graph, Spread, Stage};
+
+/// The number of keys.
+const RING: i64 = 1 << 32;
+
+/// The variable that both read.
+const RANGE: &str = "range";
+
+/// The keys of a tuple `[node, null, {pred, own}]`: how many, and where they end.
+fn keys(tuple: &Value) -> (i64, i64) {
+    let Value::List(parts) = tuple else { return (0, 0) };
+    let field = |name: &str| parts.get(2)?.get(name)?.as_int();
+    match (field("pred"), field("own")) {
+        (Some(pred), Some(own)) if pred == own => (RING, own),
+        (Some(pred), Some(own)) => ((own - pred).rem_euclid(RING), own),
+        _ => (0, 0),
+    }
+}
+
+/// The keys of the nodes of one shard.
+struct RangeSum;
+
+impl Stage for RangeSum {
+    fn execute(&mut self, snapshot: &Collection) -> Vec<Value> {
+        vec![Value::Int(snapshot.iter().map(|tuple| keys(tuple).0).sum())]
+    }
+
+    fn execute_change(&mut self, delta: &Delta, last: &[Value]) -> Option<Vec<Value>> {
+        let change: i64 = delta.iter().map(|(tuple, times)| times * keys(tuple).0).sum();
+        Some(vec![Value::Int(last.first()?.as_int()? + change)])
+    }
+}
+
+/// The sums of all shards as a share of the ring, in thousandths.
+struct Share;
+
+impl Stage for Share {
+    fn execute(&mut self, snapshot: &Collection) -> Vec<Value> {
+        let sum: i64 = snapshot.iter().filter_map(Value::as_int).sum();
+        vec![Value::Int((sum * 1_000 + RING / 2) / RING)]
+    }
+
+    fn key(&self, _: &Value) -> Value {
+        Value::Null
+    }
+}
+
+/// How much of the ring is covered, in thousandths, after every change; `each` hears all of them.
+/// Three stages: what the nodes show, sums in four shards, their total.
+pub fn coverage(mut each: impl FnMut(Stamp, i64) + Send + 'static) -> Flow {
+    let graph = Graph::new()
+        .then(Spread { shards: 4, keys: 1.0 }, || RangeSum)
+        .then(Spread::default(), || Share);
+    let share = |output: &[Value]| output.first().and_then(Value::as_int).unwrap_or(0);
+    let judge = move |output: &[Value]| match share(output) {
+        1_000 => Vec::new(),
+        other => {
+            let reason = format!("{}.{} % of the keys are covered", other / 10, other % 10);
+            vec![Finding { key: Value::Null, reason }]
+        }
+    };
+    let flow = Flow::new("key range coverage", RANGE, graph, judge);
+    flow.each(move |at, output| each(at, share(output)))
+}
+
+/// Which of the sampled keys a node holds: `[key, node]` each.
+struct Holds {
+    samples: i64,
+}
+
+impl Stage for Holds {
+    fn execute(&mut self, snapshot: &Collection) -> Vec<Value> {
+        let mut held = Vec::new();
+        for tuple in snapshot.iter() {
+            let (count, own) = keys(tuple);
+            let Value::List(parts) = tuple else { continue };
+            let holds =
+                |sample: &i64| (own - place(*sample, self.samples)).rem_euclid(RING) < count;
+            let pair = |sample| Value::List(vec![Value::Int(sample), parts[0].clone()]);
+            held.extend((0..self.samples).filter(holds).map(pair));
+        }
+        held
+    }
+}
+
+/// Where a sampled key is: one in each of as many equal parts of the ring, somewhere in it.
+fn place(sample: i64, samples: i64) -> i64 {
+    let part = RING / samples;
+    let somewhere = (sample.wrapping_mul(0x9e37_79b9) & 0xffff_ffff) * part / RING;
+    sample * part + somewhere
+}
+
+/// How many hold each of the sampled keys, in the order of the ring.
+struct Holders {
+    samples: i64,
+}
+
+impl Stage for Holders {
+    fn execute(&mut self, snapshot: &Collection) -> Vec<Value> {
+        let mut holders = vec![0_i64; self.samples as usize];
+        for pair in snapshot.iter() {
+            if let Value::List(parts) = pair
+                && let Some(sample) = parts[0].as_int()
+            {
+                holders[sample as usize] += 1;
+            }
+        }
+        vec![Value::List(holders.into_iter().map(Value::Int).collect())]
+    }
+
+    fn key(&self, _: &Value) -> Value {
+        Value::Null
+    }
+}
+
+/// How many nodes hold each of `samples` keys, after every change; `each` hears all of them. Held
+/// by exactly one is right.
+pub fn sampled_keys(samples: u32, mut each: impl FnMut(Stamp, Vec<i64>) + Send + 'static) -> Flow {
+    let samples = i64::from(samples);
+    let graph = Graph::new()
+        .then(Spread { shards: 4, keys: 1.0 }, move || Holds { samples })
+        .then(Spread::default(), move || Holders { samples });
+    let holders = |output: &[Value]| match output.first() {
+        Some(Value::List(counts)) => counts.iter().filter_map(Value::as_int).collect::<Vec<i64>>(),
+        _ => Vec::new(),
+    };
+    let judge = move |output: &[Value]| {
+        let counts: Vec<i64> = holders(output);
+        let wrong = counts.iter().enumerate().filter(|(_, count)| **count != 1);
+        let finding = |(sample, count): (usize, &i64)| Finding {
+            key: Value::Int(place(sample as i64, samples)),
+            reason: format!("{count} nodes hold it"),
+        };
+        wrong.map(finding).collect()
+    };
+    let flow = Flow::new("one holder of each sampled key", RANGE, graph, judge);
+    flow.each(move |at, output| each(at, holders(output)))
+}

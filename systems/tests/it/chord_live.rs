@@ -1,0 +1,144 @@
+//! A ring on real sockets, watched: most of it is killed, and what is left takes over its keys.
+#![expect(clippy::disallowed_methods, reason = "processes of their own run in real time")]
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use everhold_systems::chord::{coverage, sampled_keys};
+use everhold_watch::{
+    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, SegmentLog, SegmentOptions,
+    Timing, Watch, WatchOptions, WatchParts,
+};
+
+const NODES: u32 = 20;
+const SAMPLES: u32 = 64;
+
+/// A watch in this process, with both checks.
+struct Watched {
+    intake: Intake,
+    _watch: Watch,
+    shares: Receiver<i64>,
+    holders: Receiver<Vec<i64>>,
+}
+
+fn watch(folder: &Path) -> Watched {
+    let log: Arc<dyn Log> =
+        Arc::new(SegmentLog::open(&folder.join("log"), SegmentOptions::default()).unwrap());
+    let (share, shares) = channel();
+    let (held, holders) = channel();
+    let flows = move || {
+        let (share, held) = (share.clone(), held.clone());
+        vec![
+            coverage(move |_, covered| drop(share.send(covered))),
+            sampled_keys(SAMPLES, move |_, counts| drop(held.send(counts))),
+        ]
+    };
+    let parts = WatchParts {
+        log: Arc::clone(&log),
+        store: Box::new(FileStore::open(folder, 1).unwrap()),
+        evidence: Evidence::open(folder).unwrap(),
+        flows: Arc::new(flows),
+        told: Box::new(|_| {}),
+        trouble: Box::new(|text| eprintln!("{text}")),
+    };
+    // A loaded machine must not look like a crash.
+    let silence_max = Duration::from_secs(3);
+    let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
+    let check = CheckOptions { timing, ..CheckOptions::default() };
+    let watch = Watch::start(parts, WatchOptions { check, ..WatchOptions::default() }).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {}).unwrap();
+    Watched { intake, _watch: watch, shares, holders }
+}
+
+/// Processes that do not outlive the test.
+struct Ring {
+    folder: PathBuf,
+    processes: Vec<Child>,
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Ring {
+    fn configure(folder: PathBuf, checker: SocketAddr) -> Ring {
+        // A node listens on the same port for datagrams and for clients.
+        let sockets = (0..NODES).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let sockets: Vec<UdpSocket> = sockets.collect();
+        let nodes = sockets
+            .iter()
+            .enumerate()
+            .map(|(node, socket)| format!("\"{node}\": \"{}\"", socket.local_addr().unwrap()));
+        let nodes = nodes.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            r#"{{"system": "chord", "transport": "udp", "nodes": {{{nodes}}},
+                "checkers": ["{checker}"]}}"#
+        );
+        fs::write(folder.join("chord.json"), text).unwrap();
+        Ring { folder, processes: Vec::new() }
+    }
+
+    fn start(&mut self, nodes: impl Iterator<Item = u32>) {
+        let process = Command::new(env!("CARGO_BIN_EXE_chord-node"))
+            .arg(self.folder.join("chord.json"))
+            .arg("4")
+            .args(nodes.map(|node| node.to_string()))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        self.processes.push(process.expect("the program was built with this test"));
+    }
+}
+
+/// Waits until the last of what was judged is as wanted.
+fn until<T: std::fmt::Debug>(judged: &Receiver<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut seen = Vec::new();
+    loop {
+        match judged.recv_timeout(Duration::from_millis(500)) {
+            Ok(value) => seen.push(value),
+            Err(_) if seen.last().is_some_and(&wanted) => return seen,
+            Err(_) => assert!(Instant::now() < end, "{:?}", seen.last()),
+        }
+    }
+}
+
+/// Seven in ten die at once. The keys of the dead are nobody's until their successors notice.
+#[test]
+fn the_ring_closes_again_after_most_of_it_was_killed() {
+    let folder = std::env::temp_dir().join(format!("everhold-chord-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let watched = watch(&folder.join("watch"));
+    let mut ring = Ring::configure(folder, watched.intake.address());
+    let survives = |node: &u32| node % 10 < 3;
+    ring.start((0..NODES).filter(survives));
+    ring.start((0..NODES).filter(|node| !survives(node)));
+    until(&watched.shares, |share| *share == 1_000);
+    until(&watched.holders, |counts| counts.iter().all(|count| *count == 1));
+
+    let mut doomed = ring.processes.pop().unwrap();
+    doomed.kill().unwrap();
+    doomed.wait().unwrap();
+    let shares = until(&watched.shares, |share| *share == 1_000);
+    let lowest = shares.iter().min().copied().unwrap_or(1_000);
+    assert!(lowest < 700, "{lowest} thousandths were covered when 14 of 20 were gone");
+    let holders = until(&watched.holders, |counts| counts.iter().all(|count| *count == 1));
+    let unheld = |counts: &Vec<i64>| counts.iter().filter(|count| **count == 0).count();
+    let most = holders.iter().map(unheld).max().unwrap_or(0);
+    assert!(most > 64 * 3 / 10, "{most} of 64 sampled keys were nobody's");
+    let survivors = &mut ring.processes[0];
+    drop(survivors.stdin.take());
+    assert!(survivors.wait().unwrap().success());
+}
