@@ -25,12 +25,15 @@ struct Office {
     number: u32,
     careless: bool,
     other: SocketAddr,
-    sold: Mutex<BTreeMap<u32, String>>,
+    sold: Arc<Sold>,
     probe: Probe,
     /// The relation that the rules speak of: seat to customer.
     relation: Var,
     request: Var,
 }
+
+/// Seat to customer.
+type Sold = Mutex<BTreeMap<u32, String>>;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -44,15 +47,24 @@ fn main() -> Result<(), Failure> {
     println!("{}", listener.local_addr()?);
     let mut lines = io::stdin().lines();
     let other = lines.next().ok_or("where is the other office?")??.parse()?;
+    let sold = Arc::new(Sold::default());
+    let told_again = Arc::clone(&sold);
     let probe = Probe::to_checkers([checker.parse()?])
         .system("booking")
         .node(NodeId(number), &format!("office-{number}"), "office")
+        // Whoever begins to watch is told what was sold before.
+        .refresh(move |probe| {
+            let relation = probe.var("sold");
+            for (seat, customer) in &*told_again.lock().expect("no sale panics") {
+                probe.add(relation, *seat, customer);
+            }
+        })
         .start();
     let office = Arc::new(Office {
         number,
         careless: rest.iter().any(|word| word == "--careless"),
         other,
-        sold: Mutex::default(),
+        sold,
         relation: probe.var("sold"),
         request: probe.var("request"),
         probe,

@@ -82,27 +82,27 @@ impl LiveChord {
         self.meet(self.chord.neighbours());
         let near: BTreeSet<NodeId> = self.before.iter().chain(&self.behind).copied().collect();
         self.missed.retain(|node, _| near.contains(node));
+        if near.is_empty() {
+            // Nobody near is left: somebody far away may know the way.
+            self.chord.search_again(cx);
+        }
         for node in near {
             let missed = self.missed.entry(node).or_default();
             *missed += 1;
             if *missed > MISSED_MAX {
-                self.bury(cx, node);
+                self.bury(node);
             } else {
                 cx.send(node, Msg::GetPred);
             }
         }
     }
 
-    fn bury(&mut self, cx: &mut Cx<Msg>, node: NodeId) {
+    fn bury(&mut self, node: NodeId) {
         self.dead.insert(node);
         self.missed.remove(&node);
         self.before.retain(|other| *other != node);
         self.behind.retain(|other| *other != node);
         self.chord.forget(node, self.before.first().copied(), &self.behind);
-        if self.behind.is_empty() {
-            // Nobody near is left: whoever is known far away knows the way.
-            self.chord.search_again(cx);
-        }
     }
 
     /// What is said of the dead is left out; `None` if nothing remains.
@@ -120,6 +120,11 @@ impl LiveChord {
     }
 
     fn show(&mut self) {
+        // A predecessor that died when no other was known is replaced by the next one that is.
+        let (pred, other) = (self.chord.pred(), self.before.first().copied());
+        if self.dead.contains(&pred) && other.is_some() {
+            self.chord.forget(pred, other, &self.behind);
+        }
         self.range = Keys { pred: key(self.chord.pred()), own: key(self.me()) };
     }
 }

@@ -271,9 +271,12 @@ impl Chord {
         self.learn(others.iter().copied().chain(alone.then_some(me)));
     }
 
-    /// Asks the farthest that it knows for its place on the ring.
+    /// Asks one of those far away for its place on the ring.
     pub(super) fn search_again(&self, cx: &mut Cx<Msg>) {
-        if let Some(far) = self.fingers.values().copied().find(|node| *node != self.me) {
+        let far: Vec<NodeId> =
+            self.fingers.values().copied().filter(|node| *node != self.me).collect();
+        if !far.is_empty() {
+            let far = far[cx.choose("finger to ask", far.len())];
             let search = Search { key: key(self.me), asker: self.me, finger: None };
             cx.send(far, Msg::FindPred(search));
         }

@@ -34,7 +34,9 @@ fn watch(folder: &Path) -> Watched {
     let flows = move || {
         let (share, held) = (share.clone(), held.clone());
         vec![
-            coverage(move |_, covered| drop(share.send(covered))),
+            coverage(move |_, covered| {
+                let _ = share.send(covered);
+            }),
             sampled_keys(SAMPLES, move |_, counts| drop(held.send(counts))),
         ]
     };

@@ -10,6 +10,7 @@ use everhold_trace::wire::{
     Batch, Decoder, Encoder, Frame, Hello, Ordering, Record, Stamp, VERSION, What,
 };
 use everhold_trace::{NodeId, Value};
+use serde_json::Value as Json;
 
 use crate::program::temporary;
 use crate::watch_probe::Watch;
@@ -119,7 +120,12 @@ fn noise(round: u64, seed: &mut u64) -> Vec<u8> {
         _ => {
             bytes.clear();
             let mut encoder = Encoder::default();
-            encoder.frame(&hello(8, |hello| hello.incarnation = round), &mut bytes).unwrap();
+            encoder
+                .frame(
+                    &hello(8, |hello| (hello.incarnation, hello.kind) = (round, "noise".into())),
+                    &mut bytes,
+                )
+                .unwrap();
             let what = What::Observe(vec![("balance".into(), Value::Int(1))]);
             let records = vec![Record::new(Stamp::from_micros(now()), what)];
             encoder
@@ -137,7 +143,7 @@ fn noise(round: u64, seed: &mut u64) -> Vec<u8> {
 #[test]
 fn strangers_are_told_why_and_the_rest_goes_on() {
     let rules = temporary("strangers.prop");
-    fs::write(&rules, "always \"no debt\": forall n in nodes: n.balance >= 0\n").unwrap();
+    fs::write(&rules, "always \"no debt\": forall n in office nodes: n.balance >= 0\n").unwrap();
     let folder = temporary("strangers");
     let _ = fs::remove_dir_all(&folder);
     let more = ["--silence-ms", "20000", "--wait-ms", "3000"];
@@ -174,9 +180,9 @@ fn strangers_are_told_why_and_the_rest_goes_on() {
     mad.show(1, now(), 5);
     mad.show(2, now() + 3_600_000_000, -5);
     good.show(2, now(), 5);
-    let incomplete = watch.next("incomplete");
-    assert_eq!(incomplete["name"], "n2", "{incomplete}");
-    assert!(incomplete["reason"].as_str().unwrap_or_default().contains("clock"), "{incomplete}");
+    // Some of the noise was well formed, and may have a clock of its own.
+    let is_mad = |json: &Json| json["name"] == "n2" && json["reason"].to_string().contains("clock");
+    while !is_mad(&watch.next("incomplete")) {}
     good.show(3, now(), -1);
     good.show(4, now(), -1);
     let fired = watch.next("fired");
