@@ -90,7 +90,7 @@ impl Watcher {
     pub(crate) fn evaluations(&self) -> u64 {
         let status = self.watch.status();
         let rules = status.values().flat_map(|partition| partition.rules.values());
-        rules.map(|(counts, ..)| counts.evaluations).sum()
+        rules.map(|rule| rule.counts.evaluations).sum()
     }
 
     pub(crate) fn trace_of(&self, violation: &Violation) -> PathBuf {
