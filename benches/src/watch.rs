@@ -67,7 +67,7 @@ fn tuple(key: u64, mode: &str) -> Tuple {
 fn record(i: u64, at: Stamp) -> Record {
     let key = i.wrapping_mul(2_654_435_761) % KEYS;
     let shared = tuple(key, "shared");
-    let what = if i / KEYS % 2 == 0 { What::Add(shared) } else { What::Remove(shared) };
+    let what = if (i / KEYS).is_multiple_of(2) { What::Add(shared) } else { What::Remove(shared) };
     Record::new(at, what)
 }
 

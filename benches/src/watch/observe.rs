@@ -57,8 +57,12 @@ fn costs(bursts: usize) -> Vec<Cost> {
     }
     let text = "x".repeat(390);
     let measured = vec![
-        cost(UNWATCHED, bursts, &off, |probe, var, n| probe.observe(var, n)),
-        cost(NUMBER, bursts, &probe, |probe, var, n| probe.observe(var, n)),
+        cost(UNWATCHED, bursts, &off, |probe, var, n| {
+            probe.observe(var, n);
+        }),
+        cost(NUMBER, bursts, &probe, |probe, var, n| {
+            probe.observe(var, n);
+        }),
         cost("a tuple of two numbers, watched", bursts, &probe, |probe, var, n| {
             probe.add(var, n, n);
         }),
