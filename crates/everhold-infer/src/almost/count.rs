@@ -402,23 +402,22 @@ impl Class<'_> {
         for binding in 1..starts.len() {
             starts[binding] += starts[binding - 1];
         }
-        let mut spans: Vec<(u32, usize, usize)> = Vec::new();
-        self.source.timelines.each_span(self.domain, nodes, &mut |span, binding| {
+        let mut spans: Vec<Vec<(usize, usize)>> = vec![Vec::new(); all.len()];
+        self.source.timelines.each_span(self.domain, nodes, |span, binding| {
             let offset = offsets[span.run as usize];
             let (from, to) = (offset + span.start as usize, offset + span.end as usize);
             for (_, candidate, _) in &fails[starts[binding]..starts[binding + 1]] {
-                spans.push((*candidate, from, to));
+                spans[*candidate as usize].push((from, to));
             }
         });
-        spans.sort_unstable();
-        let failing = |of: u32| all[of as usize].lock().expect("no other thread failed");
-        for spans in spans.chunk_by(|a, b| a.0 == b.0) {
-            let mut failing = failing(spans[0].0);
-            spans.iter().for_each(|(_, from, to)| set(&mut failing.snapshots, *from, *to));
+        let failing = |of: usize| all[of].lock().expect("no other thread failed");
+        for (candidate, spans) in spans.iter().enumerate().filter(|(_, spans)| !spans.is_empty()) {
+            let mut failing = failing(candidate);
+            spans.iter().for_each(|(from, to)| set(&mut failing.snapshots, *from, *to));
         }
         for (binding, candidate, rows) in fails {
             let count = batch.bindings[*binding as usize].lasted * u64::from(*rows);
-            failing(*candidate).add(nodes[0] as usize, count);
+            failing(*candidate as usize).add(nodes[0] as usize, count);
         }
     }
 }
@@ -468,9 +467,9 @@ impl Look<'_> {
             let count = self.meet(&candidate.literals, counter, &mut kept);
             marks.known.push(self.known(&candidate.literals, &kept, &lasted));
             if count > 0 {
-                let mut failing: Vec<u32> =
+                // The rows of a binding lie together.
+                let failing: Vec<u32> =
                     bitmap::rows(&kept).map(|row| self.rows.binding[row]).collect();
-                failing.sort_unstable();
                 let rows = |rows: &[u32]| u32::try_from(rows.len()).expect("a piece has few rows");
                 let same = failing.chunk_by(|a, b| a == b);
                 marks.fails.extend(same.map(|same| (same[0], place, rows(same))));

@@ -83,7 +83,7 @@ impl Source<'_> {
         let mut bound = [0; NODES_MAX];
         bound[..nodes.len()].copy_from_slice(nodes);
         let mut bindings: Vec<Binding> = Vec::new();
-        self.timelines.each_span(self.domain, nodes, &mut |span, place| {
+        self.timelines.each_span(self.domain, nodes, |span, place| {
             if place == bindings.len() {
                 let (nodes, states) = (bound, span.states);
                 bindings.push(Binding { nodes, states, weight: 0, lasted: 0 });
@@ -95,13 +95,17 @@ impl Source<'_> {
     }
 
     fn pieces(&self, batch: &Batch) -> Vec<Rows> {
+        let bindings = 0..u32::try_from(batch.bindings.len()).expect("fewer than 2^32 in a batch");
+        let mut order: Vec<(u64, u32)> =
+            batch.bindings.iter().map(|binding| binding.weight).zip(bindings).collect();
+        order.sort_unstable();
+        // The rows of a binding stay together, and come in the order of their elements.
         let mut rows: Vec<(u64, u32, [u32; 2])> = Vec::new();
-        for (place, binding) in batch.bindings.iter().enumerate() {
-            let place = u32::try_from(place).expect("fewer than 2^32 bindings in a batch");
-            let each = &mut |items| rows.push((binding.weight, place, items));
+        for (weight, place) in order {
+            let binding = &batch.bindings[place as usize];
+            let each = &mut |items| rows.push((weight, place, items));
             self.items.each(&binding.nodes[..self.domain.places()], &binding.states, each);
         }
-        rows.sort_unstable();
         let pieces = cut(&rows);
         parallel::map(pieces.len(), self.threads, |piece| {
             self.columns(batch, &rows[pieces[piece].clone()])

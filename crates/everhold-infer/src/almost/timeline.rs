@@ -1,5 +1,7 @@
 //! When which nodes were in which states: the bindings of a class over the recorded order.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashTable;
 
 use super::domain::Domain;
@@ -15,9 +17,11 @@ use crate::variables::KindId;
 pub(crate) const NODES_MAX: usize = 4;
 
 /// A stretch of snapshots of one run in which the bound nodes kept their states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) states: [StateId; NODES_MAX],
+    /// The same by their places among the states that each node shows.
+    places: [u32; NODES_MAX],
     pub(crate) run: u32,
     /// The first snapshot, by its place among those that are judged.
     pub(crate) start: u32,
@@ -28,13 +32,46 @@ pub(crate) struct Span {
 /// For each node of each run, from which snapshot on it is in which state.
 pub(crate) struct Timelines {
     runs: Vec<RunTimeline>,
+    /// How many states each node shows, over all runs.
+    shown: Vec<u32>,
+    /// The same of the whole.
+    worlds_shown: u32,
 }
 
 struct RunTimeline {
     snapshots: u32,
-    nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)>,
+    nodes: Vec<(Option<KindId>, Line)>,
     /// The whole state, if that is asked for.
-    world: Vec<(u32, StateId)>,
+    world: Line,
+}
+
+/// From which snapshot on which state is shown.
+type Line = Vec<Change>;
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    at: u32,
+    state: StateId,
+    /// Its place among the states of this node.
+    place: u32,
+}
+
+/// The states that each node shows, numbered in the order of first meeting.
+#[derive(Default)]
+struct Numbered(Vec<BTreeMap<StateId, u32>>);
+
+impl Numbered {
+    fn place(&mut self, node: usize, state: StateId) -> u32 {
+        if self.0.len() <= node {
+            self.0.resize_with(node + 1, BTreeMap::new);
+        }
+        let next = u32::try_from(self.0[node].len()).expect("states are 32 bits");
+        *self.0[node].entry(state).or_insert(next)
+    }
+
+    fn shown(&self, node: usize) -> u32 {
+        self.0.get(node).map_or(0, |of| u32::try_from(of.len()).expect("states are 32 bits"))
+    }
 }
 
 /// Stands for the whole state in a tuple of nodes.
@@ -43,26 +80,30 @@ const WORLD: u32 = u32::MAX;
 impl Timelines {
     /// In the snapshots at these moments.
     pub(crate) fn of(states: &States, worlds: &Worlds, moments: &Moments) -> Timelines {
-        let runs = states.runs.iter().enumerate().map(|(place, run)| {
+        let (mut numbered, mut numbered_worlds) = (Numbered::default(), Numbered::default());
+        let mut runs = Vec::new();
+        for (place, run) in states.runs.iter().enumerate() {
             let moments = &moments.runs[place];
-            let absent = || vec![(0, States::ABSENT)];
-            let mut nodes: Vec<(Option<KindId>, Vec<(u32, StateId)>)> =
+            let absent = || vec![Change { at: 0, state: States::ABSENT, place: 0 }];
+            let mut nodes: Vec<(Option<KindId>, Line)> =
                 run.nodes.iter().map(|node| (node.kind, absent())).collect();
             let mut at = 0;
             for (event, step) in (0..).zip(&run.steps) {
                 at += passed(&moments[at..], event);
-                change(&mut nodes[step.node.index()].1, at, step.state);
+                let node = step.node.index();
+                change(&mut nodes[node].1, at, step.state, || numbered.place(node, step.state));
             }
             let mut world = absent();
             let mut at = 0;
             for (event, state) in worlds.of_run(place).unwrap_or_default() {
                 at += passed(&moments[at..], *event);
-                change(&mut world, at, *state);
+                change(&mut world, at, *state, || numbered_worlds.place(0, *state));
             }
             let snapshots = u32::try_from(moments.len()).expect("event ids are 32 bits");
-            RunTimeline { snapshots, nodes, world }
-        });
-        Timelines { runs: runs.collect() }
+            runs.push(RunTimeline { snapshots, nodes, world });
+        }
+        let shown = (0..numbered.0.len()).map(|node| numbered.shown(node)).collect();
+        Timelines { runs, shown, worlds_shown: numbered_worlds.shown(0) }
     }
 
     /// How many snapshots each run has.
@@ -109,7 +150,7 @@ impl Timelines {
         if domain.link.is_some() {
             tuples.retain(|nodes| {
                 let mut bound = false;
-                self.spans(domain, nodes, &mut |span| {
+                self.spans(domain, nodes, |span| {
                     items.each(nodes, &span.states, &mut |_| bound = true);
                 });
                 bound
@@ -124,69 +165,130 @@ impl Timelines {
         &self,
         domain: &Domain,
         nodes: &[u32],
-        visit: &mut dyn FnMut(Span, usize),
+        mut visit: impl FnMut(Span, usize),
     ) {
-        let mut met: Vec<[StateId; NODES_MAX]> = Vec::new();
-        let mut table: HashTable<usize> = HashTable::new();
-        self.spans(domain, nodes, &mut |span| {
-            let hash = |states: &[StateId; NODES_MAX]| hash_of(states);
-            let same = |place: &usize| met[*place] == span.states;
-            let place = match table.find(hash(&span.states), same) {
-                Some(place) => *place,
-                None => {
-                    let place = met.len();
-                    met.push(span.states);
-                    table.insert_unique(hash(&span.states), place, |place| hash(&met[*place]));
-                    place
-                }
-            };
+        let mut met = Met::new(nodes.iter().map(|node| self.shown(*node)), self.stretches(nodes));
+        self.spans(domain, nodes, |span| {
+            let place = met.place(&span);
             visit(span, place);
         });
     }
 
+    fn shown(&self, node: u32) -> u32 {
+        match node {
+            WORLD => self.worlds_shown,
+            node => self.shown.get(node as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// About how many stretches these nodes have.
+    fn stretches(&self, nodes: &[u32]) -> usize {
+        let of = |run: &RunTimeline| nodes.iter().map(|node| run.line(*node).len()).sum::<usize>();
+        self.runs.iter().map(of).sum()
+    }
+
     /// Calls `visit` with each stretch in which these nodes show states and are of the kinds of
     /// the class, in the order of time.
-    pub(crate) fn spans(&self, domain: &Domain, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
+    pub(crate) fn spans(&self, domain: &Domain, nodes: &[u32], mut visit: impl FnMut(Span)) {
         for (place, run) in self.runs.iter().enumerate() {
             let fits = |(node, kind): (&u32, &KindId)| {
                 run.nodes.get(*node as usize).is_some_and(|node| node.0 == Some(*kind))
             };
             if nodes.iter().zip(&domain.kinds).all(fits) {
                 let place = u32::try_from(place).expect("fewer than 2^32 runs");
-                run.spans(place, nodes, visit);
+                run.spans(place, nodes, &mut visit);
             }
         }
     }
 }
 
 impl RunTimeline {
-    fn spans(&self, place: u32, nodes: &[u32], visit: &mut dyn FnMut(Span)) {
-        let line = |node: &u32| match *node {
-            WORLD => self.world.as_slice(),
-            node => self.nodes[node as usize].1.as_slice(),
+    fn line(&self, node: u32) -> &[Change] {
+        match node {
+            WORLD => &self.world,
+            node => self.nodes.get(node as usize).map_or(&[], |(_, line)| line),
+        }
+    }
+
+    fn spans(&self, run: u32, nodes: &[u32], visit: &mut impl FnMut(Span)) {
+        let mut lines = [&[][..]; NODES_MAX];
+        lines.iter_mut().zip(nodes).for_each(|(line, node)| *line = self.line(*node));
+        let lines = &lines[..nodes.len()];
+        let mut next = [0; NODES_MAX];
+        let mut span = Span {
+            states: [States::ABSENT; NODES_MAX],
+            places: [0; NODES_MAX],
+            run,
+            start: 0,
+            end: 0,
         };
-        let lines: Vec<&[(u32, StateId)]> = nodes.iter().map(line).collect();
-        let mut next = vec![1; lines.len()];
-        let mut states = [States::ABSENT; NODES_MAX];
-        let mut start = 0;
-        loop {
-            let upcoming = |(line, next): (&&[(u32, StateId)], &usize)| {
-                line.get(*next).map_or(self.snapshots, |(at, _)| *at)
-            };
-            let end = lines.iter().zip(&next).map(upcoming).min().unwrap_or(self.snapshots);
-            for ((state, line), next) in states.iter_mut().zip(&lines).zip(&next) {
-                *state = line[*next - 1].1;
+        while span.end < self.snapshots {
+            span.start = span.end;
+            span.end = self.snapshots;
+            for (of, line) in lines.iter().enumerate() {
+                if let Some(change) = line.get(next[of]).filter(|change| change.at == span.start) {
+                    (span.states[of], span.places[of]) = (change.state, change.place);
+                    next[of] += 1;
+                }
+                span.end = line.get(next[of]).map_or(span.end, |change| span.end.min(change.at));
             }
-            if end > start && states[..lines.len()].iter().all(|state| *state != States::ABSENT) {
-                visit(Span { states, run: place, start, end });
+            if span.states[..nodes.len()].iter().all(|state| *state != States::ABSENT) {
+                visit(span);
             }
-            if end == self.snapshots {
-                return;
+        }
+    }
+}
+
+/// The bindings of a tuple of nodes that were met, numbered in the order of first meeting.
+enum Met {
+    /// One place for each combination of states, where there are few beside the stretches.
+    Dense {
+        widths: [usize; NODES_MAX],
+        places: Vec<u32>,
+        count: u32,
+    },
+    Sparse {
+        met: Vec<[StateId; NODES_MAX]>,
+        table: HashTable<usize>,
+    },
+}
+
+impl Met {
+    fn new(shown: impl Iterator<Item = u32>, stretches: usize) -> Met {
+        let mut widths = [1; NODES_MAX];
+        widths.iter_mut().zip(shown).for_each(|(width, shown)| *width = shown.max(1) as usize);
+        let all = widths.iter().try_fold(1_usize, |all, width| all.checked_mul(*width));
+        match all.filter(|all| *all <= stretches.saturating_mul(2)) {
+            Some(all) => Met::Dense { widths, places: vec![u32::MAX; all], count: 0 },
+            None => Met::Sparse { met: Vec::new(), table: HashTable::new() },
+        }
+    }
+
+    fn place(&mut self, span: &Span) -> usize {
+        match self {
+            Met::Dense { widths, places, count } => {
+                let at = span
+                    .places
+                    .iter()
+                    .zip(widths)
+                    .fold(0, |at, (place, width)| at * *width + *place as usize);
+                if places[at] == u32::MAX {
+                    places[at] = *count;
+                    *count += 1;
+                }
+                places[at] as usize
             }
-            for (line, next) in lines.iter().zip(&mut next) {
-                *next += usize::from(line.get(*next).is_some_and(|(at, _)| *at == end));
+            Met::Sparse { met, table } => {
+                let hash = |states: &[StateId; NODES_MAX]| hash_of(states);
+                let same = |place: &usize| met[*place] == span.states;
+                if let Some(place) = table.find(hash(&span.states), same) {
+                    return *place;
+                }
+                let place = met.len();
+                met.push(span.states);
+                table.insert_unique(hash(&span.states), place, |place| hash(&met[*place]));
+                place
             }
-            start = end;
         }
     }
 }
@@ -198,11 +300,11 @@ fn passed(moments: &[u32], event: u32) -> usize {
 }
 
 /// A line changes to a state before the snapshot of this place.
-fn change(line: &mut Vec<(u32, StateId)>, at: usize, state: StateId) {
+fn change(line: &mut Line, at: usize, state: StateId, place: impl FnOnce() -> u32) {
     let at = u32::try_from(at).expect("event ids are 32 bits");
-    line.pop_if(|(last, _)| *last == at);
-    if line.last().is_none_or(|(_, last)| *last != state) {
-        line.push((at, state));
+    line.pop_if(|last| last.at == at);
+    if line.last().is_none_or(|last| last.state != state) {
+        line.push(Change { at, state, place: place() });
     }
 }
 
@@ -314,7 +416,7 @@ impl Shares {
             for nodes in tuples.iter().skip(part).step_by(parts) {
                 // The rows of each binding, counted when it is first met.
                 let mut rows: Vec<i64> = Vec::new();
-                timelines.each_span(domain, nodes, &mut |span, place| {
+                timelines.each_span(domain, nodes, |span, place| {
                     if place == rows.len() {
                         rows.push(0);
                         items.each(nodes, &span.states, &mut |_| rows[place] += 1);
