@@ -1,4 +1,8 @@
 //! `everhold watch`: rules judged on a running system.
+//!
+//! - `page`: what a browser is shown of it.
+
+mod page;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -48,10 +52,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         let listener = bind(address, "--metrics")?;
         guard(&listener, &secret, args, "--metrics")?;
         let (watch, intake) = (Arc::clone(&watch), counts.clone());
-        let pages = Box::new(|_: &str| None);
+        let pages = page::pages(&args.folder);
         let served = Served { watch, intake, secret: secret.clone(), pages };
         let at = export::serve(listener, served)?;
-        eprintln!("metrics and control on http://{at}");
+        eprintln!("page, metrics and control on http://{at}");
     }
     let ended = stay(args, &watch, counts.as_deref(), text);
     drop(intake);

@@ -94,6 +94,13 @@ fn rules_are_shown_added_and_removed_while_it_runs() {
         panic!("the rules never were {expected:?}");
     };
     shown(&["no debt"]);
+    let get = |path: &str| everhold_watch::export::ask(&at, "GET", path, "", "");
+    let page = get("/").expect("there is a page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("status.json"), "{page:.200}");
+    assert!(get("/status.json").expect("there is a status").contains("no debt"));
+    for nothing in ["/violations/00.html", "/violations/../x.html", "/violations/.html"] {
+        assert!(get(nothing).is_err(), "{nothing} is nothing");
+    }
     check(&["watch", "--at", &at, "--add", &more], 0, &[]);
     shown(&["no debt", "named"]);
     check(&["watch", "--at", &at, "--remove", "nothing"], 64, &["no rule is called"]);
