@@ -73,7 +73,7 @@ use store::Store;
 use view::View;
 
 use crate::assertion::Look;
-use crate::probe::Probe;
+use crate::probe::{Builder, Probe};
 use crate::recording::Recording;
 use crate::report::Report;
 
@@ -268,7 +268,12 @@ impl Ready {
                 .iter()
                 .fold(recording, |recording, (key, value)| recording.note(key, value.clone()))
         });
-        let probe = probe(id, &kind, config, recording, report, incarnation, first);
+        let watched = stop.clone();
+        // With a full queue there are events to come, and each shows the state.
+        let watched = move || drop(watched.try_send(Input::Watched));
+        let probe = probe(id, &kind, config, recording, report, incarnation, first)
+            .refresh(move |_| watched())
+            .start();
         Ok(Ready {
             id,
             net,
@@ -318,7 +323,7 @@ fn probe(
     report: &Report,
     incarnation: u64,
     first_message: u64,
-) -> Probe {
+) -> Builder {
     let mut probe = Probe::to_checkers(config.checkers.iter().copied())
         .system(&config.system)
         .node(id, &id.to_string(), kind)
@@ -331,7 +336,7 @@ fn probe(
     if let Some(recording) = recording {
         probe = probe.recording(recording);
     }
-    probe.start()
+    probe
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

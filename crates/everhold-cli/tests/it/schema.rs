@@ -100,13 +100,16 @@ fn check(arguments: &[&str], part: &str, has: &[&str]) {
 }
 
 const CHORD: &str = "../../everhold-trace/testdata/chord.log";
+const ETCD: &str = "../../everhold-trace/testdata/etcd-raft-example.ndjson";
 
 #[test]
 fn output_is_as_published() {
     let check_line = ["violation", "cut", "summary", "why_unknown"];
     check(&["check", "ping.prop", "ping.trace", "--json"], "check-line", &check_line);
     check(&["check", "limit.prop", CHORD, "--json"], "check-line", &["is"]);
-    check(&["infer", CHORD, "--all", "--json"], "infer-line", &["reason"]);
+    let mapping = "../../everhold-trace/testdata/etcd-raft.mapping.json";
+    let infer = ["infer", ETCD, "--mapping", mapping, "--all", "--json"];
+    check(&infer, "infer-line", &["reason"]);
     check(&["perf", "randtree", "--executions", "40", "--json"], "perf-output", &["good_curve"]);
     let against = ["perf", "randtree", "--against", "none", "--executions", "20", "--json"];
     check(&against, "perf-output", &["reference"]);

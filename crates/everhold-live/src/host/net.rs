@@ -30,6 +30,8 @@ pub(super) enum Input {
     /// A client came; what is queued here goes back to it.
     Client(NodeId, SyncSender<Vec<u8>>),
     Gone(NodeId),
+    /// Somebody watches who knows nothing yet.
+    Watched,
     Stop,
 }
 

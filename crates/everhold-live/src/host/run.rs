@@ -109,6 +109,8 @@ impl<M: Message> Loop<M> {
             Input::Packet(packet) => self.packet(packet),
             Input::Client(client, queue) => self.net.add(client, queue),
             Input::Gone(client) => self.net.remove(client),
+            // Without this a node to which nothing happens any more would never be seen.
+            Input::Watched => self.show(),
             Input::Stop => {}
         }
     }
