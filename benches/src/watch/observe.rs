@@ -100,7 +100,7 @@ fn cost(
 }
 
 /// A checker that says yes and listens to nothing.
-fn sink() -> SocketAddr {
+pub(super) fn sink() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || listener.incoming().flatten().for_each(swallow));
