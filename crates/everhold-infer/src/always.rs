@@ -9,7 +9,10 @@
 
 mod atoms;
 mod compare;
+mod cuts;
+mod differences;
 mod elements;
+mod equalities;
 mod evidence;
 mod family;
 mod judge;
@@ -32,6 +35,8 @@ pub use lines::{Hidden, Line};
 pub use snapshots::always_snapshots;
 
 use atoms::Atoms;
+use cuts::Cuts;
+use differences::Difference;
 use elements::Elements;
 use evidence::gather;
 use family::{Candidates, Form};
@@ -138,17 +143,17 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
         .collect();
     let pairs_max = settings.pairs_max();
     let mut search = Search {
-        executions,
         states: &states,
         atoms: &atoms,
         numbers: &numbers,
         sides: &sides,
         together: Together { atoms: &atoms, orders: &orders, pairs_max, bounds: Vec::new() },
+        cuts: Cuts { executions, orders: &orders, bounds: Vec::new() },
         elements_max: settings.elements_max(),
         findings,
     };
     search.run(settings);
-    for words in &search.together.bounds {
+    for words in search.together.bounds.iter().chain(&search.cuts.bounds) {
         search.findings.bound(words);
     }
     search.findings.finish(settings)
@@ -156,12 +161,12 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
 
 /// One search over executions.
 struct Search<'a> {
-    executions: &'a [&'a Execution],
     states: &'a States,
     atoms: &'a Atoms,
     numbers: &'a Numbers,
     sides: &'a [Side],
     together: Together<'a>,
+    cuts: Cuts<'a>,
     /// Pairs of elements looked at.
     elements_max: usize,
     findings: Findings,
@@ -206,14 +211,13 @@ impl<'a> Search<'a> {
         for table in self.containers(kind) {
             self.elements(kind, table);
         }
-        let runs = (self.executions, self.together.orders);
         let side = (&sides[kind], self.numbers);
         let name = setting.kinds.0.as_deref();
-        let (drafts, tried) = sums::constant_sums(kind, name, self.states, self.atoms, side, runs);
+        let (states, atoms, cuts) = (self.states, self.atoms, &mut self.cuts);
+        let (drafts, tried) = sums::constant_sums(kind, name, states, atoms, side, cuts);
         self.findings.add(drafts, tried);
-        let (states, atoms) = (self.states, self.atoms);
-        let place = quorum::Place { kind, name, states, atoms, context: &context, runs };
-        let (drafts, tried) = quorum::majorities(&place);
+        let place = quorum::Place { kind, name, states, atoms, context: &context };
+        let (drafts, tried) = quorum::majorities(&place, cuts);
         self.findings.add(drafts, tried);
         judged
     }
@@ -369,12 +373,45 @@ impl Findings {
             self.found.hidden.push(Hidden { property, reason });
         }
         let evidence = gather(&setting.form, &candidates, &kept, pairs, both_ways, context);
+        let differences = self.differences(&mut candidates, family, also, wider);
         for (candidate, evidence) in kept.iter().zip(evidence) {
             let property = setting.property(&candidates, *candidate, context);
+            let stronger = differences.iter().find(|(difference, draft)| {
+                draft.evidence.ln_chance <= evidence.ln_chance
+                    && difference.implies(&candidates, *candidate, both_ways)
+            });
+            if let Some((_, draft)) = stronger {
+                let reason = format!("follows from \"{}\"", draft.property.name);
+                self.found.hidden.push(Hidden { property, reason });
+                continue;
+            }
             let weight = setting.weight(&candidates, *candidate);
             self.drafts.push(Draft { property, evidence, weight });
         }
+        self.drafts.extend(differences.into_iter().map(|(_, draft)| draft));
         candidates
+    }
+
+    /// The constant differences across the sides that do not hold in a wider family.
+    fn differences(
+        &mut self,
+        candidates: &mut Candidates,
+        family: &Family<'_>,
+        also: Option<&Pairs>,
+        wider: &[Candidates],
+    ) -> Vec<(Difference, Draft)> {
+        if !matches!(family.setting.form, Form::Two | Form::Delivery) {
+            return Vec::new();
+        }
+        let (mut found, tried) = differences::find(candidates, family, also);
+        self.found.tried += tried;
+        candidates.differences.clone_from(&found);
+        found.retain(|own| !wider.iter().any(|wide| own.is_among(&wide.differences)));
+        let draft = |own: Difference| {
+            let draft = own.draft(candidates, family);
+            (own, draft)
+        };
+        found.into_iter().map(draft).collect()
     }
 
     fn finish(mut self, settings: &Settings) -> Always {

@@ -9,12 +9,13 @@
 //! A claim about a role has few values, so there the distinct cases are counted: which two nodes,
 //! and which value they share if the condition asks for one (`a.term == b.term`). If the role had
 //! nothing to do with the condition, each case would be an independent draw from what such nodes
-//! are otherwise seen to be.
+//! are otherwise seen to be. A relation of two values under an equality is weighed in both ways.
 
 use std::collections::BTreeSet;
 
 use everhold_trace::Value;
 
+use super::equalities;
 use super::family::{Candidate, Candidates, Form};
 use super::literal::{Context, Literal, Relation};
 use super::rows::Pairs;
@@ -99,11 +100,23 @@ pub(super) fn gather(
         };
         Evidence { samples, distinct, ln_chance }
     };
-    kept.iter().zip(seen).map(evidence).collect()
+    let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
+    if *form == Form::Two {
+        let chances = equalities::ln_chances(candidates, kept, pairs, both_ways, context);
+        for (evidence, ln_chance) in found.iter_mut().zip(chances) {
+            // Both are to be ruled out.
+            evidence.ln_chance =
+                ln_chance.map_or(evidence.ln_chance, |c| c.max(evidence.ln_chance));
+        }
+    }
+    found
 }
 
 /// The conditions that are used, each with the places of those that stand below it.
-fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Literal>, Vec<usize>)> {
+pub(super) fn by_condition(
+    candidates: &Candidates,
+    kept: &[Candidate],
+) -> Vec<(Vec<Literal>, Vec<usize>)> {
     let mut found = vec![Vec::new(); candidates.conditions.len()];
     for (place, candidate) in kept.iter().enumerate() {
         found[candidate.condition].push(place);
@@ -116,7 +129,7 @@ fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Literal
 }
 
 /// Whether a literal of a condition is true of a row.
-fn holds(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> bool {
+pub(super) fn holds(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> bool {
     match literal {
         Literal::Left(equal, term, code) => {
             (context.left.columns[term][l as usize] == code) == equal
@@ -329,7 +342,7 @@ fn count_inside(
 
 /// The chance that `drawn` of `all` combinations, drawn without putting back, are all among the
 /// `inside` ones.
-fn ln_all_inside(inside: f64, all: f64, drawn: usize) -> f64 {
+pub(super) fn ln_all_inside(inside: f64, all: f64, drawn: usize) -> f64 {
     let mut ln = 0.0;
     for taken in 0..drawn {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]

@@ -2,6 +2,7 @@
 
 use crate::dictionary::{Dictionary, hash_of};
 
+use super::differences::Difference;
 use super::judge::{Judge, full};
 use super::literal::{Context, Literal, Relation, Rows};
 use super::rows::{Block, Pairs};
@@ -46,6 +47,8 @@ pub(super) struct Candidates {
     rows_hash: Vec<u64>,
     /// How many were tried.
     pub(super) tried: u64,
+    /// The numbers of the two sides that differ by a constant.
+    pub(super) differences: Vec<Difference>,
 }
 
 impl Candidates {
@@ -67,6 +70,7 @@ impl Candidates {
             literals,
             conditions,
             tried: 0,
+            differences: Vec::new(),
         };
         candidates.live = (0..candidates.conditions.len())
             .map(|condition| candidates.consequents(form, condition, context))
@@ -227,14 +231,8 @@ impl Candidates {
     /// A survivor from which this one follows: under fewer conditions, or under others that were
     /// true in just the same rows and so say the same, as far as is known.
     fn stronger(&self, own: Candidate) -> Option<Candidate> {
-        let rows = |condition: usize| (self.support[condition], self.rows_hash[condition]);
-        let same = |other: usize| rows(other) == rows(own.condition);
         let literal = self.literals[own.literal];
-        let own_set = &self.conditions[own.condition];
-        let conditions = (0..=own.condition).filter(|&other| {
-            self.support[other] > 0
-                && (same(other) || self.conditions[other].iter().all(|c| own_set.contains(c)))
-        });
+        let conditions = (0..=own.condition).filter(|&other| self.is_wider(other, own.condition));
         for condition in conditions {
             let found = self.live[condition].iter().find(|&&other| {
                 let same = other == own.literal && condition != own.condition;
@@ -245,6 +243,17 @@ impl Candidates {
             }
         }
         None
+    }
+}
+
+impl Candidates {
+    /// Whether a condition is true wherever another one is, as far as is known.
+    pub(super) fn is_wider(&self, wide: usize, narrow: usize) -> bool {
+        let rows = |condition: usize| (self.support[condition], self.rows_hash[condition]);
+        let own = &self.conditions[narrow];
+        self.support[wide] > 0
+            && (rows(wide) == rows(narrow)
+                || self.conditions[wide].iter().all(|literal| own.contains(literal)))
     }
 }
 

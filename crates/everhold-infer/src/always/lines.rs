@@ -62,23 +62,32 @@ impl Setting {
         candidate: Candidate,
         context: &Context<'_>,
     ) -> Property {
-        let rows = &self.rows;
         let condition: Vec<Literal> = candidates.conditions[candidate.condition]
             .iter()
             .map(|place| candidates.literals[*place])
             .collect();
         let literal = candidates.literals[candidate.literal];
+        let claim = (context.expr(literal, &self.rows), context.words(literal, &self.rows));
+        self.conditional(&condition, claim, context)
+    }
+
+    /// A claim, written and said, under a condition.
+    pub(super) fn conditional(
+        &self,
+        condition: &[Literal],
+        (claim, mut name): (Expr, String),
+        context: &Context<'_>,
+    ) -> Property {
+        let rows = &self.rows;
         let mut conditions: Vec<Expr> =
             condition.iter().map(|literal| context.expr(*literal, rows)).collect();
         if self.form == Form::Delivery {
             conditions.splice(0..0, self.kind_conditions());
         }
-        let claim = context.expr(literal, rows);
         let body = match conditions.into_iter().reduce(|a, b| binary(BinaryOp::And, a, b)) {
             Some(condition) => binary(BinaryOp::Implies, condition, claim),
             None => claim,
         };
-        let mut name = context.words(literal, rows);
         for (place, condition) in condition.iter().enumerate() {
             name += if place == 0 { " when " } else { " and " };
             name += &context.words(*condition, rows);
@@ -146,11 +155,6 @@ impl Setting {
 
     /// How much a true line of this shape tells a reader.
     pub(super) fn weight(&self, candidates: &Candidates, candidate: Candidate) -> f64 {
-        let form = match self.form {
-            Form::Two | Form::TwoElements => 3.0,
-            Form::Delivery | Form::Elements(_) => 2.0,
-            Form::One | Form::Steps => 1.5,
-        };
         let condition = &candidates.conditions[candidate.condition];
         let two = matches!(self.form, Form::Two);
         let excludes = |term: usize, value: Option<u32>| {
@@ -180,7 +184,16 @@ impl Setting {
         };
         // One condition that names a role is what people say; each further one is harder to read.
         let conditions = condition.len() as f64;
-        form + relation - conditions
+        self.form_weight() + relation - conditions
+    }
+
+    /// How much that depends on whom it speaks of.
+    pub(super) fn form_weight(&self) -> f64 {
+        match self.form {
+            Form::Two | Form::TwoElements => 3.0,
+            Form::Delivery | Form::Elements(_) => 2.0,
+            Form::One | Form::Steps => 1.5,
+        }
     }
 }
 

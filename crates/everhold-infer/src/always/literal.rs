@@ -322,7 +322,7 @@ pub(super) fn constant(value: &Value) -> Expr {
 }
 
 /// An expression as people say it: `previous(n.term)` is `n's term before`.
-fn said(text: &str) -> String {
+pub(super) fn said(text: &str) -> String {
     if let Some(inner) = text.strip_prefix("previous(").and_then(|rest| rest.strip_suffix(')')) {
         return format!("{} before", said(inner));
     }

@@ -4,13 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::check_ordered;
-use everhold_property::{
-    Library, Limits, Modality, Property, Rule, Scope, Span, Verdict, print_expr,
-};
-use everhold_trace::{Execution, Order};
+use everhold_property::{Modality, Property, Scope, Span, print_expr};
 
 use super::atoms::{Atoms, NONE};
+use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::family::distinct;
 use super::lines::Draft;
@@ -24,8 +21,6 @@ use crate::variables::{KindId, Row};
 const NODES_MAX: usize = 32;
 /// How many claims are judged on other cuts than the recorded ones.
 const JUDGED_MAX: usize = 12;
-/// Cuts judged beyond the recorded order, over all runs.
-const CUTS_MAX: u64 = 20_000;
 /// What is more likely to be chance than this is not worth judging.
 const LN_CHANCE_MAX: f64 = -5.0;
 
@@ -58,11 +53,10 @@ pub(super) struct Place<'a> {
     pub(super) states: &'a States,
     pub(super) atoms: &'a Atoms,
     pub(super) context: &'a Context<'a>,
-    pub(super) runs: (&'a [&'a Execution], &'a [Order]),
 }
 
 /// The majorities that held in all recorded states and on other cuts.
-pub(super) fn majorities(place: &Place<'_>) -> (Vec<Draft>, u64) {
+pub(super) fn majorities(place: &Place<'_>, cuts: &mut Cuts<'_>) -> (Vec<Draft>, u64) {
     let Some(nodes) = nodes(place) else { return (Vec::new(), 0) };
     let majority = nodes / 2 + 1;
     let mut claims = candidates(place.context.left);
@@ -77,7 +71,7 @@ pub(super) fn majorities(place: &Place<'_>) -> (Vec<Draft>, u64) {
     drafts.retain(|draft| draft.evidence.ln_chance < LN_CHANCE_MAX);
     drafts.sort_by(|a, b| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
     drafts.truncate(JUDGED_MAX);
-    drafts.retain(|draft| !is_false(&draft.property, place.runs));
+    drafts.retain(|draft| !cuts.refute(&draft.property, "majorities"));
     (drafts, tried)
 }
 
@@ -213,15 +207,6 @@ fn at_least(wanted: usize, all: usize, rate: f64) -> f64 {
         term *= (all - k) as f64 / (k + 1) as f64 * rate / (1.0 - rate);
     }
     (1.0 - below).clamp(f64::MIN_POSITIVE, 1.0)
-}
-
-/// Whether some cut beyond the recorded order shows otherwise.
-fn is_false(property: &Property, (executions, orders): (&[&Execution], &[Order])) -> bool {
-    let rule = Rule::new(property, &Library::new());
-    let limits = Limits { cases_max: (CUTS_MAX / executions.len().max(1) as u64).max(100) };
-    executions.iter().zip(orders).any(|(execution, order)| {
-        check_ordered(&rule, execution, order, limits).verdict == Verdict::Violated
-    })
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn of_sizes(
 }
 
 /// The same claims with the sides exchanged.
-fn mirrored(literals: &[Literal]) -> Vec<Literal> {
+pub(super) fn mirrored(literals: &[Literal]) -> Vec<Literal> {
     let mirror = |literal: &Literal| match *literal {
         Literal::Cross(relation, l, r) => Literal::Cross(relation.mirrored(), r, l),
         Literal::Left(equal, term, code) => Literal::Right(equal, term, code),

@@ -3,21 +3,18 @@
 use std::collections::BTreeSet;
 
 use everhold_property::{
-    Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Library, Limits, Modality, Over,
-    Pattern, Property, Rule, Scope, Span, Verdict, check_ordered,
+    Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property,
+    Scope, Span,
 };
-use everhold_trace::{Execution, Order};
 
 use super::atoms::{Atoms, NONE};
+use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::lines::{Draft, binary};
 use super::literal::constant;
 use super::terms::{Class, Numbers, Side};
 use crate::states::States;
 use crate::variables::{KindId, Row};
-
-/// Cuts judged beyond the recorded order.
-const CUTS_MAX: u64 = 20_000;
 
 /// Sums of a number over the nodes of a kind that have one value in all states of all runs in
 /// which every node shows one, and more than one combination of addends.
@@ -27,7 +24,7 @@ pub(super) fn constant_sums(
     states: &States,
     atoms: &Atoms,
     (side, numbers): (&Side, &Numbers),
-    runs: (&[&Execution], &[Order]),
+    cuts: &mut Cuts<'_>,
 ) -> (Vec<Draft>, u64) {
     let (mut found, mut tried) = (Vec::new(), 0);
     for (place, term) in side.terms.iter().enumerate() {
@@ -40,7 +37,7 @@ pub(super) fn constant_sums(
             continue;
         };
         let property = property(&term.expr(&Row::Value("n".into())), sum, name);
-        if is_false(&property, runs) {
+        if cuts.refute(&property, "sums") {
             continue;
         }
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
@@ -103,14 +100,4 @@ fn property(term: &Expr, sum: i64, kind: Option<&str>) -> Property {
     let name = everhold_property::print_expr(&body).replace("==", "is");
     let (modality, scope) = (Modality::Always, Scope::EveryCut);
     Property { name, modality, scope, body, span: Span::default() }
-}
-
-/// Whether some cut beyond the recorded order shows another sum.
-fn is_false(property: &Property, (executions, orders): (&[&Execution], &[Order])) -> bool {
-    let rule = Rule::new(property, &Library::new());
-    let limits = Limits { cases_max: CUTS_MAX };
-    let violated = |(execution, order): (&&Execution, &Order)| {
-        check_ordered(&rule, execution, order, limits).verdict == Verdict::Violated
-    };
-    executions.iter().zip(orders).any(violated)
 }
