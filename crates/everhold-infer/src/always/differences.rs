@@ -60,8 +60,7 @@ pub(super) fn find(
             (old.terms, old.by) == (new.terms, new.by)
                 && candidates.is_wider(old.condition, new.condition)
         };
-        // Within both orders of the sides each is met twice, once with either sign.
-        if !(both_ways && new.by < 0) && !found.iter().any(known) {
+        if !found.iter().any(known) {
             found.push(new);
         }
     }
@@ -114,6 +113,7 @@ impl Open {
         let mut literals: Vec<Literal> =
             candidates.conditions[condition].iter().map(|c| candidates.literals[*c]).collect();
         literals.sort_unstable();
+        // With both orders of the sides each is met twice, once with either sign.
         let wanted = |literal: &Literal| match literal {
             Literal::Cross(Relation::Less, ..) => !both_ways,
             _ => true,
