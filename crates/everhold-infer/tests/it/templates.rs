@@ -177,3 +177,18 @@ fn bounds_are_told() {
         assert!(said, "{wanted}: {bounds:#?}");
     }
 }
+
+/// Three nodes that never speak have more cuts than are judged; two of them are above all marks.
+#[test]
+fn the_bound_on_cuts_is_told() {
+    let mut step = 0;
+    let run = run(180, |random, _| {
+        let high = if step % 3 == 0 { 0 } else { 31 + random.below(30) as i64 };
+        step += 1;
+        Value::record([("high", high), ("mark", 1 + random.below(30) as i64)])
+    });
+    let line = "forall n in nodes: count(m in nodes: m.high >= n.mark) >= 2";
+    let found = check(&[run], &[line]);
+    let told = "looked at 20000 of more than 20000 cuts of a run for majorities";
+    assert_eq!(found.bounds, [told]);
+}
