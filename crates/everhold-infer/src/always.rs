@@ -12,7 +12,6 @@ mod compare;
 mod cuts;
 mod differences;
 mod elements;
-mod equalities;
 mod evidence;
 mod family;
 mod judge;

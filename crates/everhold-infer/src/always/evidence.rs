@@ -9,13 +9,12 @@
 //! A claim about a role has few values, so there the distinct cases are counted: which two nodes,
 //! and which value they share if the condition asks for one (`a.term == b.term`). If the role had
 //! nothing to do with the condition, each case would be an independent draw from what such nodes
-//! are otherwise seen to be. A relation of two values under an equality is weighed in both ways.
+//! are otherwise seen to be.
 
 use std::collections::BTreeSet;
 
 use everhold_trace::Value;
 
-use super::equalities;
 use super::family::{Candidate, Candidates, Form};
 use super::literal::{Context, Literal, Relation};
 use super::rows::Pairs;
@@ -100,23 +99,11 @@ pub(super) fn gather(
         };
         Evidence { samples, distinct, ln_chance }
     };
-    let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
-    if *form == Form::Two {
-        let chances = equalities::ln_chances(candidates, kept, pairs, both_ways, context);
-        for (evidence, ln_chance) in found.iter_mut().zip(chances) {
-            // Both are to be ruled out.
-            evidence.ln_chance =
-                ln_chance.map_or(evidence.ln_chance, |c| c.max(evidence.ln_chance));
-        }
-    }
-    found
+    kept.iter().zip(seen).map(evidence).collect()
 }
 
 /// The conditions that are used, each with the places of those that stand below it.
-pub(super) fn by_condition(
-    candidates: &Candidates,
-    kept: &[Candidate],
-) -> Vec<(Vec<Literal>, Vec<usize>)> {
+fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Literal>, Vec<usize>)> {
     let mut found = vec![Vec::new(); candidates.conditions.len()];
     for (place, candidate) in kept.iter().enumerate() {
         found[candidate.condition].push(place);

@@ -140,28 +140,6 @@ fn constant_difference_across_nodes() {
     assert!(!found.lines.iter().any(order), "{:#?}", found.lines);
 }
 
-/// The same term means the same chief; the same noise means nothing, though what is nearly always
-/// true is true whenever two nodes show the same noise.
-#[test]
-fn an_equality_has_to_matter() {
-    let mut random = Random(3);
-    let mut text = String::from("snapshot,node,term,chief,noise,clock,size\n");
-    let chiefs: Vec<u64> = (0..30).map(|_| random.below(9)).collect();
-    for snapshot in 0..300 {
-        for node in 0..3 {
-            let term = random.below(30);
-            let (noise, chief) = (random.below(40), chiefs[term as usize]);
-            let (clock, size) = (snapshot + random.below(40) + 10, snapshot + random.below(25));
-            text += &format!("{snapshot},n{node},{term},{chief},{noise},{clock},{size}\n");
-        }
-    }
-    let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
-    let line = "forall a, b in nodes where a != b: a.term == b.term implies a.chief == b.chief";
-    let found = check(&read.executions, &[line]);
-    let noise: Vec<String> = found.lines.iter().map(|line| print(&line.property)).collect();
-    assert!(!noise.iter().any(|line| line.contains("noise")), "{noise:#?}");
-}
-
 /// What does not fit into memory is left out, and that is said.
 #[test]
 fn bounds_are_told() {
