@@ -1,4 +1,3 @@
-//! What people meet first, run: the README and the test that `everhold init` writes.
+//! What people meet first, run: the test that `everhold init` writes.
 
 mod first;
-mod readme;
