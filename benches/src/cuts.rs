@@ -7,11 +7,11 @@ mod language;
 mod slices;
 mod traces;
 
-use crate::Options;
-use crate::measure::{Scorecard, Size, cpu_seconds};
+use crate::measure::{Scorecard, cpu_seconds};
+use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 5] = [
+const PARTS: [Part; 5] = [
     ("files", files::run),
     ("slices", slices::run),
     ("enumerate", enumerate::run),
@@ -20,17 +20,11 @@ const PARTS: [(&str, fn(Size, &mut Scorecard)); 5] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let mut scores = Scorecard::default();
     if options.only.as_deref() == Some(slices::ALONE) {
         slices::alone(options.size);
-        return scores;
+        return Scorecard::default();
     }
-    for (name, part) in PARTS {
-        if options.wants(name) {
-            part(options.size, &mut scores);
-        }
-    }
-    scores
+    options.run(&PARTS)
 }
 
 /// What came of some work, and the CPU time it took.

@@ -8,11 +8,11 @@ mod ping_pong;
 mod shuttle;
 mod stateright;
 
-use crate::Options;
-use crate::measure::{Scorecard, Size};
+use crate::measure::Scorecard;
+use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 4] = [
+const PARTS: [Part; 4] = [
     ("memory", memory::run),
     ("ping-pong", ping_pong::run),
     ("flat", flat::run),
@@ -20,11 +20,5 @@ const PARTS: [(&str, fn(Size, &mut Scorecard)); 4] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let mut scores = Scorecard::default();
-    for (name, part) in PARTS {
-        if options.wants(name) {
-            part(options.size, &mut scores);
-        }
-    }
-    scores
+    options.run(&PARTS)
 }

@@ -4,21 +4,15 @@ mod almost;
 mod nodes;
 mod snapshots;
 
-use crate::Options;
-use crate::measure::{Scorecard, Size, cpu_seconds};
+use crate::measure::{Scorecard, cpu_seconds};
+use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 3] =
+const PARTS: [Part; 3] =
     [("snapshots", snapshots::run), ("nodes", nodes::run), ("almost", almost::run)];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let mut scores = Scorecard::default();
-    for (name, part) in PARTS {
-        if options.wants(name) {
-            part(options.size, &mut scores);
-        }
-    }
-    scores
+    options.run(&PARTS)
 }
 
 /// What came of some work, and the CPU time it took.

@@ -43,7 +43,19 @@ pub(crate) struct Options {
     check: bool,
 }
 
+/// A part of an area, by name.
+pub(crate) type Part = (&'static str, fn(Size, &mut Scorecard));
+
 impl Options {
+    /// Runs those parts of an area that were asked for, in their order.
+    pub(crate) fn run(&self, parts: &[Part]) -> Scorecard {
+        let mut scores = Scorecard::default();
+        for (_, part) in parts.iter().filter(|(name, _)| self.wants(name)) {
+            part(self.size, &mut scores);
+        }
+        scores
+    }
+
     /// Whether a part of an area was asked for.
     pub(crate) fn wants(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)

@@ -7,11 +7,11 @@ mod ours;
 mod peers;
 mod tokens;
 
-use crate::Options;
-use crate::measure::{Scorecard, Size};
+use crate::measure::Scorecard;
+use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
-const PARTS: [(&str, fn(Size, &mut Scorecard)); 5] = [
+const PARTS: [Part; 5] = [
     ("tokens", tokens::run),
     ("flat", tokens::flat),
     ("fork", ours::fork),
@@ -20,11 +20,5 @@ const PARTS: [(&str, fn(Size, &mut Scorecard)); 5] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let mut scores = Scorecard::default();
-    for (name, part) in PARTS {
-        if options.wants(name) {
-            part(options.size, &mut scores);
-        }
-    }
-    scores
+    options.run(&PARTS)
 }

@@ -35,8 +35,7 @@ const RULES: &str = r#"always "one holder": forall a, b in nodes where a != b:
 const KEYS: u64 = 10_000;
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let mut scores = Scorecard::default();
-    let parts: [(&str, fn(crate::measure::Size, &mut Scorecard)); 7] = [
+    options.run(&[
         ("observe", observe::run),
         ("overhead", overhead::run),
         ("throughput", throughput::run),
@@ -44,13 +43,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
         ("faults", faults::run),
         ("chord", chord::run),
         ("raft", raft::run),
-    ];
-    for (name, part) in parts {
-        if options.wants(name) {
-            part(options.size, &mut scores);
-        }
-    }
-    scores
+    ])
 }
 
 /// What this program does when it is started by itself; `None` if the name is none of these.
