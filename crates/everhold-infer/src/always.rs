@@ -9,6 +9,7 @@
 
 mod atoms;
 mod compare;
+mod conserved;
 mod cuts;
 mod differences;
 mod elements;
@@ -175,6 +176,7 @@ impl<'a> Search<'a> {
     fn run(&mut self, settings: &Settings) {
         let kinds = 0..self.sides.len();
         let alone: Vec<Candidates> = kinds.clone().map(|kind| self.one(kind)).collect();
+        self.conserved();
         for left in kinds.clone() {
             for right in kinds.clone() {
                 self.two(left, right, settings, (&alone[left], &alone[right]));
@@ -219,6 +221,14 @@ impl<'a> Search<'a> {
         let (drafts, tried) = quorum::majorities(&place, cuts);
         self.findings.add(drafts, tried);
         judged
+    }
+
+    /// All nodes and what is under way between them.
+    fn conserved(&mut self) {
+        let (states, atoms, numbers, sides) = (self.states, self.atoms, self.numbers, self.sides);
+        let place = conserved::Place { states, atoms, numbers, sides };
+        let (drafts, tried) = place.claims(&mut self.cuts);
+        self.findings.add(drafts, tried);
     }
 
     /// The tables of containers that lie in the state itself.

@@ -256,6 +256,13 @@ impl Assertions {
         let property = read(text).map_err(AssertionError::Property)?;
         let fields = judge::fields(&property);
         let rule = Rule::new(&property, &Library::new());
+        if rule.counts_messages() {
+            let name = property.name;
+            return Err(AssertionError::Property(format!(
+                "\"{name}\" counts messages in flight, which assertions do not; check it on \
+                 recordings, with `everhold check`"
+            )));
+        }
         let threshold = (probability.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
         Ok(Assertion {
             inner: Arc::new(Asserted {

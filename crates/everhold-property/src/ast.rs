@@ -415,6 +415,8 @@ pub enum BinaryOp {
     Disjoint,
     /// `prefix of`.
     Prefix,
+    /// `subsequence of`.
+    Subsequence,
     /// `+`.
     Add,
     /// `-`.
@@ -446,6 +448,7 @@ impl BinaryOp {
             BinaryOp::Subset => "subset of",
             BinaryOp::Disjoint => "disjoint from",
             BinaryOp::Prefix => "prefix of",
+            BinaryOp::Subsequence => "subsequence of",
             BinaryOp::Add => "+",
             BinaryOp::Sub => "-",
             BinaryOp::Mul => "*",

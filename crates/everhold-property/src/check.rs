@@ -284,6 +284,14 @@ impl TypeChecker<'_> {
                 Some(element) => self.same(span, a, &element, "among these"),
                 None => self.need(right_expr, b, "a container", *b == Type::Text),
             },
+            BinaryOp::Subsequence => {
+                let good = |t: &Type| matches!(t, Type::Any | Type::Null | Type::List(_));
+                self.need(left_expr, a, "a list", good(a));
+                self.need(right_expr, b, "a list", good(b));
+                if let (Type::List(a), Type::List(b)) = (a, b) {
+                    self.same(span, a, b, "in one sequence");
+                }
+            }
             BinaryOp::Prefix => {
                 let good = |t: &Type| {
                     matches!(t, Type::Any | Type::Null | Type::List(_) | Type::Text | Type::Bytes)
@@ -348,7 +356,9 @@ impl TypeChecker<'_> {
     }
 
     fn builtin(&mut self, builtin: Builtin, arguments: &[Expr], found: &[Type]) -> Type {
-        let (expr, first) = (&arguments[0], &found[0]);
+        let [(expr, first), ..] = &arguments.iter().zip(found).collect::<Vec<_>>()[..] else {
+            return Type::Int; // Only a number of messages asks for nothing.
+        };
         match builtin {
             Builtin::Len => {
                 let good = first.element().is_some() || matches!(first, Type::Text | Type::Bytes);
@@ -377,6 +387,15 @@ impl TypeChecker<'_> {
             Builtin::Fold(op) => {
                 self.need(expr, first, "a container", first.element().is_some());
                 folded(op, first.element().unwrap_or_default())
+            }
+            Builtin::InFlight => {
+                self.need(
+                    expr,
+                    first,
+                    "the kind of a message, a text",
+                    first.overlaps(&Type::Text),
+                );
+                Type::Int
             }
             Builtin::Of(fact) => self.node_fact(fact, expr, first),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use everhold_trace::{NodeId, Value};
 
 use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Scope};
-use crate::eval::{all_quiet, is_local};
+use crate::eval::{all_quiet, counts_messages, is_local};
 use crate::fast::{Evaluator, Program};
 use crate::library::Library;
 use crate::state::{Member, Snapshot, State};
@@ -34,6 +34,7 @@ struct Inner {
     /// The sides of a `leads to` without variables.
     sides: Option<(Program, Program)>,
     quiet: Quiet,
+    counts_messages: bool,
 }
 
 /// How the scope is asked for.
@@ -43,7 +44,7 @@ enum Quiet {
     No,
     /// Each tuple of nodes must be quiet.
     Tuples,
-    /// As before, but only the plain evaluator can tell which tuples there are.
+    /// Only the plain evaluator can tell which tuples there are, or counts messages.
     Plain,
     /// No message may be in flight.
     All,
@@ -55,7 +56,9 @@ impl Rule {
     pub fn new(property: &Property, library: &Library) -> Rule {
         let program = Program::new(property, library);
         let leads = matches!(property.modality, Modality::LeadsTo { .. });
+        let counts_messages = counts_messages(&property.body, library);
         let quiet = match property.scope {
+            _ if counts_messages => Quiet::Plain,
             Scope::EveryCut | Scope::Delivery | Scope::Chains => Quiet::No,
             Scope::Quiet if !leads && is_local(&property.body) => {
                 if program.is_local() {
@@ -67,13 +70,13 @@ impl Rule {
             Scope::Quiet | Scope::AllQuiet => Quiet::All,
         };
         let sides = match &property.body.kind {
-            ExprKind::LeadsTo(from, goal) => {
+            ExprKind::LeadsTo(from, goal) if !counts_messages => {
                 Some((Program::of(from, library, &[]), Program::of(goal, library, &[])))
             }
             _ => None,
         };
         let (property, library) = (property.clone(), library.clone());
-        Rule(Arc::new(Inner { property, library, program, sides, quiet }))
+        Rule(Arc::new(Inner { property, library, program, sides, quiet, counts_messages }))
     }
 
     /// The property.
@@ -92,6 +95,12 @@ impl Rule {
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.0.program
+    }
+
+    /// Whether the property asks how many messages are in flight.
+    #[must_use]
+    pub fn counts_messages(&self) -> bool {
+        self.0.counts_messages
     }
 
     /// How many earlier states are needed to judge one.
@@ -543,6 +552,7 @@ impl Checker {
             (Some(last), Changed::Node(node)) if last.members() == state.members() => {
                 let mut next = last.clone();
                 copy_one(&mut next, state, node);
+                next.set_messages(state.messages().cloned());
                 next
             }
             _ => copy(state),
@@ -588,6 +598,7 @@ fn load_one(evaluator: &mut Evaluator, state: &dyn State, node: NodeId) {
 
 fn copy(state: &dyn State) -> Snapshot {
     let mut copy = Snapshot::new(state.members().to_vec());
+    copy.set_messages(state.messages().cloned());
     for member in state.members() {
         copy_one(&mut copy, state, member.id);
     }

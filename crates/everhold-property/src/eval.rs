@@ -267,6 +267,7 @@ impl<'a> Plain<'a> {
             Some((_, least, most)) if !(least..=most).contains(&arguments.len()) => {
                 Err(Unknown::NoSuchName(format!("{name} with {} arguments", arguments.len())))
             }
+            Some((Builtin::InFlight, ..)) => in_flight(self.world(), arguments.first()),
             Some((Builtin::Of(fact), ..)) => node_fact(self.world(), fact, &arguments[0]),
             Some((builtin, ..)) => builtin.call(&arguments),
             None => Err(Unknown::NoSuchName(name.to_owned())),
@@ -491,6 +492,26 @@ impl Entry {
             nodes.pop();
         }
     }
+}
+
+/// How many messages are in flight, of a kind or of all.
+fn in_flight(world: &dyn State, kind: Option<&Value>) -> Result<Value, Unknown> {
+    let messages = world.messages().ok_or(Unknown::NotCounted)?;
+    let count = match kind {
+        None => messages.values().sum(),
+        Some(Value::Text(kind)) => messages.get(kind).copied().unwrap_or(0),
+        Some(other) => return Err(ops::mismatch_one("in_flight", other)),
+    };
+    i64::try_from(count).map(Value::Int).map_err(|_| Unknown::Overflow)
+}
+
+/// Whether an expression asks for the number of messages in flight.
+pub(crate) fn counts_messages(expr: &Expr, library: &Library) -> bool {
+    let asks = |name: &str| {
+        library.function(name).is_none()
+            && matches!(Builtin::named(name), Some((Builtin::InFlight, ..)))
+    };
+    expr.any(&mut |expr| matches!(&expr.kind, ExprKind::Call(name, _) if asks(&name.name)))
 }
 
 pub(crate) fn node_fact(

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use everhold_trace::{EventId, EventKind, Execution, LocalStates, NodeId, Order, Slice, Value};
+use everhold_trace::{
+    EventId, EventKind, Execution, Flights, LocalStates, NodeId, Order, Slice, Value,
+};
 
 use crate::ast::{Modality, Scope};
 use crate::checker::{Changed, Checker, End, Rule, Tally};
@@ -90,7 +92,7 @@ pub fn check_ordered(
     order: &Order,
     limits: Limits,
 ) -> ExecutionOutcome {
-    let trace = Trace::new(execution, order);
+    let trace = Trace::new(rule, execution, order);
     let property = rule.property();
     let timed = !matches!(property.modality, Modality::Always | Modality::Sometimes);
     match property.scope {
@@ -123,10 +125,12 @@ struct Trace<'a> {
     members: Vec<Member>,
     /// For each node and state, whether it is up.
     up: Vec<Vec<bool>>,
+    /// The messages, if the property counts them.
+    flights: Option<Flights>,
 }
 
 impl<'a> Trace<'a> {
-    fn new(execution: &'a Execution, order: &'a Order) -> Trace<'a> {
+    fn new(rule: &Rule, execution: &'a Execution, order: &'a Order) -> Trace<'a> {
         let member = |id: NodeId| {
             let info = execution.node(id);
             Member::new(id, &info.name, &info.kind)
@@ -149,6 +153,7 @@ impl<'a> Trace<'a> {
             states: execution.local_states(),
             members: execution.node_ids().map(member).collect(),
             up: execution.node_ids().map(up).collect(),
+            flights: rule.counts_messages().then(|| Flights::of(execution, order)),
         }
     }
 
@@ -182,6 +187,7 @@ impl<'a> Trace<'a> {
         for delivery in self.order.in_flight(cut) {
             snapshot.set_in_flight(delivery.from, delivery.to, 1);
         }
+        snapshot.set_messages(self.flights.as_ref().map(|flights| flights.at(cut)));
         snapshot
     }
 

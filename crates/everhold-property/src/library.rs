@@ -130,6 +130,8 @@ pub(crate) enum Builtin {
     Intersection,
     Difference,
     Fold(Aggregate),
+    /// How many messages are in flight. It needs the state too.
+    InFlight,
     /// These need the state, so the evaluators answer them.
     Of(NodeFact),
 }
@@ -148,7 +150,7 @@ pub(crate) enum NodeFact {
 
 impl Builtin {
     /// Name, function, least and most arguments.
-    pub(crate) const ALL: [(&'static str, Builtin, usize, usize); 23] = [
+    pub(crate) const ALL: [(&'static str, Builtin, usize, usize); 24] = [
         ("len", Builtin::Len, 1, 1),
         ("abs", Builtin::Abs, 1, 1),
         ("first", Builtin::First, 1, 1),
@@ -166,6 +168,7 @@ impl Builtin {
         ("avg", Builtin::Fold(Aggregate::Avg), 1, 1),
         ("set", Builtin::Fold(Aggregate::Set), 1, 1),
         ("list", Builtin::Fold(Aggregate::List), 1, 1),
+        ("in_flight", Builtin::InFlight, 0, 1),
         ("up", Builtin::Of(NodeFact::Up), 1, 1),
         ("kind", Builtin::Of(NodeFact::Kind), 1, 1),
         ("name", Builtin::Of(NodeFact::Name), 1, 1),
@@ -209,7 +212,7 @@ impl Builtin {
             Builtin::Fold(op) if arguments.len() > 1 => fold(op, arguments.to_vec()),
             Builtin::Fold(Aggregate::Count) => ops::len(first),
             Builtin::Fold(op) => fold(op, ops::elements(first)?),
-            Builtin::Of(_) => unreachable!("the evaluators answer these"),
+            Builtin::InFlight | Builtin::Of(_) => unreachable!("the evaluators answer these"),
         }
     }
 }

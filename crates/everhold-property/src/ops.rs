@@ -98,6 +98,7 @@ pub fn relate(op: BinaryOp, left: &Value, right: &Value) -> Result<bool, Unknown
             every_element("disjoint from", left, |item| contains(right, item).map(|found| !found))
         }
         BinaryOp::Prefix => prefix(left, right),
+        BinaryOp::Subsequence => subsequence(left, right),
         _ => unreachable!("{op:?} does not relate two values"),
     }
 }
@@ -143,6 +144,20 @@ fn prefix(left: &Value, right: &Value) -> Result<bool, Unknown> {
             Ok(part.len() <= whole.len() && part.iter().zip(whole).all(|(a, b)| equal(a, b)))
         }
         _ => Err(mismatch("prefix of", left, right)),
+    }
+}
+
+/// Whether the elements of one list are in the other in the same order, others perhaps between.
+fn subsequence(left: &Value, right: &Value) -> Result<bool, Unknown> {
+    match (left, right) {
+        (Value::Null, Value::Null | Value::List(_)) => Ok(true),
+        (Value::List(part), Value::Null) => Ok(part.is_empty()),
+        (Value::List(part), Value::List(whole)) => {
+            // The first place for each leaves the most room for the next.
+            let mut whole = whole.iter();
+            Ok(part.iter().all(|item| whole.any(|other| equal(other, item))))
+        }
+        _ => Err(mismatch("subsequence of", left, right)),
     }
 }
 

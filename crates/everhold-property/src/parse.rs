@@ -429,8 +429,19 @@ pub(crate) fn scope_text(scope: Scope) -> String {
 }
 
 fn operator_like(word: &str) -> Option<String> {
-    let operators =
-        ["and", "or", "implies", "in", "not", "subset", "disjoint", "prefix", "is", "leads"];
+    let operators = [
+        "and",
+        "or",
+        "implies",
+        "in",
+        "not",
+        "subset",
+        "disjoint",
+        "prefix",
+        "subsequence",
+        "is",
+        "leads",
+    ];
     nearest(word, operators).map(|near| format!("did you mean `{near}`?"))
 }
 

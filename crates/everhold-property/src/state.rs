@@ -39,6 +39,11 @@ pub trait State {
         let _ = (from, to);
         false
     }
+
+    /// How many messages of each kind are in flight, for `in_flight()`; `None` if nobody counts.
+    fn messages(&self) -> Option<&BTreeMap<String, u64>> {
+        None
+    }
 }
 
 /// A global state that owns what it shows. Copies share the states of nodes.
@@ -56,6 +61,7 @@ pub struct Snapshot {
     members: Vec<Member>,
     states: Vec<Option<Arc<Value>>>,
     in_flight: BTreeMap<(NodeId, NodeId), u32>,
+    messages: Option<BTreeMap<String, u64>>,
 }
 
 impl Snapshot {
@@ -68,7 +74,7 @@ impl Snapshot {
     pub fn new(members: Vec<Member>) -> Snapshot {
         assert!(members.is_sorted_by(|a, b| a.id < b.id), "members are sorted by id");
         let states = vec![None; members.len()];
-        Snapshot { members, states, in_flight: BTreeMap::new() }
+        Snapshot { members, states, in_flight: BTreeMap::new(), messages: None }
     }
 
     /// Adds a node, which has not reported yet, and gives it the next id.
@@ -112,6 +118,11 @@ impl Snapshot {
         }
     }
 
+    /// Says how many messages of each kind are in flight; `None` if nobody counts.
+    pub fn set_messages(&mut self, messages: Option<BTreeMap<String, u64>>) {
+        self.messages = messages;
+    }
+
     fn place(&self, node: NodeId) -> Option<usize> {
         // Ids are mostly dense, so the first guess is mostly right.
         let guess = node.index();
@@ -133,5 +144,9 @@ impl State for Snapshot {
 
     fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
         self.in_flight.contains_key(&(from, to))
+    }
+
+    fn messages(&self) -> Option<&BTreeMap<String, u64>> {
+        self.messages.as_ref()
     }
 }

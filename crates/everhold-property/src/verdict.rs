@@ -87,6 +87,8 @@ pub enum Unknown {
     Overflow,
     /// A function supplied by the user gave up, with this message.
     Function(String),
+    /// Nobody counts the messages in flight.
+    NotCounted,
     /// A name that has no value; type checking reports these.
     NoSuchName(String),
 }
@@ -104,6 +106,7 @@ impl fmt::Display for Unknown {
             Unknown::DivisionByZero => f.write_str("division by zero"),
             Unknown::Overflow => f.write_str("the number does not fit"),
             Unknown::Function(message) => f.write_str(message),
+            Unknown::NotCounted => f.write_str("messages in flight are not counted here"),
             Unknown::NoSuchName(name) => write!(f, "nothing is called `{name}`"),
         }
     }

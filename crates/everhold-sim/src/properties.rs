@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everhold_node::{Message, NodeId};
+use everhold_node::{Message, NodeId, fingerprint};
 use everhold_property::{
     Changed, Checker, Diagnostic, Library, Member, Modality, Property, Rule, Schema, Scope, State,
     check_all, parse, render_all,
@@ -50,6 +50,7 @@ struct Seen {
     members: Vec<Member>,
     states: Vec<Option<Arc<Value>>>,
     channels: Vec<(NodeId, NodeId)>,
+    messages: BTreeMap<String, u64>,
 }
 
 impl State for Seen {
@@ -61,6 +62,9 @@ impl State for Seen {
     }
     fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
         self.channels.contains(&(from, to))
+    }
+    fn messages(&self) -> Option<&BTreeMap<String, u64>> {
+        Some(&self.messages)
     }
 }
 
@@ -77,7 +81,8 @@ impl Properties {
         let scope =
             |wanted: &[Scope]| checkers.iter().any(|c| wanted.contains(&c.rule().property().scope));
         Properties {
-            asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet]),
+            asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet])
+                || checkers.iter().any(|checker| checker.rule().counts_messages()),
             asks_for_deliveries: scope(&[Scope::Delivery]),
             checkers,
             seen: Seen::default(),
@@ -209,9 +214,12 @@ impl Properties {
         now_ns: u64,
     ) -> Option<Failure> {
         if self.asks_for_channels {
-            let flights = (0..scene.places()).filter_map(|place| scene.flight(place));
             self.seen.channels.clear();
-            self.seen.channels.extend(flights.map(|(from, to, _)| (from, to)));
+            self.seen.messages.clear();
+            for (from, to, msg) in (0..scene.places()).filter_map(|place| scene.flight(place)) {
+                self.seen.channels.push((from, to));
+                *self.seen.messages.entry(fingerprint::kind(msg).to_owned()).or_default() += 1;
+            }
         }
         for checker in &mut self.checkers {
             if concerns(difference, checker) {

@@ -14,6 +14,7 @@
 pub mod cut;
 pub mod event;
 pub mod export;
+mod flights;
 pub mod format;
 pub mod id;
 #[cfg(feature = "import")]
@@ -25,6 +26,7 @@ pub mod wire;
 
 pub use cut::{Cuts, Slice};
 pub use event::{Event, EventId, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
+pub use flights::Flights;
 pub use id::NodeId;
 pub use order::{Delivery, Order};
 pub use trace::{Execution, LocalStates, NodeInfo, TraceBuilder, notes};

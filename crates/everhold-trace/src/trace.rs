@@ -189,6 +189,19 @@ impl Execution {
         self.event(message.sent?).sends.get(message.slot as usize)
     }
 
+    /// The deliveries of a message that told somebody something new: the first at each node.
+    pub fn first_deliveries<'a>(
+        &'a self,
+        message: &'a Message,
+    ) -> impl Iterator<Item = EventId> + 'a {
+        let node = |event: &EventId| self.event(*event).node;
+        let is_first = move |place: &usize| {
+            let earlier = &message.delivered[..*place];
+            earlier.iter().all(|other| node(other) != node(&message.delivered[*place]))
+        };
+        (0..message.delivered.len()).filter(is_first).map(|place| message.delivered[place])
+    }
+
     /// Lost and duplicated messages, partitions and other faults, in order.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {

@@ -159,6 +159,12 @@ fn compile(property: &Property) -> Result<Compiled, Obstacle> {
              recordings, with `everhold check`",
         ));
     }
+    if Rule::new(property, &Library::new()).counts_messages() {
+        return Err(Obstacle::NotWatched(
+            "a watch does not count messages in flight; `in_flight()` is judged on recordings, \
+             with `everhold check`",
+        ));
+    }
     let endless = property.body.any(&mut |expr| match &expr.kind {
         ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
             over.binders.iter().any(|binder| is_endless(&binder.domain))

@@ -66,6 +66,7 @@ impl Asserted {
         let (me, peers) = (self.me, config.nodes.len());
         let (bug, wait) = (self.wait.map(|_| self.invariant), self.wait.unwrap_or(0));
         let make = move || peer(me.index(), peers, bug, wait);
+        let started = micros();
         let running = Host::new(config, codec()).node(me, "raft", make).start()?;
         if bug.is_none() && self.probability == 0.0 {
             return Ok(running); // Nobody looks.
@@ -87,10 +88,13 @@ impl Asserted {
         let misbehaves = bug.is_some() && me.index() + 1 == peers;
         let begun = AtomicBool::new(!misbehaves);
         running.after_each_event(me, move || {
-            let state = || look().and_then(|(state, _)| state.get("begun").cloned());
-            if !begun.load(Ordering::Relaxed) && state() == Some(true.into()) {
+            // Others may see what it did before this is reached: the moment is the peer's own.
+            let nanos = || look().and_then(|(state, _)| state.get("begun")?.as_int());
+            if !begun.load(Ordering::Relaxed)
+                && let Some(nanos) = nanos()
+            {
                 begun.store(true, Ordering::Relaxed);
-                tell(format!("begun {}", micros()));
+                tell(format!("begun {}", started + nanos as u64 / 1_000));
             }
             if asserts {
                 check(&assertion, blocking);
@@ -108,6 +112,6 @@ fn check(assertion: &Assertion, blocking: bool) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a process of its own runs in real time")]
-fn micros() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
+fn micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }

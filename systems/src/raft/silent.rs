@@ -88,12 +88,13 @@ pub struct SilentPeer {
     bug: Option<Silent>,
     /// Ticks until it does.
     wait: u32,
-    begun: bool,
+    /// When it did, by its own clock.
+    begun: Option<Time>,
 }
 
 impl SilentPeer {
     pub(super) fn new(raft: RaftNode, bug: Option<Silent>, wait: u32) -> SilentPeer {
-        SilentPeer { raft, bug, wait, begun: false }
+        SilentPeer { raft, bug, wait, begun: None }
     }
 
     fn misbehave(&mut self, cx: &mut Cx<Msg>) {
@@ -102,7 +103,7 @@ impl SilentPeer {
         if self.raft.role() != Role::Follower || commit < 2 {
             return;
         }
-        self.begun = true;
+        self.begun = self.begun.or(Some(cx.now()));
         match bug {
             // Without clients nobody replaces them; then those of last time do.
             Silent::AppendsUnled if self.raft.log().len() as u64 > commit + UNLED => {}

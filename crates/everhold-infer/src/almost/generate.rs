@@ -222,6 +222,7 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
         }
         (Type::List(a), Type::List(b)) if a.overlaps(b) => {
             found.extend(both(Op::Prefix));
+            found.extend(both(Op::Subsequence));
             found.push(two(Op::Eq, left, right));
         }
         (Type::Int | Type::Float, Type::Int | Type::Float)

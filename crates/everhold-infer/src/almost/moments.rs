@@ -1,7 +1,7 @@
 //! The snapshots in which properties are judged: after every event, or where nothing is on its way.
 
 use everhold_property::Scope;
-use everhold_trace::trace::{Fate, Message};
+use everhold_trace::trace::Fate;
 use everhold_trace::{EventId, Execution};
 
 use super::count::offsets;
@@ -76,7 +76,10 @@ fn quiet(execution: &Execution) -> Vec<u32> {
     for message in execution.messages() {
         let Some(sent) = message.sent else { continue };
         let arrived = match message.fate() {
-            Fate::Delivered => arrival(message, execution).index(),
+            // When all that it was for have it; a later copy tells nothing new.
+            Fate::Delivered => {
+                execution.first_deliveries(message).max().map_or(end, EventId::index)
+            }
             Fate::Lost => continue,
             Fate::InFlight => end,
         };
@@ -92,17 +95,6 @@ fn quiet(execution: &Execution) -> Vec<u32> {
         }
     }
     moments
-}
-
-/// When all that a message was for have it; a later copy tells nothing new.
-fn arrival(message: &Message, execution: &Execution) -> EventId {
-    let is_first = |place: &usize| {
-        let node = |event: &EventId| execution.event(*event).node;
-        let to = node(&message.delivered[*place]);
-        message.delivered[..*place].iter().all(|earlier| node(earlier) != to)
-    };
-    let first = (0..message.delivered.len()).filter(is_first);
-    first.map(|place| message.delivered[place]).max().expect("it was delivered")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! From what survived to lines that can be read: written out, justified, ranked.
 
 use everhold_property::{
-    BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property, Quantifier,
-    Scope, Span,
+    Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property,
+    Quantifier, Scope, Span,
 };
 
 use super::evidence::Evidence;
@@ -170,6 +170,7 @@ impl Setting {
                 let same = if l == r { 1.0 } else { 0.0 };
                 same + match relation {
                     Relation::Equal | Relation::Prefix | Relation::Extends => 3.0,
+                    Relation::Subsequence | Relation::Supersequence => 2.8,
                     Relation::Subset | Relation::Superset | Relation::Disjoint => 2.5,
                     Relation::In | Relation::Holds | Relation::NotIn | Relation::Lacks => 2.0,
                     Relation::Less | Relation::Greater => 2.0,
@@ -195,6 +196,17 @@ impl Setting {
             Form::One | Form::Steps => 1.5,
         }
     }
+}
+
+/// The sum of an expression over the nodes `n` of a kind.
+pub(super) fn sum_over(kind: Option<&str>, body: Expr) -> Expr {
+    let binder = Binder {
+        pattern: Pattern::Names(vec![Ident::new("n")]),
+        domain: Domain::Nodes { kind: kind.map(str::to_owned), all: false },
+    };
+    let over = Over { binders: vec![binder], guard: None };
+    let (op, body) = (Aggregate::Sum, Some(Box::new(body)));
+    Expr::new(ExprKind::Aggregate { op, over, body })
 }
 
 pub(super) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use everhold_property::{BinaryOp, Expr, ExprKind, Literal as Constant};
+use everhold_property::{BinaryOp, Expr, ExprKind, Literal as Constant, relate};
 use everhold_trace::Value;
 
 use super::terms::{Class, Numbers, Side, Term};
@@ -27,6 +27,8 @@ pub(super) enum Relation {
     Disjoint,
     Prefix,
     Extends,
+    Subsequence,
+    Supersequence,
 }
 
 /// A claim about one row of a family, whose sides are called left and right.
@@ -50,7 +52,18 @@ impl Relation {
             }
             (Class::Token(a), Class::Token(b)) if a == b => &[R::Equal, R::Differ],
             (Class::List, Class::List) => {
-                &[R::Equal, R::Prefix, R::Extends, R::Subset, R::Superset, R::Disjoint, R::Differ]
+                const LISTS: [Relation; 9] = [
+                    R::Equal,
+                    R::Prefix,
+                    R::Extends,
+                    R::Subsequence,
+                    R::Supersequence,
+                    R::Subset,
+                    R::Superset,
+                    R::Disjoint,
+                    R::Differ,
+                ];
+                &LISTS
             }
             (Class::Set, Class::Set) => &[R::Equal, R::Subset, R::Superset, R::Disjoint, R::Differ],
             (Class::Token("record"), _) | (_, Class::Token("record")) => &[],
@@ -64,11 +77,22 @@ impl Relation {
     pub(super) fn implies(self) -> &'static [Relation] {
         use Relation as R;
         match self {
-            R::Equal => &[R::AtMost, R::AtLeast, R::Prefix, R::Extends, R::Subset, R::Superset],
+            R::Equal => &[
+                R::AtMost,
+                R::AtLeast,
+                R::Prefix,
+                R::Extends,
+                R::Subsequence,
+                R::Supersequence,
+                R::Subset,
+                R::Superset,
+            ],
             R::Less => &[R::AtMost, R::Differ],
             R::Greater => &[R::AtLeast, R::Differ],
-            R::Prefix => &[R::Subset],
-            R::Extends => &[R::Superset],
+            R::Prefix => &[R::Subsequence, R::Subset],
+            R::Extends => &[R::Supersequence, R::Superset],
+            R::Subsequence => &[R::Subset],
+            R::Supersequence => &[R::Superset],
             _ => &[],
         }
     }
@@ -89,6 +113,8 @@ impl Relation {
             R::Superset => R::Subset,
             R::Prefix => R::Extends,
             R::Extends => R::Prefix,
+            R::Subsequence => R::Supersequence,
+            R::Supersequence => R::Subsequence,
             R::Equal | R::Differ | R::Disjoint => self,
         }
     }
@@ -112,6 +138,8 @@ impl Relation {
             R::Disjoint => (BinaryOp::Disjoint, false),
             R::Prefix => (BinaryOp::Prefix, false),
             R::Extends => (BinaryOp::Prefix, true),
+            R::Subsequence => (BinaryOp::Subsequence, false),
+            R::Supersequence => (BinaryOp::Subsequence, true),
         }
     }
 
@@ -134,6 +162,8 @@ impl Relation {
             R::Disjoint => ("shares nothing with", false),
             R::Prefix => ("is a prefix of", false),
             R::Extends => ("is a prefix of", true),
+            R::Subsequence => ("is a subsequence of", false),
+            R::Supersequence => ("is a subsequence of", true),
         }
     }
 }
@@ -253,54 +283,9 @@ impl Context<'_> {
                 let (op, swapped) = relation.operator();
                 let (left, right) = (self.value(classes.0, l), self.value(classes.1, r));
                 let (left, right) = if swapped { (right, left) } else { (left, right) };
-                contained(op, &left, &right)
+                relate(op, &left, &right).ok()
             }
         }
-    }
-}
-
-/// The relations of containers, as the language has them.
-fn contained(op: BinaryOp, left: &Value, right: &Value) -> Option<bool> {
-    match op {
-        BinaryOp::In => has(right, left),
-        BinaryOp::NotIn => has(right, left).map(|found| !found),
-        BinaryOp::Prefix => match (left, right) {
-            (Value::Null, Value::Null | Value::List(_)) => Some(true),
-            (Value::List(part), Value::Null) => Some(part.is_empty()),
-            (Value::List(part), Value::List(whole)) => Some(whole.starts_with(part)),
-            _ => None,
-        },
-        BinaryOp::Subset => every(left, |item| has(right, item)),
-        BinaryOp::Disjoint => every(left, |item| has(right, item).map(|found| !found)),
-        _ => unreachable!("other relations need no containers"),
-    }
-}
-
-fn has(container: &Value, item: &Value) -> Option<bool> {
-    Some(match container {
-        Value::Null => false,
-        Value::List(items) => items.contains(item),
-        Value::Set(items) => items.contains(item),
-        Value::Map(entries) => entries.contains_key(item),
-        _ => return None,
-    })
-}
-
-fn every(container: &Value, mut test: impl FnMut(&Value) -> Option<bool>) -> Option<bool> {
-    let mut all = |items: &mut dyn Iterator<Item = &Value>| {
-        for item in items {
-            if !test(item)? {
-                return Some(false);
-            }
-        }
-        Some(true)
-    };
-    match container {
-        Value::Null => Some(true),
-        Value::List(items) => all(&mut items.iter()),
-        Value::Set(items) => all(&mut items.iter()),
-        Value::Map(entries) => all(&mut entries.keys()),
-        _ => None,
     }
 }
 

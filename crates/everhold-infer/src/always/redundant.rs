@@ -51,8 +51,8 @@ fn of_sizes(
     let Literal::Cross(relation, l, r) = *literal else { return false };
     let stronger: &[Relation] = match relation {
         Relation::Equal => &[Relation::Equal],
-        Relation::AtMost => &[Relation::Prefix],
-        Relation::AtLeast => &[Relation::Extends],
+        Relation::AtMost => &[Relation::Prefix, Relation::Subsequence],
+        Relation::AtLeast => &[Relation::Extends, Relation::Supersequence],
         _ => return false,
     };
     let (Some(l), Some(r)) = (context.left.measured(l), context.right.measured(r)) else {

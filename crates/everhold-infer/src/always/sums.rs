@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{
-    Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property,
-    Scope, Span,
-};
+use everhold_property::{BinaryOp, Expr, Modality, Property, Scope, Span};
 
 use super::atoms::{Atoms, NONE};
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::lines::{Draft, binary};
+use super::lines::{Draft, binary, sum_over};
 use super::literal::constant;
 use super::terms::{Class, Numbers, Side};
 use crate::states::States;
@@ -36,7 +33,7 @@ pub(super) fn constant_sums(
         else {
             continue;
         };
-        let property = property(&term.expr(&Row::Value("n".into())), sum, name);
+        let property = property(term.expr(&Row::Value("n".into())), sum, name);
         if cuts.refute(&property, "sums") {
             continue;
         }
@@ -88,15 +85,8 @@ fn one_sum(
     (seen.len() > 1).then_some((only?, seen.len() as u64, samples))
 }
 
-fn property(term: &Expr, sum: i64, kind: Option<&str>) -> Property {
-    let binder = Binder {
-        pattern: Pattern::Names(vec![Ident::new("n")]),
-        domain: Domain::Nodes { kind: kind.map(str::to_owned), all: false },
-    };
-    let over = Over { binders: vec![binder], guard: None };
-    let body = Some(Box::new(term.clone()));
-    let total = Expr::new(ExprKind::Aggregate { op: Aggregate::Sum, over, body });
-    let body = binary(BinaryOp::Eq, total, constant(&sum.into()));
+fn property(term: Expr, sum: i64, kind: Option<&str>) -> Property {
+    let body = binary(BinaryOp::Eq, sum_over(kind, term), constant(&sum.into()));
     let name = everhold_property::print_expr(&body).replace("==", "is");
     let (modality, scope) = (Modality::Always, Scope::EveryCut);
     Property { name, modality, scope, body, span: Span::default() }

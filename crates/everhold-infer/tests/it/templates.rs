@@ -4,7 +4,7 @@ use everhold_infer::{Always, Settings, always};
 use everhold_property::{print, print_expr};
 use everhold_trace::format::ReadOptions;
 use everhold_trace::import::csv;
-use everhold_trace::{EventKind, Execution, TraceBuilder, Value};
+use everhold_trace::{EventKind, Execution, MessageId, TraceBuilder, Value};
 
 use crate::random::Random;
 use crate::twin::check_sound;
@@ -169,4 +169,72 @@ fn the_bound_on_cuts_is_told() {
     let found = check(&[run], &[line]);
     let told = "looked at 20000 of more than 20000 cuts of a run for majorities";
     assert_eq!(found.bounds, [told]);
+}
+
+/// A follower applies some of what the leader decided, in its order.
+#[test]
+fn subsequence() {
+    let mut random = Random(3);
+    let mut text = String::from("snapshot,node,role,decided\n");
+    for snapshot in 0..120 {
+        let mut decided: Vec<u64> = (0..8).collect();
+        for place in 0..8 {
+            decided.swap(place, random.below(8) as usize);
+        }
+        let leader = random.below(3);
+        for node in 0..3 {
+            let role = if node == leader { "leader" } else { "follower" };
+            let mut own = decided.clone();
+            own.retain(|_| node == leader || random.below(2) == 0);
+            let own: Vec<String> = own.iter().map(u64::to_string).collect();
+            text += &format!("{snapshot},n{node},{role},\"[{}]\"\n", own.join(", "));
+        }
+    }
+    let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
+    let line = "forall a, b in nodes where a != b: \
+                a.role == \"leader\" implies b.decided subsequence of a.decided";
+    let found = check(&read.executions, &[line]);
+    let weaker = |l: &everhold_infer::Line| print(&l.property).contains("b.decided subset of");
+    assert!(!found.lines.iter().any(weaker), "{:#?}", found.lines);
+}
+
+/// Accounts that send money to each other, with news between them that no counter counts; one in
+/// `forgets` receipts is not booked.
+fn transfers(forgets: u64) -> Execution {
+    let mut random = Random(9);
+    let mut trace = TraceBuilder::new();
+    let nodes: Vec<_> = (0..3).map(|i| trace.add_node(&format!("n{i}"), "")).collect();
+    let (mut sent, mut received) = ([0_i64; 3], [0_i64; 3]);
+    let mut flying: Vec<(usize, bool, MessageId)> = Vec::new();
+    for _ in 0..240 {
+        let arrives = random.below(2) == 0 && !flying.is_empty();
+        let node = if arrives {
+            let place = random.below(flying.len() as u64) as usize;
+            let (to, counted, message) = flying.swap_remove(place);
+            trace.begin(nodes[to], EventKind::Deliver { message });
+            received[to] += i64::from(counted && (forgets == 0 || random.below(forgets) > 0));
+            to
+        } else {
+            let (from, to, counted) =
+                (random.below(3) as usize, random.below(3) as usize, random.below(3) > 0);
+            trace.begin(nodes[from], EventKind::Local { name: "step".into() });
+            let message = trace.send(nodes[to], if counted { "Money" } else { "News" }, None);
+            flying.push((to, counted, message));
+            sent[from] += i64::from(counted);
+            from
+        };
+        trace.observe(Value::record([("sent", sent[node]), ("received", received[node])]));
+    }
+    trace.finish()
+}
+
+#[test]
+fn counters_and_messages_in_flight() {
+    let line = "sum(n in nodes: n.sent - n.received) == in_flight(\"Money\")";
+    check(&[transfers(0)], &[line]);
+    let leaky = transfers(20);
+    let found = always(&[&leaky], &Settings::default());
+    let tells = |property: &everhold_property::Property| print(property).contains("in_flight");
+    assert!(!found.lines.iter().any(|line| tells(&line.property)));
+    assert!(!found.hidden.iter().any(|hidden| tells(&hidden.property)));
 }

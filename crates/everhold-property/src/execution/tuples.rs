@@ -14,7 +14,7 @@ use crate::verdict::Verdict;
 /// depend on further nodes.
 pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<ExecutionOutcome> {
     let property = rule.property();
-    if property.modality != Modality::Always {
+    if property.modality != Modality::Always || rule.counts_messages() {
         return None;
     }
     let tuples = Tuples::new(rule.program(), &trace.members)?;

@@ -44,6 +44,8 @@ struct Replay<'a> {
     /// Sends by sender and count, and receives by receiver and count.
     sends: std::collections::BTreeMap<(NodeId, u32), Vec<NodeId>>,
     receives: std::collections::BTreeMap<(NodeId, u32), Vec<NodeId>>,
+    /// How the number of messages in flight changes, if the property asks for it.
+    flights: std::collections::BTreeMap<everhold_trace::EventId, Vec<(&'a str, i64)>>,
     begin_ns: Option<i64>,
     now_ns: u64,
 }
@@ -58,6 +60,11 @@ impl<'a> Replay<'a> {
             in_flight: Default::default(),
             sends: Default::default(),
             receives: Default::default(),
+            flights: trace
+                .flights
+                .as_ref()
+                .map(everhold_trace::Flights::changes)
+                .unwrap_or_default(),
             begin_ns: None,
             now_ns: 0,
         };
@@ -92,6 +99,10 @@ impl<'a> Replay<'a> {
         for to in self.sends.remove(&(node, count)).unwrap_or_default() {
             self.fly(node, to, 1);
         }
+        let id = self.trace.execution.events_of(node)[count as usize - 1];
+        if let Some(changes) = self.flights.remove(&id) {
+            self.count(&changes);
+        }
         self.now_ns = self.now_ns.max(self.time(event));
         self.now_ns
     }
@@ -100,6 +111,15 @@ impl<'a> Replay<'a> {
         let flying = self.in_flight.entry((from, to)).or_default();
         *flying = flying.saturating_add_signed(by);
         self.state.set_in_flight(from, to, *flying);
+    }
+
+    fn count(&mut self, changes: &[(&str, i64)]) {
+        let mut messages = self.state.messages().cloned().unwrap_or_default();
+        for (kind, change) in changes {
+            let number = messages.entry((*kind).to_owned()).or_default();
+            *number = number.saturating_add_signed(*change);
+        }
+        self.state.set_messages(Some(messages));
     }
 
     fn time(&mut self, event: &Event) -> u64 {
@@ -118,12 +138,13 @@ pub(super) fn cuts(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> ExecutionO
     let property = rule.property();
     // Which tuples are quiet depends on the cut, so every cut counts and the plain evaluator tells.
     let by_tuples = property.scope == Scope::Quiet && is_local(&property.body);
+    let plain = by_tuples || rule.counts_messages();
     let slice = if by_tuples {
         everhold_trace::Slice::consistent(trace.order)
     } else {
         family(rule, trace.order)
     };
-    let mut judge = CutJudge::new(rule, trace, by_tuples);
+    let mut judge = CutJudge::new(rule, trace, plain);
     let mut tally = Tally::default();
     let mut first: Option<(Option<everhold_trace::EventId>, Vec<u32>)> = None;
     let mut cuts = slice.cuts();

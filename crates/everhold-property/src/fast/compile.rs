@@ -326,6 +326,8 @@ impl<'a> Compiler<'a> {
                 self.asks_others |= !matches!(terms[0], Term::Node(_));
                 Term::Fact(fact, Box::new(terms.remove(0)))
             }
+            // Properties that count messages are left to the plain evaluator.
+            Some((Builtin::InFlight, ..)) => Term::Unknown,
             Some((builtin, ..)) => Term::Builtin(builtin, terms),
             None => Term::Unknown,
         }

@@ -129,6 +129,7 @@ impl Parser<'_> {
             ("subset", _) => with(BinaryOp::Subset, "of"),
             ("disjoint", _) => with(BinaryOp::Disjoint, "from"),
             ("prefix", _) => with(BinaryOp::Prefix, "of"),
+            ("subsequence", _) => with(BinaryOp::Subsequence, "of"),
             _ => None,
         }
     }

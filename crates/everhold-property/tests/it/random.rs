@@ -176,7 +176,7 @@ fn binder(random: &mut Random, depth: u32) -> Binder {
     Binder { pattern, domain }
 }
 
-const OPERATORS: [BinaryOp; 19] = [
+const OPERATORS: [BinaryOp; 20] = [
     BinaryOp::Implies,
     BinaryOp::Or,
     BinaryOp::And,
@@ -191,6 +191,7 @@ const OPERATORS: [BinaryOp; 19] = [
     BinaryOp::Subset,
     BinaryOp::Disjoint,
     BinaryOp::Prefix,
+    BinaryOp::Subsequence,
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,

@@ -25,9 +25,14 @@ fn each_example_is_a_property() {
 /// Every operator and function is mentioned, so that the page stays complete.
 #[test]
 fn nothing_is_left_out() {
-    for op in
-        [BinaryOp::Subset, BinaryOp::Disjoint, BinaryOp::Prefix, BinaryOp::NotIn, BinaryOp::Rem]
-    {
+    for op in [
+        BinaryOp::Subset,
+        BinaryOp::Disjoint,
+        BinaryOp::Prefix,
+        BinaryOp::Subsequence,
+        BinaryOp::NotIn,
+        BinaryOp::Rem,
+    ] {
         assert!(REFERENCE.contains(op.text()), "{}", op.text());
     }
     let library = Library::new().with_function("f", [], Type::Any, |_| Ok(Value::Null));

@@ -63,7 +63,12 @@ impl Writer<'_> {
                 self.list()
             ),
             6 => {
-                let relation = self.random.pick(&["subset of", "disjoint from", "prefix of"]);
+                let relation = self.random.pick(&[
+                    "subset of",
+                    "disjoint from",
+                    "prefix of",
+                    "subsequence of",
+                ]);
                 format!("{} {relation} {}", self.list(), self.list())
             }
             7 => format!("{} in {}.peers", self.node(), self.node()),

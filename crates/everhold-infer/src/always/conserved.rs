@@ -1,0 +1,275 @@
+//! Sums that follow the messages in flight: what left one node and has not reached another.
+//!
+//! `sum(n in nodes: n.sent - n.received) == in_flight("Transfer")`.
+
+use std::collections::BTreeSet;
+
+use everhold_property::{
+    BinaryOp, Expr, ExprKind, Ident, Literal, Modality, Property, Scope, Span, print_expr,
+};
+use everhold_trace::{EventId, Flights};
+
+use super::atoms::{Atom, Atoms, NONE};
+use super::cuts::Cuts;
+use super::evidence::Evidence;
+use super::lines::{Draft, binary, sum_over};
+use super::literal::{constant, said};
+use super::terms::{Class, Numbers, Side, Term};
+use crate::states::States;
+use crate::variables::{KindId, Row};
+
+/// With more numbers than this, only sums of one are tried.
+const NUMBERS_MAX: usize = 48;
+/// With more kinds of messages than this, only all of them together are counted.
+const KINDS_MAX: usize = 16;
+/// Distinct cases counted for one claim.
+const CASES_MAX: usize = 1_000;
+
+/// Where to look.
+pub(super) struct Place<'a> {
+    pub(super) states: &'a States,
+    pub(super) atoms: &'a Atoms,
+    pub(super) numbers: &'a Numbers,
+    pub(super) sides: &'a [Side],
+}
+
+/// A number that the nodes of a kind have.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    kind: KindId,
+    term: usize,
+}
+
+/// The sum of one counter, less that of another, is the number of messages in flight and a
+/// constant.
+#[derive(Clone, Debug)]
+struct Claim {
+    plus: usize,
+    minus: Option<usize>,
+    /// Which kind of message; `None` for all.
+    message: Option<usize>,
+    /// The constant, once it was seen.
+    offset: Option<i64>,
+    /// Distinct sums and numbers of messages.
+    cases: BTreeSet<(i64, i64, i64)>,
+    samples: u64,
+}
+
+impl Place<'_> {
+    /// The claims that held in all recorded states and on other cuts, and how many were tried.
+    pub(super) fn claims(&self, cuts: &mut Cuts<'_>) -> (Vec<Draft>, u64) {
+        let runs = cuts.executions.iter().zip(cuts.orders);
+        let flights: Vec<Flights> =
+            runs.map(|(execution, order)| Flights::of(execution, order)).collect();
+        let messages = kinds(&flights);
+        let counters = self.counters();
+        if messages.is_empty() || counters.is_empty() {
+            return (Vec::new(), 0);
+        }
+        let mut claims = candidates(counters.len(), messages.len());
+        let tried = claims.len() as u64;
+        for (run, flights) in flights.iter().enumerate() {
+            self.replay(run, flights, (&counters, &messages), &mut claims);
+        }
+        claims.retain(Claim::says_something);
+        // Of one kind and of all: where both hold, the others stand still.
+        let specific: BTreeSet<(usize, Option<usize>)> = claims
+            .iter()
+            .filter(|claim| claim.message.is_some())
+            .map(|claim| (claim.plus, claim.minus))
+            .collect();
+        claims.retain(|claim| {
+            claim.message.is_some() || !specific.contains(&(claim.plus, claim.minus))
+        });
+        let mut drafts: Vec<Draft> =
+            claims.iter().map(|claim| self.draft(claim, &counters, &messages)).collect();
+        drafts.retain(|draft| !cuts.refute(&draft.property, "sums"));
+        (drafts, tried)
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let of = |(kind, side): (KindId, &Side)| {
+            let counts = |term: &Term| term.class == Class::Number && term.distinct > 1;
+            let terms: Vec<usize> =
+                (0..side.terms.len()).filter(|term| counts(&side.terms[*term])).collect();
+            terms.into_iter().map(move |term| Counter { kind, term })
+        };
+        self.sides.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Goes through the recorded states of a run and drops the claims that are false in one.
+    fn replay(
+        &self,
+        run: usize,
+        flights: &Flights,
+        (counters, messages): (&[Counter], &[String]),
+        claims: &mut Vec<Claim>,
+    ) {
+        let nodes = &self.atoms.runs[run];
+        let mut now: Vec<Atom> = vec![NONE; nodes.len()];
+        let mut flying = vec![0_i64; messages.len()];
+        let changes = flights.changes();
+        let change_at = |event: EventId| changes.get(&event).map_or(&[][..], Vec::as_slice);
+        for step in &self.states.runs[run].steps {
+            if claims.is_empty() {
+                return;
+            }
+            let at = step.node.index();
+            let before = std::mem::replace(&mut now[at], nodes[at].1[step.count as usize]);
+            let sent = change_at(step.event);
+            for (kind, change) in sent {
+                let place = messages.iter().position(|other| other == kind);
+                flying[place.expect("all kinds were collected")] += change;
+            }
+            let shown = |(node, atom): (&(Option<KindId>, Vec<Atom>), &Atom)| {
+                node.0.is_none() || *atom != NONE
+            };
+            if before == now[at] && sent.is_empty() || !nodes.iter().zip(&now).all(shown) {
+                continue;
+            }
+            let sums: Vec<Option<i64>> =
+                counters.iter().map(|counter| self.sum(*counter, run, &now)).collect();
+            claims.retain_mut(|claim| claim.judge(&sums, &flying).unwrap_or(false));
+        }
+    }
+
+    /// The sum of a counter over its nodes; `None` if one of them shows no whole number.
+    fn sum(&self, counter: Counter, run: usize, now: &[Atom]) -> Option<i64> {
+        let column = &self.sides[counter.kind].columns[counter.term];
+        let own = self.atoms.runs[run].iter().zip(now);
+        let own = own.filter(|((kind, _), _)| *kind == Some(counter.kind));
+        own.map(|(_, atom)| self.numbers.int(column[*atom as usize]))
+            .try_fold(0_i64, |sum, number| sum.checked_add(number?))
+    }
+
+    fn draft(&self, claim: &Claim, counters: &[Counter], messages: &[String]) -> Draft {
+        let message = claim.message.map(|place| messages[place].as_str());
+        let property = self.property(claim, counters, message);
+        let numbers: BTreeSet<i64> = claim.cases.iter().map(|(.., flying)| *flying).collect();
+        let distinct = claim.cases.len() as u64;
+        // Were sum and messages unrelated, each further case would agree with the first by chance.
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let ln_chance = -(distinct.saturating_sub(1) as f64) * (numbers.len() as f64).ln();
+        let evidence = Evidence { samples: claim.samples, distinct, ln_chance };
+        Draft { property, evidence, weight: 6.0 }
+    }
+
+    fn property(&self, claim: &Claim, counters: &[Counter], message: Option<&str>) -> Property {
+        let (plus, minus) = (counters[claim.plus], claim.minus.map(|place| counters[place]));
+        let total = match minus {
+            None => self.total(plus.kind, self.expr(plus)),
+            Some(minus) if minus.kind == plus.kind => {
+                let less = binary(BinaryOp::Sub, self.expr(plus), self.expr(minus));
+                self.total(plus.kind, less)
+            }
+            Some(minus) => binary(
+                BinaryOp::Sub,
+                self.total(plus.kind, self.expr(plus)),
+                self.total(minus.kind, self.expr(minus)),
+            ),
+        };
+        let kind = message.map(|kind| Expr::new(ExprKind::Literal(Literal::Text(kind.to_owned()))));
+        let call = ExprKind::Call(Ident::new("in_flight"), kind.into_iter().collect());
+        let offset = claim.offset.unwrap_or(0);
+        let flying = match offset {
+            0 => Expr::new(call),
+            _ if offset < 0 => {
+                binary(BinaryOp::Sub, Expr::new(call), constant(&offset.saturating_neg().into()))
+            }
+            _ => binary(BinaryOp::Add, Expr::new(call), constant(&offset.into())),
+        };
+        let body = binary(BinaryOp::Eq, total, flying);
+        let name = self.name(plus, minus, message, offset);
+        let (modality, scope) = (Modality::Always, Scope::EveryCut);
+        Property { name, modality, scope, body, span: Span::default() }
+    }
+
+    fn term(&self, counter: Counter) -> &Term {
+        &self.sides[counter.kind].terms[counter.term]
+    }
+
+    fn expr(&self, counter: Counter) -> Expr {
+        self.term(counter).expr(&Row::Value("n".into()))
+    }
+
+    fn total(&self, kind: KindId, body: Expr) -> Expr {
+        let kinds = &self.states.variables.kinds;
+        sum_over((kinds.len() > 1).then(|| kinds[kind].name.as_str()), body)
+    }
+
+    fn name(
+        &self,
+        plus: Counter,
+        minus: Option<Counter>,
+        message: Option<&str>,
+        offset: i64,
+    ) -> String {
+        let say = |counter: Counter| {
+            let said = said(&print_expr(&self.expr(counter)));
+            said.strip_prefix("n's ").map_or(said.clone(), str::to_owned)
+        };
+        let less = minus.map(|minus| format!(" less {}", say(minus))).unwrap_or_default();
+        let kind = message.map(|kind| format!("{kind} ")).unwrap_or_default();
+        let more = match offset {
+            0 => String::new(),
+            _ if offset < 0 => format!(" less {}", offset.unsigned_abs()),
+            _ => format!(" and {offset}"),
+        };
+        format!("{}{less} adds up to the {kind}messages in flight{more}", say(plus))
+    }
+}
+
+impl Claim {
+    /// Whether the claim may hold in this state; `None` if a number is missing.
+    fn judge(&mut self, sums: &[Option<i64>], flying: &[i64]) -> Option<bool> {
+        let (plus, minus) = (sums[self.plus]?, self.minus.map_or(Some(0), |place| sums[place])?);
+        let flying = self.message.map_or_else(|| flying.iter().sum(), |kind| flying[kind]);
+        let offset = plus.checked_sub(minus)?.checked_sub(flying)?;
+        self.samples += 1;
+        if self.cases.len() < CASES_MAX {
+            self.cases.insert((plus, minus, flying));
+        }
+        Some(*self.offset.get_or_insert(offset) == offset)
+    }
+
+    /// Whether the messages came and went, and both counters with them.
+    fn says_something(&self) -> bool {
+        let several = |part: fn(&(i64, i64, i64)) -> i64| {
+            let values: BTreeSet<i64> = self.cases.iter().map(part).collect();
+            values.len() > 1
+        };
+        several(|case| case.2)
+            && several(|case| case.0)
+            && (self.minus.is_none() || several(|case| case.1))
+    }
+}
+
+/// The kinds of messages over all runs, sorted.
+fn kinds(flights: &[Flights]) -> Vec<String> {
+    let changes = flights.iter().flat_map(|flights| flights.changes().into_values().flatten());
+    let kinds: BTreeSet<String> = changes.map(|(kind, _)| kind.to_owned()).collect();
+    kinds.into_iter().collect()
+}
+
+fn candidates(counters: usize, kinds: usize) -> Vec<Claim> {
+    // One kind is all there is.
+    let single = (2..=KINDS_MAX).contains(&kinds);
+    let messages: Vec<Option<usize>> =
+        single.then(|| (0..kinds).map(Some)).into_iter().flatten().chain([None]).collect();
+    let others = if counters > NUMBERS_MAX { 0 } else { counters };
+    let mut claims = Vec::new();
+    for message in messages {
+        for plus in 0..counters {
+            let minus = (0..others).filter(|minus| *minus != plus).map(Some).chain([None]);
+            claims.extend(minus.map(|minus| Claim {
+                plus,
+                minus,
+                message,
+                offset: None,
+                cases: BTreeSet::new(),
+                samples: 0,
+            }));
+        }
+    }
+    claims
+}
