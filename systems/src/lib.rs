@@ -10,6 +10,7 @@
 //! - [`randtree`]: the overlay tree of Mace.
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
+//! - [`termination`]: whether all nodes of a ring have come to rest.
 //! - [`lock`]: a lock service with leases and cached locks; [`primary_backup`]: storage after
 //!   PacificA. From the D³S paper, hosted by [`live`].
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
@@ -38,5 +39,6 @@ pub mod randtree;
 pub mod shards;
 pub mod storage;
 pub mod swim;
+pub mod termination;
 pub mod timed;
 pub mod two_phase;

@@ -66,7 +66,6 @@ impl Asserted {
         let (me, peers) = (self.me, config.nodes.len());
         let (bug, wait) = (self.wait.map(|_| self.invariant), self.wait.unwrap_or(0));
         let make = move || peer(me.index(), peers, bug, wait);
-        let started = micros();
         let running = Host::new(config, codec()).node(me, "raft", make).start()?;
         if bug.is_none() && self.probability == 0.0 {
             return Ok(running); // Nobody looks.
@@ -94,7 +93,7 @@ impl Asserted {
                 && let Some(nanos) = nanos()
             {
                 begun.store(true, Ordering::Relaxed);
-                tell(format!("begun {}", started + nanos as u64 / 1_000));
+                tell(format!("begun {}", nanos / 1_000));
             }
             if asserts {
                 check(&assertion, blocking);

@@ -53,6 +53,15 @@ fn key_ownership() {
     assert!(!held(&infer(60, 200, shards::environment(shards::Bug::TakesTwice)), ONE_OWNER));
 }
 
+/// Safra's invariant: the counters of all nodes together are the work in flight. The token is a
+/// message too, and counted by nobody.
+#[test]
+fn work_in_flight() {
+    use everhold_systems::termination::{Bug, environment};
+    let found = infer(40, 120, environment(Bug::None));
+    check(&found, &["always : sum(n in nodes: n.counter) == in_flight(\"Work\")"]);
+}
+
 const TOLD: &str = "always on delivery: sender.events subset of receiver.events";
 
 #[test]

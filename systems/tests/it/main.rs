@@ -31,5 +31,6 @@ mod randtree;
 mod shards;
 mod storage;
 mod swim;
+mod termination;
 mod timed;
 mod two_phase;

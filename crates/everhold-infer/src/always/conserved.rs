@@ -15,6 +15,7 @@ use super::evidence::Evidence;
 use super::lines::{Draft, binary, sum_over};
 use super::literal::{constant, said};
 use super::terms::{Class, Numbers, Side, Term};
+use crate::dictionary::hash_of;
 use crate::states::States;
 use crate::variables::{KindId, Row};
 
@@ -50,9 +51,18 @@ struct Claim {
     message: Option<usize>,
     /// The constant, once it was seen.
     offset: Option<i64>,
+    /// Distinct addends and numbers of messages, hashed.
+    cases: BTreeSet<u64>,
     /// Distinct sums and numbers of messages.
-    cases: BTreeSet<(i64, i64, i64)>,
+    values: [BTreeSet<i64>; 3],
     samples: u64,
+}
+
+/// A sum, and which addends it has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    total: i64,
+    addends: u64,
 }
 
 impl Place<'_> {
@@ -127,25 +137,30 @@ impl Place<'_> {
             if before == now[at] && sent.is_empty() || !nodes.iter().zip(&now).all(shown) {
                 continue;
             }
-            let sums: Vec<Option<i64>> =
+            let sums: Vec<Option<Sum>> =
                 counters.iter().map(|counter| self.sum(*counter, run, &now)).collect();
             claims.retain_mut(|claim| claim.judge(&sums, &flying).unwrap_or(false));
         }
     }
 
     /// The sum of a counter over its nodes; `None` if one of them shows no whole number.
-    fn sum(&self, counter: Counter, run: usize, now: &[Atom]) -> Option<i64> {
+    fn sum(&self, counter: Counter, run: usize, now: &[Atom]) -> Option<Sum> {
         let column = &self.sides[counter.kind].columns[counter.term];
         let own = self.atoms.runs[run].iter().zip(now);
-        let own = own.filter(|((kind, _), _)| *kind == Some(counter.kind));
-        own.map(|(_, atom)| self.numbers.int(column[*atom as usize]))
-            .try_fold(0_i64, |sum, number| sum.checked_add(number?))
+        let mut own = own.filter(|((kind, _), _)| *kind == Some(counter.kind));
+        own.try_fold(Sum::default(), |sum, (_, atom)| {
+            let code = column[*atom as usize];
+            Some(Sum {
+                total: sum.total.checked_add(self.numbers.int(code)?)?,
+                addends: hash_of(&(sum.addends, code)),
+            })
+        })
     }
 
     fn draft(&self, claim: &Claim, counters: &[Counter], messages: &[String]) -> Draft {
         let message = claim.message.map(|place| messages[place].as_str());
         let property = self.property(claim, counters, message);
-        let numbers: BTreeSet<i64> = claim.cases.iter().map(|(.., flying)| *flying).collect();
+        let [.., numbers] = &claim.values;
         let distinct = claim.cases.len() as u64;
         // Were sum and messages unrelated, each further case would agree with the first by chance.
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
@@ -221,26 +236,29 @@ impl Place<'_> {
 
 impl Claim {
     /// Whether the claim may hold in this state; `None` if a number is missing.
-    fn judge(&mut self, sums: &[Option<i64>], flying: &[i64]) -> Option<bool> {
-        let (plus, minus) = (sums[self.plus]?, self.minus.map_or(Some(0), |place| sums[place])?);
+    fn judge(&mut self, sums: &[Option<Sum>], flying: &[i64]) -> Option<bool> {
+        let plus = sums[self.plus]?;
+        let minus = self.minus.map_or(Some(Sum::default()), |place| sums[place])?;
         let flying = self.message.map_or_else(|| flying.iter().sum(), |kind| flying[kind]);
-        let offset = plus.checked_sub(minus)?.checked_sub(flying)?;
-        self.samples += 1;
-        if self.cases.len() < CASES_MAX {
-            self.cases.insert((plus, minus, flying));
+        let offset = plus.total.checked_sub(minus.total)?.checked_sub(flying)?;
+        if *self.offset.get_or_insert(offset) != offset {
+            return Some(false);
         }
-        Some(*self.offset.get_or_insert(offset) == offset)
+        self.samples += 1;
+        if self.cases.len() < CASES_MAX
+            && self.cases.insert(hash_of(&(plus.addends, minus.addends, flying)))
+        {
+            for (seen, value) in self.values.iter_mut().zip([plus.total, minus.total, flying]) {
+                seen.insert(value);
+            }
+        }
+        Some(true)
     }
 
     /// Whether the messages came and went, and both counters with them.
     fn says_something(&self) -> bool {
-        let several = |part: fn(&(i64, i64, i64)) -> i64| {
-            let values: BTreeSet<i64> = self.cases.iter().map(part).collect();
-            values.len() > 1
-        };
-        several(|case| case.2)
-            && several(|case| case.0)
-            && (self.minus.is_none() || several(|case| case.1))
+        let [plus, minus, flying] = self.values.each_ref().map(|values| values.len() > 1);
+        flying && plus && (minus || self.minus.is_none())
     }
 }
 
@@ -267,6 +285,7 @@ fn candidates(counters: usize, kinds: usize) -> Vec<Claim> {
                 message,
                 offset: None,
                 cases: BTreeSet::new(),
+                values: Default::default(),
                 samples: 0,
             }));
         }
