@@ -8,7 +8,9 @@ use crate::ast::{
     Property, Scope, UnaryOp,
 };
 use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::eval::counts_messages;
 use crate::library::{Builtin, Library, NodeFact};
+use crate::parse::scope_text;
 use crate::types::{Schema, Type};
 
 /// Checks the names and types of a property.
@@ -31,6 +33,12 @@ pub fn check(property: &Property, library: &Library, schema: &Schema) -> Vec<Dia
         }
     }
     checker.condition(&property.body);
+    let of_one_moment = !matches!(property.scope, Scope::Delivery | Scope::Chains);
+    if !of_one_moment && counts_messages(&property.body, library) {
+        let message = "messages in flight are counted in a state of all nodes".to_owned();
+        let help = format!("`{}` shows some nodes only", scope_text(property.scope));
+        checker.report(property.body.span, message, Some(help));
+    }
     checker.diagnostics.sort();
     checker.diagnostics.dedup();
     checker.diagnostics
@@ -348,8 +356,14 @@ impl TypeChecker<'_> {
     fn arity(&mut self, name: &Ident, found: usize, least: usize, most: usize) -> bool {
         let good = (least..=most).contains(&found);
         if !good {
-            let plural = if least == 1 { "" } else { "s" };
-            let message = format!("`{}` takes {least} argument{plural}, not {found}", name.name);
+            let (bound, number) = match (least, most) {
+                _ if least == most => ("", least),
+                _ if found < least => ("at least ", least),
+                _ => ("at most ", most),
+            };
+            let plural = if number == 1 { "" } else { "s" };
+            let message =
+                format!("`{}` takes {bound}{number} argument{plural}, not {found}", name.name);
             self.report(name.span, message, None);
         }
         good
@@ -392,7 +406,7 @@ impl TypeChecker<'_> {
                 self.need(
                     expr,
                     first,
-                    "the kind of a message, a text",
+                    "a text, the kind of a message,",
                     first.overlaps(&Type::Text),
                 );
                 Type::Int

@@ -3,21 +3,25 @@
 use everhold::prelude::*;
 use everhold_systems::termination::{AT_REST, Bug, system};
 
+/// Finds the bug, and shrinks it to at most `steps`.
 #[track_caller]
-fn check(bug: Bug) {
-    let report = Explorer::new().executions(20_000).steps(200).run(system(bug));
+fn check(bug: Bug, steps: usize) {
+    let report = Explorer::new().executions(5_000).steps(200).run(system(bug));
     let finding = report.finding().unwrap_or_else(|| panic!("{bug:?} is not found\n{report}"));
     assert_eq!(finding.failure.cause.name(), AT_REST, "{report}");
+    assert!(finding.schedule.steps() <= steps, "{report}");
 }
 
+// Of 10 seeds the slowest needed 300 executions, and on average it took 63.
 #[test]
 fn staying_white_is_found() {
-    check(Bug::StaysWhite);
+    check(Bug::StaysWhite, 20);
 }
 
+// Of 10 seeds the slowest needed 2 executions.
 #[test]
 fn passing_while_active_is_found() {
-    check(Bug::PassesWhileActive);
+    check(Bug::PassesWhileActive, 8);
 }
 
 #[test]
