@@ -25,6 +25,9 @@ const NUMBERS_MAX: usize = 48;
 const KINDS_MAX: usize = 16;
 /// Distinct cases counted for one claim.
 const CASES_MAX: usize = 1_000;
+/// So many states choose the claims worth trying, and are no evidence for them: most pairs of
+/// counters have nothing to do with messages, and would count as tried otherwise.
+const CHOICE: u64 = 8;
 
 /// Where to look.
 pub(super) struct Place<'a> {
@@ -76,12 +79,13 @@ impl Place<'_> {
         if messages.is_empty() || counters.is_empty() {
             return (Vec::new(), 0);
         }
-        let mut claims = candidates(counters.len(), messages.len());
-        let tried = claims.len() as u64;
+        let mut trial =
+            Trial { claims: candidates(counters.len(), messages.len()), ..Trial::default() };
         for (run, flights) in flights.iter().enumerate() {
-            self.replay(run, flights, (&counters, &messages), &mut claims);
+            self.replay(run, flights, (&counters, &messages), &mut trial);
         }
-        claims.retain(Claim::says_something);
+        let Trial { mut claims, states, tried } = trial;
+        claims.retain(|claim| states > CHOICE && claim.says_something());
         // Of one kind and of all: where both hold, the others stand still.
         let specific: BTreeSet<(usize, Option<usize>)> = claims
             .iter()
@@ -113,7 +117,7 @@ impl Place<'_> {
         run: usize,
         flights: &Flights,
         (counters, messages): (&[Counter], &[String]),
-        claims: &mut Vec<Claim>,
+        trial: &mut Trial,
     ) {
         let nodes = &self.atoms.runs[run];
         let mut now: Vec<Atom> = vec![NONE; nodes.len()];
@@ -121,7 +125,7 @@ impl Place<'_> {
         let changes = flights.changes();
         let change_at = |event: EventId| changes.get(&event).map_or(&[][..], Vec::as_slice);
         for step in &self.states.runs[run].steps {
-            if claims.is_empty() {
+            if trial.claims.is_empty() {
                 return;
             }
             let at = step.node.index();
@@ -139,7 +143,7 @@ impl Place<'_> {
             }
             let sums: Vec<Option<Sum>> =
                 counters.iter().map(|counter| self.sum(*counter, run, &now)).collect();
-            claims.retain_mut(|claim| claim.judge(&sums, &flying).unwrap_or(false));
+            trial.judge(&sums, &flying);
         }
     }
 
@@ -234,7 +238,32 @@ impl Place<'_> {
     }
 }
 
+/// The claims that are not refuted, and how many states have judged them.
+#[derive(Debug, Default)]
+struct Trial {
+    claims: Vec<Claim>,
+    states: u64,
+    tried: u64,
+}
+
+impl Trial {
+    fn judge(&mut self, sums: &[Option<Sum>], flying: &[i64]) {
+        self.claims.retain_mut(|claim| claim.judge(sums, flying).unwrap_or(false));
+        self.states += 1;
+        if self.states == CHOICE {
+            self.tried = self.claims.len() as u64;
+            self.claims.iter_mut().for_each(Claim::forget_cases);
+        }
+    }
+}
+
 impl Claim {
+    fn forget_cases(&mut self) {
+        self.samples = 0;
+        self.cases.clear();
+        self.values = Default::default();
+    }
+
     /// Whether the claim may hold in this state; `None` if a number is missing.
     fn judge(&mut self, sums: &[Option<Sum>], flying: &[i64]) -> Option<bool> {
         let plus = sums[self.plus]?;
