@@ -3,16 +3,21 @@
 //! - `domain`, `literal`, `generate`: which properties there are.
 //! - `predicate`, `worlds`: predicates of the user, and the whole states that they read.
 //! - `moments`: the snapshots that are judged.
-//! - `timeline`, `rows`: bindings over the recorded order, each distinct one once, weighted.
-//! - `evaluate`, `count`: where literals fail, and where all literals of a disjunction do.
+//! - `timeline`, `shares`, `items`, `rows`: bindings over the recorded order, each distinct one
+//!   once, weighted; their elements; rows of both.
+//! - `decide`, `evaluate`: where literals fail.
+//! - `count`, `failing`: where all literals of a disjunction do, how often, when.
 //! - `rank`: which of them are worth a look.
 //! - `report`, `explain`: what a person is shown.
 
 mod count;
+mod decide;
 mod domain;
 mod evaluate;
 mod explain;
+mod failing;
 mod generate;
+mod items;
 mod literal;
 mod moments;
 mod names;
@@ -22,6 +27,7 @@ mod rank;
 mod report;
 mod rows;
 mod search;
+mod shares;
 mod timeline;
 #[cfg(test)]
 mod twin;
@@ -179,7 +185,10 @@ pub struct AlmostReport {
     /// Properties that always held and whose parts have most to do with each other, with the
     /// number of distinct bindings that they were judged on.
     pub always: Vec<(Property, u64)>,
-    /// How many properties were generated.
+    /// How many properties were generated, as many as were asked for of each class.
+    pub generated: u64,
+    /// How many of them were evaluated. The others have a literal that always holds, that never
+    /// does, or that is the same as another wherever it was looked at: these tell of them, too.
     pub properties: u64,
     /// How many of them held nearly always.
     pub almost: u64,

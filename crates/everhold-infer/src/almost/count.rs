@@ -1,19 +1,14 @@
 //! How often each candidate fails: complements met, counted and weighed.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 
-use everhold_property::Library;
-
-use super::domain::Domain;
-use super::evaluate::{Bench, Coded, Column, Fails};
+use super::evaluate::{Bench, Fails, Plan};
 use super::generate::{Candidate, Signed};
-use super::literal::{Literal, Operand};
 use super::moments::Moments;
 use super::parallel;
-use super::rows::{Batch, Binding, Rows, Source, Weights};
+use super::rows::{Batch, Rows, Source, Weights};
 use crate::bitmap::{self, Counter};
-use crate::states::States;
 
 /// How much of what was looked at failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,33 +50,44 @@ pub(crate) struct Scanned {
 
 /// One class with everything that is needed to look at its rows.
 pub(crate) struct Class<'a> {
-    pub(crate) states: &'a States,
-    pub(crate) domain: &'a Domain,
-    pub(crate) library: &'a Library,
-    pub(crate) coded: &'a Coded,
+    pub(crate) plan: Plan<'a>,
     pub(crate) source: Source<'a>,
     pub(crate) moments: &'a Moments,
     pub(crate) counter: Counter,
     /// The tuples of nodes, as many together as memory allows.
     pub(crate) batches: Vec<Vec<Vec<u32>>>,
-    /// If that is all of them: their rows, and where each literal fails in each piece.
-    pub(crate) kept: OnceLock<(Batch, Vec<Vec<Option<Fails>>>)>,
-    /// Whether there is memory for that.
-    pub(crate) keeps: bool,
+    /// About how many bytes may be used.
+    pub(crate) memory_max: usize,
+    /// If that is all of them: what is known of them.
+    pub(crate) kept: OnceLock<Kept>,
 }
+
+/// What is kept from one look to the next.
+pub(crate) struct Kept {
+    batch: Batch,
+    /// If there is memory for it: the rows of each piece, and where the literals fail in them.
+    pieces: Option<Vec<Piece>>,
+}
+
+type Piece = (Rows, Vec<Fails>);
 
 /// The rows of a piece and where each literal fails in them.
 pub(crate) struct Look<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) rows: &'a Rows,
-    fails: &'a [Option<Fails>],
+    plan: &'a Plan<'a>,
+    /// Where the literals fail, and again by row where that is told by binding.
+    fails: &'a [Fails],
+    spread: &'a [Fails],
     /// What all rows weigh together.
     weight: u64,
 }
 
 impl Look<'_> {
     fn fails(&self, signed: Signed) -> &[u64] {
-        let of = self.fails[usize::from(signed / 2)].as_ref().expect("only used literals are met");
+        let literal = usize::from(signed / 2);
+        let by_row = self.plan.is_by_row(literal, self.rows);
+        let of = if by_row { &self.fails[literal] } else { &self.spread[literal] };
         if signed.is_multiple_of(2) { &of.plain } else { &of.negated }
     }
 
@@ -127,45 +133,36 @@ impl Look<'_> {
 
     /// Adds the rows where one of the literals holds: a disjunction is known there and where all
     /// of them fail.
-    fn add_holding(&self, literals: &[Signed], known: &mut [u64]) {
+    pub(crate) fn add_holding(&self, literals: &[Signed], known: &mut [u64]) {
         for signed in literals {
             let holds = self.fails(signed ^ 1);
             known.iter_mut().zip(holds).for_each(|(known, holds)| *known |= holds);
         }
     }
 
-    fn is_total(&self, signed: Signed) -> bool {
-        self.fails[usize::from(signed / 2)].as_ref().is_some_and(|fails| fails.total)
+    pub(crate) fn is_total(&self, signed: Signed) -> bool {
+        self.fails[usize::from(signed / 2)].total
     }
 }
 
 impl Class<'_> {
     /// Looks at all rows piece by piece with the literals of which `used` is true.
-    pub(crate) fn look<T: Send>(
-        &self,
-        literals: &[Literal],
-        used: &[bool],
-        work: impl Fn(&Look<'_>, u64) -> T + Sync,
-    ) -> Vec<T> {
+    fn look<T: Send>(&self, used: &[bool], work: impl Fn(&Look<'_>, u64) -> T + Sync) -> Vec<T> {
         let mut done = Vec::new();
         let mut before = 0;
-        self.each_batch(literals, |_, batch, kept| {
-            done.extend(self.look_at(batch, kept, before, literals, used, &work));
+        self.each_batch(|_, batch, kept| {
+            done.extend(self.look_at(batch, kept, before, used, &work));
             before += batch.pieces.len() as u64;
         });
         done
     }
 
-    /// Calls `visit` with each batch, and with where the literals fail if that is kept.
-    fn each_batch(
-        &self,
-        literals: &[Literal],
-        mut visit: impl FnMut(&[Vec<u32>], &Batch, Option<&[Vec<Option<Fails>>]>),
-    ) {
+    /// Calls `visit` with each batch, and with its pieces if they are kept.
+    pub(crate) fn each_batch(&self, mut visit: impl FnMut(&[Vec<u32>], &Batch, Option<&[Piece]>)) {
         match &self.batches[..] {
-            [all] if self.keeps => {
-                let (batch, fails) = self.kept.get_or_init(|| self.keep(all, literals));
-                visit(all, batch, Some(fails));
+            [all] => {
+                let kept = self.kept.get_or_init(|| self.keep(all));
+                visit(all, &kept.batch, kept.pieces.as_deref());
             }
             several => several.iter().for_each(|tuples| {
                 visit(tuples, &self.source.batch(tuples), None);
@@ -173,64 +170,68 @@ impl Class<'_> {
         }
     }
 
-    fn keep(&self, tuples: &[Vec<u32>], literals: &[Literal]) -> (Batch, Vec<Vec<Option<Fails>>>) {
+    fn keep(&self, tuples: &[Vec<u32>]) -> Kept {
         let batch = self.source.batch(tuples);
-        let all = vec![true; literals.len()];
-        let kept = parallel::map_with(
-            batch.pieces.len(),
-            self.source.threads,
-            || self.bench(literals),
-            |bench, place| fails(bench, &batch.pieces[place], literals, &all),
-        );
-        (batch, kept)
+        let all = vec![true; self.literals()];
+        let bytes = self.plan.bytes(batch.rows, batch.bindings.len() as u64);
+        let work = |bench: &mut Bench<'_>, place: usize| {
+            self.source.rows(&batch, place, &mut bench.rows);
+            bench.evaluate(&all);
+            (bench.rows.weighed(), bench.fails.clone())
+        };
+        let pieces = (bytes <= self.memory_max as u64).then(|| {
+            let bench = || Bench::new(&self.plan);
+            parallel::map_with(batch.pieces.len(), self.source.threads, bench, work)
+        });
+        Kept { batch, pieces }
     }
 
-    fn bench<'a>(&'a self, literals: &'a [Literal]) -> Bench<'a> {
-        Bench::new(self.states, self.domain, literals, self.library, self.coded)
+    fn literals(&self) -> usize {
+        self.plan.judge.literals.len()
     }
 
     /// Looks at the rows of one batch; the first of its pieces has the number `before`.
-    fn look_at<T: Send>(
+    pub(crate) fn look_at<T: Send>(
         &self,
         batch: &Batch,
-        kept: Option<&[Vec<Option<Fails>>]>,
+        kept: Option<&[Piece]>,
         before: u64,
-        literals: &[Literal],
         used: &[bool],
         work: impl Fn(&Look<'_>, u64) -> T + Sync,
     ) -> Vec<T> {
         let here = |bench: &mut Bench<'_>, place: usize| {
-            let rows = &batch.pieces[place];
-            let made;
-            let fails = match kept {
-                Some(kept) => &kept[place],
+            let (rows, fails) = match kept {
+                Some(kept) => (&kept[place].0, &kept[place].1),
                 None => {
-                    made = fails(bench, rows, literals, used);
-                    &made
+                    self.source.rows(batch, place, &mut bench.rows);
+                    bench.evaluate(used);
+                    (&bench.rows, &bench.fails)
                 }
             };
-            let mut look = Look { batch, rows, fails, weight: 0 };
+            self.plan.spread(rows, fails, used, &mut bench.spread);
+            let (plan, spread) = (&self.plan, &bench.spread);
+            let mut look = Look { batch, rows, plan, fails, spread, weight: 0 };
             let all = bitmap::collect(rows.len(), |_| true);
             look.weight = look.weigh(&all, rows.len() as u64, self.counter);
             work(&look, before + place as u64)
         };
-        let bench = || self.bench(literals);
+        let bench = || Bench::new(&self.plan);
         parallel::map_with(batch.pieces.len(), self.source.threads, bench, here)
     }
 
     /// How often each literal and its negation fail, and what all rows weigh.
-    pub(crate) fn scan(&self, literals: &[Literal]) -> (Vec<Scanned>, u64) {
-        let used = vec![true; literals.len()];
-        let pieces = self.look(literals, &used, |look, piece| {
+    pub(crate) fn scan(&self) -> (Vec<Scanned>, u64) {
+        let literals = self.literals();
+        let pieces = self.look(&vec![true; literals], |look, piece| {
             let mut kept = Vec::new();
             let one = |place: usize| {
                 let signed = Signed::try_from(2 * place).expect("literals of a class are few");
                 let mut tally = |signed| look.tally(&[signed], self.counter, piece, &mut kept);
                 Scanned { tallies: [tally(signed), tally(signed + 1)] }
             };
-            ((0..literals.len()).map(one).collect::<Vec<_>>(), look.weight)
+            ((0..literals).map(one).collect::<Vec<_>>(), look.weight)
         });
-        let mut all = vec![Scanned::default(); literals.len()];
+        let mut all = vec![Scanned::default(); literals];
         let mut whole = 0;
         for (scanned, weight) in pieces {
             whole += weight;
@@ -250,7 +251,6 @@ impl Class<'_> {
     /// below the rate at the end.
     pub(crate) fn count(
         &self,
-        literals: &[Literal],
         candidates: &[Candidate],
         whole: u64,
         rate: f64,
@@ -264,19 +264,20 @@ impl Class<'_> {
         let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
         let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let (fails, known, failing, rows, signatures) = (zero(), zero(), zero(), zero(), zero());
-        let used = used(literals.len(), candidates);
-        self.look(literals, &used, |look, piece| {
+        self.look(&self.used(candidates), |look, piece| {
             let mut kept = Vec::new();
             for (place, candidate) in candidates.iter().enumerate() {
                 if fails[place].load(Ordering::Relaxed) > allowed {
                     continue;
                 }
                 let tally = look.tally(&candidate.literals, self.counter, piece, &mut kept);
-                fails[place].fetch_add(tally.fails, Ordering::Relaxed);
                 known[place].fetch_add(tally.known, Ordering::Relaxed);
-                failing[place].fetch_add(tally.rows_failing, Ordering::Relaxed);
                 rows[place].fetch_add(tally.rows_known, Ordering::Relaxed);
-                signatures[place].fetch_add(tally.signature, Ordering::Relaxed);
+                if tally.rows_failing > 0 {
+                    fails[place].fetch_add(tally.fails, Ordering::Relaxed);
+                    failing[place].fetch_add(tally.rows_failing, Ordering::Relaxed);
+                    signatures[place].fetch_add(tally.signature, Ordering::Relaxed);
+                }
             }
         });
         let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
@@ -290,41 +291,14 @@ impl Class<'_> {
         let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
         (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()
     }
-}
-
-/// Which literals some candidate has.
-pub(crate) fn used(literals: usize, candidates: &[Candidate]) -> Vec<bool> {
-    let mut used = vec![false; literals];
-    for signed in candidates.iter().flat_map(|candidate| &candidate.literals) {
-        used[usize::from(signed / 2)] = true;
-    }
-    used
-}
-
-fn fails(
-    bench: &mut Bench<'_>,
-    rows: &Rows,
-    literals: &[Literal],
-    used: &[bool],
-) -> Vec<Option<Fails>> {
-    let mut columns: Vec<(Operand, Column)> = Vec::new();
-    let of_used = literals.iter().zip(used).filter(|(_, used)| **used);
-    for operand in of_used.flat_map(|(literal, _)| &literal.operands) {
-        if let Err(place) = columns.binary_search_by_key(operand, |(operand, _)| *operand) {
-            columns.insert(place, (*operand, bench.column(*operand, rows)));
+    /// Which literals some candidate has.
+    pub(crate) fn used(&self, candidates: &[Candidate]) -> Vec<bool> {
+        let mut used = vec![false; self.literals()];
+        for signed in candidates.iter().flat_map(|candidate| &candidate.literals) {
+            used[usize::from(signed / 2)] = true;
         }
+        used
     }
-    let column = |operand: &Operand| {
-        let place = columns.binary_search_by_key(operand, |(operand, _)| *operand);
-        &columns[place.expect("each operand has its column")].1
-    };
-    let one = |(place, literal): (usize, &Literal)| {
-        used[place].then(|| {
-            let columns: Vec<&Column> = literal.operands.iter().map(column).collect();
-            bench.fails(place, &columns)
-        })
-    };
-    literals.iter().enumerate().map(one).collect()
 }
 
 /// A number that tells sets apart; those of pieces are added.
@@ -334,176 +308,4 @@ fn signature(set: &[u64], piece: u64) -> u64 {
         let mixed = (word ^ start).wrapping_add(place as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
         sum.wrapping_add((mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53 | 1))
     })
-}
-
-/// The snapshots in which a candidate fails, and where.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Failing {
-    /// One bit a snapshot, the runs one after the other.
-    pub(crate) snapshots: Vec<u64>,
-    /// Failing bindings over all snapshots.
-    pub(crate) exceptions: u64,
-    /// Bindings over all snapshots that fail or hold.
-    pub(crate) evaluations: u64,
-    /// Exceptions by the first node of the binding.
-    pub(crate) by_node: Vec<u64>,
-}
-
-/// Where some candidates fail, by binding.
-#[derive(Debug, Default)]
-struct Marks {
-    /// Binding, candidate, and how many rows of the binding fail.
-    fails: Vec<(u32, u32, u32)>,
-    /// For each candidate how many bindings it is known of, over all snapshots.
-    known: Vec<u64>,
-}
-
-impl Class<'_> {
-    /// Where and when these candidates fail.
-    pub(crate) fn failing(&self, literals: &[Literal], candidates: &[Candidate]) -> Vec<Failing> {
-        let offsets = offsets(self.source.timelines.snapshots());
-        let used = used(literals.len(), candidates);
-        let words = bitmap::words(offsets[offsets.len() - 1]);
-        let empty = || Failing { snapshots: vec![0; words], ..Failing::default() };
-        let all: Vec<Mutex<Failing>> = candidates.iter().map(|_| Mutex::new(empty())).collect();
-        self.each_batch(literals, |tuples, batch, kept| {
-            let marks = |look: &Look<'_>, _| look.marks(candidates, self.counter);
-            let mut fails = Vec::new();
-            for marks in self.look_at(batch, kept, 0, literals, &used, marks) {
-                fails.extend(marks.fails);
-                for (failing, known) in all.iter().zip(marks.known) {
-                    failing.lock().expect("no other thread failed").evaluations += known;
-                }
-            }
-            fails.sort_unstable();
-            parallel::map(tuples.len(), self.source.threads, |place| {
-                let own = batch.of_tuple(place, &fails);
-                self.when(batch, &tuples[place], own, &offsets, &all);
-            });
-        });
-        all.into_iter().map(|failing| failing.into_inner().expect("no thread failed")).collect()
-    }
-
-    /// Marks the snapshots in which the bindings of one tuple of nodes fail: the first binding,
-    /// how many there are, and where they fail.
-    fn when(
-        &self,
-        batch: &Batch,
-        nodes: &[u32],
-        (first, bindings, fails): (usize, usize, &[(u32, u32, u32)]),
-        offsets: &[usize],
-        all: &[Mutex<Failing>],
-    ) {
-        if fails.is_empty() {
-            return;
-        }
-        let mut starts = vec![0; bindings + 1];
-        fails.iter().for_each(|fail| starts[fail.0 as usize - first + 1] += 1);
-        for binding in 1..starts.len() {
-            starts[binding] += starts[binding - 1];
-        }
-        let mut spans: Vec<Vec<(usize, usize)>> = vec![Vec::new(); all.len()];
-        self.source.timelines.each_span(self.domain, nodes, |span, binding| {
-            let offset = offsets[span.run as usize];
-            let (from, to) = (offset + span.start as usize, offset + span.end as usize);
-            for (_, candidate, _) in &fails[starts[binding]..starts[binding + 1]] {
-                spans[*candidate as usize].push((from, to));
-            }
-        });
-        let failing = |of: usize| all[of].lock().expect("no other thread failed");
-        for (candidate, spans) in spans.iter().enumerate().filter(|(_, spans)| !spans.is_empty()) {
-            let mut failing = failing(candidate);
-            spans.iter().for_each(|(from, to)| set(&mut failing.snapshots, *from, *to));
-        }
-        for (binding, candidate, rows) in fails {
-            let count = batch.bindings[*binding as usize].lasted * u64::from(*rows);
-            failing(*candidate as usize).add(nodes[0] as usize, count);
-        }
-    }
-}
-
-impl Failing {
-    fn add(&mut self, node: usize, exceptions: u64) {
-        if self.by_node.len() <= node {
-            self.by_node.resize(node + 1, 0);
-        }
-        self.by_node[node] += exceptions;
-        self.exceptions += exceptions;
-    }
-}
-
-impl Batch {
-    /// The first binding of a tuple of nodes, how many it has, and which of the sorted marks are
-    /// theirs.
-    fn of_tuple<'a>(
-        &self,
-        place: usize,
-        marks: &'a [(u32, u32, u32)],
-    ) -> (usize, usize, &'a [(u32, u32, u32)]) {
-        let first = self.starts[place];
-        let end = self.starts.get(place + 1).copied().unwrap_or(self.bindings.len());
-        let at = |binding: usize| marks.partition_point(|mark| (mark.0 as usize) < binding);
-        (first, end - first, &marks[at(first)..at(end)])
-    }
-}
-
-/// Where the snapshots of each run start when the runs are laid end to end; the last is the end.
-pub(crate) fn offsets(snapshots: impl Iterator<Item = u32>) -> Vec<usize> {
-    let mut offsets = vec![0];
-    for count in snapshots {
-        offsets.push(offsets[offsets.len() - 1] + count as usize);
-    }
-    offsets
-}
-
-impl Look<'_> {
-    /// Where these candidates fail.
-    fn marks(&self, candidates: &[Candidate], counter: Counter) -> Marks {
-        let lasted: Vec<u64> =
-            self.rows.binding.iter().map(|of| self.binding(*of).lasted).collect();
-        let mut marks = Marks::default();
-        let mut kept = Vec::new();
-        for (candidate, place) in candidates.iter().zip(0..) {
-            let count = self.meet(&candidate.literals, counter, &mut kept);
-            marks.known.push(self.known(&candidate.literals, &kept, &lasted));
-            if count > 0 {
-                // The rows of a binding lie together.
-                let failing: Vec<u32> =
-                    bitmap::rows(&kept).map(|row| self.rows.binding[row]).collect();
-                let rows = |rows: &[u32]| u32::try_from(rows.len()).expect("a piece has few rows");
-                let same = failing.chunk_by(|a, b| a == b);
-                marks.fails.extend(same.map(|same| (same[0], place, rows(same))));
-            }
-        }
-        marks
-    }
-
-    fn binding(&self, place: u32) -> &Binding {
-        &self.batch.bindings[place as usize]
-    }
-
-    /// In how many snapshots, over all rows, the disjunction is known; `kept` is where it fails.
-    fn known(&self, literals: &[Signed], kept: &[u64], lasted: &[u64]) -> u64 {
-        let all: u64 = lasted.iter().sum();
-        if literals.iter().all(|signed| self.is_total(*signed)) {
-            return all;
-        }
-        let mut known = kept.to_vec();
-        self.add_holding(literals, &mut known);
-        bitmap::rows(&known).map(|row| lasted[row]).sum()
-    }
-}
-
-/// Adds a stretch to a set.
-fn set(words: &mut [u64], from: usize, to: usize) {
-    let (first, last) = (from / 64, (to - 1) / 64);
-    let head = !0 << (from % 64);
-    let tail = !0 >> (63 - (to - 1) % 64);
-    if first == last {
-        words[first] |= head & tail;
-        return;
-    }
-    words[first] |= head;
-    words[first + 1..last].fill(!0);
-    words[last] |= tail;
 }

@@ -1,62 +1,19 @@
-//! Literals on codes: what was decided for two values once is not decided again.
+//! Literals on the rows of a class, by codes: what is known of two values is not asked again.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Library, Snapshot, State, Type};
-use everhold_property::{evaluate_expr, relate};
+use everhold_property::{BinaryOp, Type};
 use everhold_trace::{NodeId, Value};
 
-use super::domain::Domain;
-use super::literal::{Literal, Operand, Relation};
-use super::predicate::{PARAMS_MAX, Predicate};
-use super::rows::Rows;
+use super::decide::{Judge, Truth};
+use super::literal::{Operand, Relation};
+use super::predicate::PARAMS_MAX;
+use super::rows::{FEW, Rows};
 use super::worlds::Worlds;
 use crate::bitmap;
 use crate::dictionary::{Code, Dictionary};
 use crate::states::States;
-
-/// What of a literal is known in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Truth {
-    False,
-    True,
-    Unknown,
-}
-
-impl From<Option<bool>> for Truth {
-    fn from(truth: Option<bool>) -> Truth {
-        match truth {
-            Some(true) => Truth::True,
-            Some(false) => Truth::False,
-            None => Truth::Unknown,
-        }
-    }
-}
-
-/// Evaluates the literals of one class on rows; one a thread.
-pub(crate) struct Bench<'a> {
-    states: &'a States,
-    domain: &'a Domain,
-    literals: &'a [Literal],
-    library: &'a Library,
-    coded: &'a Coded,
-    /// For each literal what was decided lately.
-    known: Vec<Vec<(Key, Truth)>>,
-    /// For each code its place among the values of a column that is being made.
-    places: Vec<u32>,
-}
-
-/// The codes of the operands of a literal.
-type Key = [Code; PARAMS_MAX + 1];
-
-/// An operand in all rows of a piece.
-pub(crate) struct Column {
-    codes: Vec<Code>,
-    /// Its distinct codes, and for each row the place of its own among them; none of whole states.
-    values: Vec<Code>,
-    places: Vec<u32>,
-}
 
 /// What is looked up of codes again and again.
 #[derive(Clone, Debug)]
@@ -86,11 +43,16 @@ impl Coded {
         &self.worlds
     }
 
+    /// The codes of the nodes, by their ids.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Code> {
+        self.nodes.iter().copied()
+    }
+
     pub(crate) fn node(&self, node: u32) -> Code {
         self.nodes[node as usize]
     }
 
-    fn value<'a>(&self, code: Code, values: &'a Dictionary) -> Cow<'a, Value> {
+    pub(crate) fn value<'a>(&self, code: Code, values: &'a Dictionary) -> Cow<'a, Value> {
         match (code as usize) < values.len() {
             true => Cow::Borrowed(values.value(code)),
             false => Cow::Owned(Value::Node(NodeId(Code::MAX - code))),
@@ -99,7 +61,7 @@ impl Coded {
 }
 
 /// Where a literal and where its negation is false; where it is unknown, neither.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fails {
     pub(crate) plain: Vec<u64>,
     pub(crate) negated: Vec<u64>,
@@ -108,300 +70,379 @@ pub(crate) struct Fails {
 }
 
 impl Fails {
-    /// Of a literal that is known everywhere, given where it is true.
-    fn total(rows: usize, test: impl FnMut(usize) -> bool) -> Fails {
-        let negated = bitmap::collect(rows, test);
-        let mut plain: Vec<u64> = negated.iter().map(|word| !word).collect();
-        if let Some(last) = plain.last_mut().filter(|_| !rows.is_multiple_of(64)) {
-            *last &= (1 << (rows % 64)) - 1;
-        }
-        Fails { plain, negated, total: true }
+    fn clear(&mut self) {
+        self.plain.clear();
+        self.negated.clear();
+        self.total = true;
     }
 
-    fn of(rows: usize, mut truth: impl FnMut(usize) -> Truth) -> Fails {
-        let (mut plain, mut negated) = (Vec::new(), Vec::new());
+    /// Adds up to 64 rows: whether the literal holds in each, where that is known.
+    fn push(&mut self, truths: &[Truth]) {
+        let mut bytes = [Truth::Unknown; 64];
+        bytes[..truths.len()].copy_from_slice(truths);
+        let plain = bitmap::pack(&bytes, |truth| truth == Truth::False);
+        let negated = bitmap::pack(&bytes, |truth| truth == Truth::True);
+        self.total &= (plain | negated).count_ones() as usize == truths.len();
+        self.plain.push(plain);
+        self.negated.push(negated);
+    }
+
+    /// Adds what is true in a row, if that is known.
+    fn extend(&mut self, rows: usize, mut truth: impl FnMut(usize) -> Truth) {
+        let mut truths = [Truth::Unknown; 64];
         for start in (0..rows).step_by(64) {
-            let (mut fails, mut holds) = (0, 0);
-            for row in start..(start + 64).min(rows) {
-                let truth = truth(row);
-                fails |= u64::from(truth == Truth::False) << (row - start);
-                holds |= u64::from(truth == Truth::True) << (row - start);
+            let count = (rows - start).min(64);
+            for (place, to) in truths[..count].iter_mut().enumerate() {
+                *to = truth(start + place);
             }
-            plain.push(fails);
-            negated.push(holds);
+            self.push(&truths[..count]);
         }
-        Fails::new(plain, negated, rows)
     }
 
-    fn new(plain: Vec<u64>, negated: Vec<u64>, rows: usize) -> Fails {
-        let known = |(plain, negated): (&u64, &u64)| (plain | negated).count_ones() as usize;
-        let total = plain.iter().zip(&negated).map(known).sum::<usize>() == rows;
-        Fails { plain, negated, total }
+    /// The same of two columns of one length.
+    fn zip<T: Copy>(&mut self, a: &[T], b: &[T], truth: impl Fn(T, T) -> bool) {
+        let mut truths = [Truth::Unknown; 64];
+        for (a, b) in a.chunks(64).zip(b.chunks(64)) {
+            // Plain enough for vectors.
+            for (to, (a, b)) in truths.iter_mut().zip(a.iter().zip(b)) {
+                *to = if truth(*a, *b) { Truth::True } else { Truth::False };
+            }
+            self.push(&truths[..a.len()]);
+        }
     }
 }
 
+/// How the literals of a class are evaluated, decided before any row is looked at.
+pub(crate) struct Plan<'a> {
+    pub(crate) judge: Judge<'a>,
+    operands: Vec<(Operand, Option<Known>)>,
+    /// For each literal the places of its operands, and how it is evaluated.
+    ways: Vec<(Vec<usize>, Way)>,
+    /// For each literal whether it reads elements: the others are the same in all rows of a
+    /// binding.
+    by_row: Vec<bool>,
+}
+
+/// What is known of an operand of a local state, an element or a node.
+struct Known {
+    /// Its code by the number of the state, element or node.
+    codes: Vec<Code>,
+    /// Its distinct codes, and for each number the place of its own among them.
+    values: Vec<Code>,
+    places: Vec<u32>,
+}
+
+/// How a literal is evaluated.
+enum Way {
+    /// Equal by code.
+    Same,
+    /// Sets of few different elements, as bits, by the places of their values.
+    Sets { subset: bool, sets: [Vec<u64>; 2] },
+    /// The values are so few that each combination has its place in a table of this many.
+    Table(usize),
+    /// Integers, `<` or `<=`.
+    Ordered { or_equal: bool },
+    /// What was decided lately is kept.
+    Lately,
+}
+
+/// Combinations of values of a literal that have a table, which fills as they are met.
+const TABLE_MAX: usize = 1 << 18;
 /// Slots of what was decided lately, a power of two.
-const KNOWN: usize = 1 << 13;
+const LATELY: usize = 1 << 13;
 
-impl<'a> Bench<'a> {
-    pub(crate) fn new(
-        states: &'a States,
-        domain: &'a Domain,
-        literals: &'a [Literal],
-        library: &'a Library,
-        coded: &'a Coded,
-    ) -> Bench<'a> {
-        let known = vec![Vec::new(); literals.len()];
-        Bench { states, domain, literals, library, coded, known, places: Vec::new() }
-    }
-
-    /// An operand in all rows.
-    pub(crate) fn column(&mut self, operand: Operand, rows: &Rows) -> Column {
-        let codes = self.codes(operand, rows);
-        if operand == Operand::World {
-            return Column { codes, values: Vec::new(), places: Vec::new() };
-        }
-        let known = self.states.values.len();
-        self.places.resize(known + self.coded.nodes.len(), u32::MAX);
-        let index = |code: Code| match code as usize {
-            place if place < known => place,
-            _ => known + (Code::MAX - code) as usize,
-        };
-        let mut values = Vec::new();
-        let mut place = |code: &Code| {
-            let place = &mut self.places[index(*code)];
-            if *place == u32::MAX {
-                *place = u32::try_from(values.len()).expect("codes are 32 bits");
-                values.push(*code);
-            }
-            *place
-        };
-        let places = codes.iter().map(&mut place).collect();
-        values.iter().for_each(|code| self.places[index(*code)] = u32::MAX);
-        Column { codes, values, places }
-    }
-
-    fn codes(&self, operand: Operand, rows: &Rows) -> Vec<Code> {
+impl Known {
+    fn of(operand: Operand, judge: &Judge<'_>) -> Option<Known> {
+        let Judge { states, domain, coded, .. } = *judge;
         let column = |node: usize, table: usize, variable: usize| {
-            self.states.kinds[self.domain.kinds[node]].column(table, variable)
+            states.kinds[domain.kinds[node]].column(table, variable).to_vec()
         };
-        let state = |node: usize, variable: usize| {
-            let column = column(node, 0, variable);
-            move |row: usize| column[rows.states[node][row] as usize]
-        };
-        let item = |range: usize, variable: usize| {
-            let of = self.domain.ranges[range];
-            let column = column(of.node, of.table, variable);
-            move |row: usize| column[rows.items[range][row] as usize]
-        };
-        let node = |node: usize| move |row: usize| self.coded.node(rows.nodes[node][row]);
-        let all = 0..rows.len();
-        match operand {
-            Operand::Node(id) => all.map(node(id)).collect(),
-            Operand::State { node, variable } => all.map(state(node, variable)).collect(),
-            Operand::Item { range, variable } => all.map(item(range, variable)).collect(),
-            Operand::AtNode { node: of, map, key } => {
-                let (map, key) = (state(of, map), node(key));
-                self.lookups(all.map(|row| (map(row), key(row))))
-            }
-            Operand::AtItem { node, map, range, key } => {
-                let (map, key) = (state(node, map), item(range, key));
-                self.lookups(all.map(|row| (map(row), key(row))))
-            }
-            Operand::World => rows.states[self.domain.kinds.len()].clone(),
-        }
-    }
-
-    fn lookups(&self, pairs: impl Iterator<Item = (Code, Code)>) -> Vec<Code> {
-        let mut last = ((Code::MAX, Code::MAX), Dictionary::NULL);
-        let mut found = |pair: (Code, Code)| {
-            if last.0 != pair {
-                last = (pair, self.lookup(pair));
-            }
-            last.1
-        };
-        pairs.map(&mut found).collect()
-    }
-
-    fn lookup(&self, (map, key): (Code, Code)) -> Code {
-        let key = self.coded.value(key, &self.states.values);
-        match self.states.values.value(map) {
-            Value::Map(entries) => entries
-                .get(key.as_ref())
-                .and_then(|value| self.states.values.find(value))
-                .unwrap_or(Dictionary::NULL),
-            _ => Dictionary::NULL,
-        }
-    }
-
-    /// Evaluates a literal on rows whose operands have these columns.
-    pub(crate) fn fails(&mut self, literal: usize, columns: &[&Column]) -> Fails {
-        let rows = columns[0].codes.len();
-        let as_codes = |operand: &Operand| {
-            // Numbers are equal by size, and a float may be equal to an integer.
-            !matches!(operand.ty(self.domain, self.states), Type::Float | Type::Any)
-        };
-        let is_int = |operand: &Operand| *operand.ty(self.domain, self.states) == Type::Int;
-        let of = &self.literals[literal];
-        match (&of.relation, columns) {
-            (Relation::Is(code), [column]) => {
-                let code = *code;
-                Fails::total(rows, |row| column.codes[row] == code)
-            }
-            (Relation::Two(BinaryOp::Eq), [a, b]) if of.operands.iter().all(as_codes) => {
-                Fails::total(rows, |row| a.codes[row] == b.codes[row])
-            }
-            (Relation::Two(op @ (BinaryOp::Lt | BinaryOp::Le)), [a, b])
-                if of.operands.iter().all(is_int) =>
-            {
-                self.ordered(*op == BinaryOp::Le, &a.codes, &b.codes)
-            }
-            _ => self.decided(literal, columns),
-        }
-    }
-
-    /// `a < b` or `a <= b` of integers; unknown where one is missing.
-    fn ordered(&self, or_equal: bool, a: &[Code], b: &[Code]) -> Fails {
-        let ints = &self.coded.ints;
-        let below = |row: usize, or_equal: bool, swap: bool| match (
-            ints[a[row] as usize],
-            ints[b[row] as usize],
-        ) {
-            (Some(a), Some(b)) => {
-                let (a, b) = if swap { (b, a) } else { (a, b) };
-                a < b || or_equal && a == b
-            }
-            _ => false,
-        };
-        // `not a < b` is `b <= a`.
-        let plain = bitmap::collect(a.len(), |row| below(row, !or_equal, true));
-        let negated = bitmap::collect(a.len(), |row| below(row, or_equal, false));
-        Fails::new(plain, negated, a.len())
-    }
-
-    fn decided(&mut self, literal: usize, columns: &[&Column]) -> Fails {
-        let mut known = std::mem::take(&mut self.known[literal]);
-        known.resize(KNOWN, ([Code::MAX; PARAMS_MAX + 1], Truth::Unknown));
-        let mut key = [Code::MAX - 1; PARAMS_MAX + 1];
-        let mut decide = |codes: &mut dyn Iterator<Item = Code>| {
-            key.iter_mut().zip(codes).for_each(|(key, code)| *key = code);
-            let slot = &mut known[slot(&key[..columns.len()])];
-            if slot.0 != key {
-                *slot = (key, self.decide(literal, &key[..columns.len()]));
-            }
-            slot.1
-        };
-        let rows = columns[0].codes.len();
-        let fails = match columns {
-            // Fewer pairs of values than rows: each pair once.
-            [a, b]
-                if !self.literals[literal].is_whole()
-                    && a.values.len() * b.values.len() <= rows =>
-            {
-                let pairs = a.values.iter().flat_map(|x| b.values.iter().map(move |y| [*x, *y]));
-                let table: Vec<Truth> = pairs.map(|pair| decide(&mut pair.into_iter())).collect();
-                let width = b.values.len();
-                let place = |row: usize| a.places[row] as usize * width + b.places[row] as usize;
-                Fails::of(rows, |row| table[place(row)])
-            }
-            _ => Fails::of(rows, |row| decide(&mut columns.iter().map(|column| column.codes[row]))),
-        };
-        self.known[literal] = known;
-        fails
-    }
-
-    /// The share in which a literal fails where its operands have nothing to do with each other:
-    /// values of each, taken evenly from all of them, in all combinations. `None` of one operand,
-    /// and where it cannot be told.
-    pub(crate) fn by_chance(&self, literal: usize) -> Option<f64> {
-        let of = &self.literals[literal];
-        let samples: Option<Vec<Vec<Code>>> =
-            of.operands.iter().map(|operand| self.sample(*operand)).collect();
-        let (Some(samples), 2..) = (samples, of.operands.len()) else { return None };
-        let mut tuples = vec![Vec::new()];
-        for sample in &samples {
-            let longer = |tuple: &Vec<Code>| {
-                sample.iter().map(|code| [&tuple[..], &[*code]].concat()).collect::<Vec<_>>()
-            };
-            tuples = tuples.iter().flat_map(longer).collect();
-        }
-        let (mut known, mut fails) = (0.0, 0.0);
-        for truth in tuples.iter().map(|codes| self.decide(literal, codes)) {
-            known += f64::from(u8::from(truth != Truth::Unknown));
-            fails += f64::from(u8::from(truth == Truth::False));
-        }
-        (known > 0.0).then(|| fails / known)
-    }
-
-    fn sample(&self, operand: Operand) -> Option<Vec<Code>> {
-        const SAMPLE: usize = 24;
-        let column = |node: usize, table: usize, variable: usize| {
-            let column = self.states.kinds[self.domain.kinds[node]].column(table, variable);
-            let step = column.len().div_ceil(SAMPLE).max(1);
-            Some(column.iter().step_by(step).copied().collect())
-        };
-        match operand {
-            Operand::Node(_) => Some(self.coded.nodes.iter().take(SAMPLE).copied().collect()),
+        let codes = match operand {
+            Operand::Node(_) => coded.nodes().collect(),
             Operand::State { node, variable } => column(node, 0, variable),
             Operand::Item { range, variable } => {
-                let of = self.domain.ranges[range];
-                column(of.node, of.table, variable)
+                column(domain.ranges[range].node, domain.ranges[range].table, variable)
             }
-            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::World => None,
+            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::World => return None,
+        };
+        let mut values = codes.clone();
+        values.sort_unstable();
+        values.dedup();
+        let place = |code| values.binary_search(code).expect("each code is among them");
+        let places = codes.iter().map(place).map(|place| u32::try_from(place).expect("codes are"));
+        Some(Known { places: places.collect(), codes, values })
+    }
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn new(judge: Judge<'a>) -> Plan<'a> {
+        let mut all: Vec<Operand> =
+            judge.literals.iter().flat_map(|literal| literal.operands.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        let known = |operand: &Operand| (*operand, Known::of(*operand, &judge));
+        let operands: Vec<(Operand, Option<Known>)> = all.iter().map(known).collect();
+        let way = |literal: usize| {
+            let place = |operand| all.binary_search(operand).expect("all were listed");
+            let places: Vec<usize> = judge.literals[literal].operands.iter().map(place).collect();
+            let way = way(literal, &judge, &places, &operands);
+            (places, way)
+        };
+        let ways = (0..judge.literals.len()).map(way).collect();
+        let by_row = judge.literals.iter().map(|literal| literal.ranges() != 0).collect();
+        Plan { judge, operands, ways, by_row }
+    }
+}
+
+fn way(
+    literal: usize,
+    judge: &Judge<'_>,
+    places: &[usize],
+    operands: &[(Operand, Option<Known>)],
+) -> Way {
+    let of = &judge.literals[literal];
+    let ty = |operand: &Operand| operand.ty(judge.domain, judge.states);
+    // Numbers are equal by size, and a float may be equal to an integer.
+    let as_codes = |operand: &Operand| !matches!(ty(operand), Type::Float | Type::Any);
+    let known: Vec<Option<&Known>> =
+        places.iter().map(|place| operands[*place].1.as_ref()).collect();
+    let values = known.iter().map(|known| known.map_or(usize::MAX, |known| known.values.len()));
+    let combinations = values.fold(1, usize::saturating_mul);
+    match (&of.relation, &known[..]) {
+        (Relation::Two(BinaryOp::Eq), _) if of.operands.iter().all(as_codes) => Way::Same,
+        (_, [_] | [_, _]) if combinations <= TABLE_MAX => Way::Table(combinations),
+        (Relation::Two(op @ (BinaryOp::Lt | BinaryOp::Le)), _)
+            if of.operands.iter().all(|operand| *ty(operand) == Type::Int) =>
+        {
+            Way::Ordered { or_equal: *op == BinaryOp::Le }
+        }
+        (Relation::Two(op @ (BinaryOp::Subset | BinaryOp::Disjoint)), [Some(a), Some(b)]) => {
+            let subset = *op == BinaryOp::Subset;
+            sets([a, b], judge).map_or(Way::Lately, |sets| Way::Sets { subset, sets })
+        }
+        _ => Way::Lately,
+    }
+}
+
+/// The values of two operands as bits, if all are sets, of at most 64 elements in all.
+fn sets(known: [&Known; 2], judge: &Judge<'_>) -> Option<[Vec<u64>; 2]> {
+    let set = |code: &Code| match judge.states.values.value(*code) {
+        Value::Set(set) => Some(set),
+        _ => None,
+    };
+    let mut elements: BTreeMap<&Value, u64> = BTreeMap::new();
+    for code in known.iter().flat_map(|known| &known.values) {
+        for element in set(code)? {
+            let next = elements.len();
+            elements.entry(element).or_insert(1_u64.checked_shl(u32::try_from(next).ok()?)?);
+        }
+    }
+    // A float may be equal to an integer.
+    if elements.keys().any(|element| matches!(element, Value::Float(_))) {
+        return None;
+    }
+    let bits = |code: &Code| {
+        set(code).into_iter().flatten().fold(0, |bits, element| bits | elements[element])
+    };
+    Some(known.map(|known| known.values.iter().map(bits).collect()))
+}
+
+/// An operand in all bindings, or in all rows, of a piece.
+#[derive(Default)]
+struct Column {
+    codes: Vec<Code>,
+    /// The places of the codes among the values of the operand.
+    places: Vec<u32>,
+}
+
+/// The codes of the operands of a literal.
+type Key = [Code; PARAMS_MAX + 1];
+
+/// Evaluates the literals of one class on rows, piece after piece; one a thread.
+pub(crate) struct Bench<'a> {
+    plan: &'a Plan<'a>,
+    pub(crate) rows: Rows,
+    /// The operands of literals that read no elements, and of those that do.
+    columns: [Vec<Column>; 2],
+    /// Where each literal fails: among the rows, or among the bindings if it reads no elements.
+    pub(crate) fails: Vec<Fails>,
+    /// The latter among the rows, too.
+    pub(crate) spread: Vec<Fails>,
+    /// For each literal what is known of each combination of values, or was decided lately.
+    tables: Vec<Vec<Option<Truth>>>,
+    lately: Vec<Vec<(Key, Truth)>>,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(plan: &'a Plan<'a>) -> Bench<'a> {
+        let literals = plan.ways.len();
+        let columns = || plan.operands.iter().map(|_| Column::default()).collect();
+        Bench {
+            plan,
+            rows: Rows::default(),
+            columns: [columns(), columns()],
+            fails: vec![Fails::default(); literals],
+            spread: vec![Fails::default(); literals],
+            tables: vec![Vec::new(); literals],
+            lately: vec![Vec::new(); literals],
         }
     }
 
-    fn decide(&self, literal: usize, codes: &[Code]) -> Truth {
-        let value = |code: Code| self.coded.value(code, &self.states.values);
-        let of = &self.literals[literal];
-        match (&of.relation, codes) {
-            (Relation::True, [code]) => match *value(*code) {
-                Value::Bool(truth) => Some(truth).into(),
-                _ => Truth::Unknown,
-            },
-            (Relation::Is(wanted), [code]) => Some(wanted == code).into(),
-            (Relation::Variant(name), [code]) => Some(match &*value(*code) {
-                Value::Variant { name: is, .. } => is == name,
-                Value::Text(is) => is == name,
-                _ => false,
-            })
-            .into(),
-            (Relation::Two(op), [a, b]) => relate(*op, &value(*a), &value(*b)).ok().into(),
-            (Relation::Predicate(name), codes) => {
-                self.function(name, codes.iter().map(|code| value(*code).into_owned()).collect())
+    /// Finds out where those literals fail of which `used` is true.
+    pub(crate) fn evaluate(&mut self, used: &[bool]) {
+        for column in self.columns.iter_mut().flatten() {
+            column.codes.clear();
+            column.places.clear();
+        }
+        for (literal, used) in used.iter().enumerate() {
+            self.fails[literal].clear();
+            if *used {
+                self.fill(literal);
+                self.one(literal);
             }
-            (Relation::Whole(predicate), [codes @ .., world]) => {
-                self.whole(predicate, codes.iter().map(|code| value(*code).into_owned()), *world)
-            }
-            _ => unreachable!("{of:?} has as many operands as codes"),
         }
     }
 
-    fn function(&self, function: &str, values: Vec<Value>) -> Truth {
-        let bindings: Vec<(String, Value)> =
-            ["a", "b", "c", "d"].iter().map(|name| (*name).to_owned()).zip(values).collect();
-        let argument = |(name, _): &(String, Value)| Expr::new(ExprKind::Name(name.clone()));
-        let arguments = bindings.iter().map(argument).collect();
-        let call = Expr::new(ExprKind::Call(Ident::new(function), arguments));
-        self.judge(&call, &Snapshot::default(), &bindings)
-    }
-
-    fn whole(
-        &self,
-        predicate: &Predicate,
-        values: impl Iterator<Item = Value>,
-        world: Code,
-    ) -> Truth {
-        let bindings: Vec<(String, Value)> =
-            predicate.params().map(str::to_owned).zip(values).collect();
-        self.judge(predicate.body(), &self.coded.worlds.get(world), &bindings)
-    }
-
-    fn judge(&self, expr: &Expr, state: &dyn State, bindings: &[(String, Value)]) -> Truth {
-        match evaluate_expr(expr, self.library, &[state], bindings) {
-            Ok(Value::Bool(truth)) => Some(truth).into(),
-            _ => Truth::Unknown,
+    /// Makes the columns that a literal needs, if they are not there yet.
+    fn fill(&mut self, literal: usize) {
+        let (operands, way) = &self.plan.ways[literal];
+        let by_place = matches!(way, Way::Table(_) | Way::Sets { .. });
+        let by_row = self.plan.is_by_row(literal, &self.rows);
+        for place in operands {
+            let (operand, known) = &self.plan.operands[*place];
+            let column = &mut self.columns[usize::from(by_row)][*place];
+            let into = if by_place { &mut column.places } else { &mut column.codes };
+            if !into.is_empty() {
+                continue;
+            }
+            let Some(known) = known else {
+                self.plan.judge.codes(*operand, by_row, &self.rows, into);
+                continue;
+            };
+            let of = if by_place { &known.places } else { &known.codes };
+            let numbers = match *operand {
+                Operand::Node(node) => &self.rows.nodes[node],
+                Operand::State { node, .. } => &self.rows.states[node],
+                Operand::Item { range, .. } => &self.rows.items[range],
+                _ => unreachable!("{operand:?} is of more than one"),
+            };
+            let values = numbers.iter().map(|number| of[*number as usize]);
+            match by_row && !matches!(operand, Operand::Item { .. }) {
+                true => self.rows.spread(values, into),
+                false => into.extend(values),
+            }
         }
+    }
+
+    fn one(&mut self, literal: usize) {
+        let (operands, way) = &self.plan.ways[literal];
+        let by_row = self.plan.is_by_row(literal, &self.rows);
+        let columns = &self.columns[usize::from(by_row)];
+        let columns: Vec<&Column> = operands.iter().map(|place| &columns[*place]).collect();
+        let rows = if by_row { self.rows.len() } else { self.rows.binding.len() };
+        let judge = &self.plan.judge;
+        let fails = &mut self.fails[literal];
+        match (way, &columns[..]) {
+            (Way::Same, [a, b]) => fails.zip(&a.codes, &b.codes, |a, b| a == b),
+            (Way::Sets { subset, sets: [x, y] }, [a, b]) => {
+                let bits = |row: usize| (x[a.places[row] as usize], y[b.places[row] as usize]);
+                fails.extend(rows, |row| match bits(row) {
+                    (a, b) if *subset => Some(a & !b == 0).into(),
+                    (a, b) => Some(a & b == 0).into(),
+                });
+            }
+            (Way::Ordered { or_equal }, [a, b]) => {
+                let ints = &judge.coded.ints;
+                let int = |column: &Column, row: usize| ints[column.codes[row] as usize];
+                fails.extend(rows, |row| {
+                    let known = int(a, row).zip(int(b, row));
+                    known.map(|(a, b)| a < b || *or_equal && a == b).into()
+                });
+            }
+            (Way::Table(size), columns) => {
+                let table = &mut self.tables[literal];
+                table.resize(*size, None);
+                by_table(literal, self.plan, columns, table, fails);
+            }
+            (_, columns) => {
+                let known = &mut self.lately[literal];
+                known.resize(LATELY, ([Code::MAX; PARAMS_MAX + 1], Truth::Unknown));
+                let mut key = [Code::MAX - 1; PARAMS_MAX + 1];
+                fails.extend(rows, |row| {
+                    let codes = columns.iter().map(|column| column.codes[row]);
+                    key.iter_mut().zip(codes).for_each(|(key, code)| *key = code);
+                    let slot = &mut known[slot(&key[..columns.len()])];
+                    if slot.0 != key {
+                        *slot = (key, judge.decide(literal, &key[..columns.len()]));
+                    }
+                    slot.1
+                });
+            }
+        }
+    }
+}
+
+/// Evaluates a literal by a table of all combinations of values, each decided when first met.
+fn by_table(
+    literal: usize,
+    plan: &Plan<'_>,
+    columns: &[&Column],
+    table: &mut [Option<Truth>],
+    fails: &mut Fails,
+) {
+    let known = |operand: usize| {
+        let place = plan.ways[literal].0[operand];
+        plan.operands[place].1.as_ref().expect("a table has values that are known")
+    };
+    match columns {
+        [a] => {
+            let of = known(0);
+            fails.extend(a.places.len(), |row| {
+                let at = a.places[row] as usize;
+                *table[at].get_or_insert_with(|| plan.judge.decide(literal, &[of.values[at]]))
+            });
+        }
+        [a, b] => {
+            let (of, with) = (known(0), known(1));
+            let width = with.values.len();
+            fails.extend(a.places.len(), |row| {
+                let (x, y) = (a.places[row] as usize, b.places[row] as usize);
+                let decide = || plan.judge.decide(literal, &[of.values[x], with.values[y]]);
+                *table[x * width + y].get_or_insert_with(decide)
+            });
+        }
+        _ => unreachable!("a table has one operand or two"),
+    }
+}
+
+impl Plan<'_> {
+    /// Makes of where literals fail among bindings where they fail among rows.
+    pub(crate) fn spread(&self, rows: &Rows, fails: &[Fails], used: &[bool], into: &mut [Fails]) {
+        for (literal, used) in used.iter().enumerate() {
+            if *used && !self.is_by_row(literal, rows) {
+                let (of, into) = (&fails[literal], &mut into[literal]);
+                bitmap::spread(&of.plain, &rows.times, &mut into.plain);
+                match of.total {
+                    true => bitmap::complement(&into.plain, rows.len(), &mut into.negated),
+                    false => bitmap::spread(&of.negated, &rows.times, &mut into.negated),
+                }
+            }
+        }
+    }
+
+    /// About how many bytes it takes to keep where all literals fail, of so many rows.
+    pub(crate) fn bytes(&self, rows: u64, bindings: u64) -> u64 {
+        let by_row = self.by_row.iter().filter(|by_row| **by_row).count() as u64;
+        let by_binding = self.by_row.len() as u64 - by_row;
+        // Two bits each, and the numbers of the bindings.
+        let thin = rows.min(bindings.saturating_mul(FEW as u64)).saturating_mul(by_binding);
+        let bits = rows.saturating_mul(by_row).saturating_add(thin);
+        (bits / 4).saturating_add(bindings.saturating_mul(8))
+    }
+
+    /// Whether a literal is evaluated row by row, and not once a binding.
+    pub(crate) fn is_by_row(&self, literal: usize, rows: &Rows) -> bool {
+        self.by_row[literal] || rows.is_thin()
     }
 }
 
@@ -409,5 +450,5 @@ fn slot(key: &[Code]) -> usize {
     let mixed = key.iter().fold(0u64, |mixed, code| {
         (mixed ^ u64::from(*code)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
     });
-    (mixed >> 20) as usize & (KNOWN - 1)
+    (mixed >> 20) as usize & (LATELY - 1)
 }

@@ -352,7 +352,7 @@ pub(crate) struct Former<'a> {
     pub(crate) used: &'a [usize],
 }
 
-impl Former<'_> {
+impl<'a> Former<'a> {
     /// The single literals.
     pub(crate) fn singles(&self) -> Vec<Candidate> {
         let signed = self.used.iter().flat_map(|place| signs(*place));
@@ -363,30 +363,43 @@ impl Former<'_> {
     /// Disjunctions of two literals, those that take least reading first, at most so many.
     pub(crate) fn pairs(&self, most: usize) -> Vec<Candidate> {
         let mut by_cost: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
-        for (i, first) in self.used.iter().enumerate() {
-            for second in &self.used[i + 1..] {
-                let (a, b) = (&self.literals[*first], &self.literals[*second]);
-                if !a.same_operands(b) {
-                    by_cost.entry(a.cost() + b.cost()).or_default().push((*first, *second));
-                }
-            }
+        for (first, second) in self.whole_pairs() {
+            let cost = self.literals[first].cost() + self.literals[second].cost();
+            by_cost.entry(cost).or_default().push((first, second));
         }
         let mut found = Vec::new();
         for (first, second) in by_cost.into_values().flatten() {
-            for a in signs(first) {
-                for b in signs(second) {
-                    let candidate = Candidate { literals: vec![a, b] };
-                    if self.is_whole(&candidate) && self.is_first(&candidate) {
-                        found.push(candidate);
-                    }
-                }
-            }
+            found.extend(self.signed(first, second));
             if found.len() >= most {
                 break;
             }
         }
         found.truncate(most);
         found
+    }
+
+    /// How many there are, up to so many.
+    pub(crate) fn count_pairs(&self, most: usize) -> usize {
+        self.whole_pairs().flat_map(|(first, second)| self.signed(first, second)).take(most).count()
+    }
+
+    /// Two literals each that together speak of all variables, by place.
+    fn whole_pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let after = |(at, first): (usize, &'a usize)| {
+            self.used[at + 1..].iter().map(|second| (*first, *second))
+        };
+        self.used.iter().enumerate().flat_map(after).filter(|(first, second)| {
+            let (a, b) = (&self.literals[*first], &self.literals[*second]);
+            let plain = Candidate { literals: [*first, *second].map(|at| signs(at)[0]).to_vec() };
+            !a.same_operands(b) && self.is_whole(&plain)
+        })
+    }
+
+    /// Two literals and their negations, where that is not the same with the nodes swapped.
+    fn signed(&self, first: usize, second: usize) -> impl Iterator<Item = Candidate> {
+        let pairs = signs(first).into_iter().flat_map(move |a| signs(second).map(|b| [a, b]));
+        let candidates = pairs.map(|literals| Candidate { literals: literals.to_vec() });
+        candidates.filter(|candidate| self.is_first(candidate))
     }
 
     /// Disjunctions with one literal more than these, at most so many.

@@ -4,7 +4,7 @@ use everhold_property::Scope;
 use everhold_trace::trace::Fate;
 use everhold_trace::{EventId, Execution};
 
-use super::count::offsets;
+use super::failing::offsets;
 use crate::bitmap;
 
 /// For each run the events after which a property of this scope is judged.

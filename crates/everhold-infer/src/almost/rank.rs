@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use everhold_property::{BinaryOp, Expr, Modality, Property, print_expr};
 use everhold_trace::{EventId, EventKind, Execution};
 
-use super::count::{Tally, offsets};
+use super::count::Tally;
 use super::domain::{Range, binary};
+use super::failing::offsets;
 use super::literal::{Literal, Operand};
 use super::moments::Moments;
 use super::search::{Finalist, Search, as_f64};
-use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
-use crate::bitmap;
+use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score, parallel};
+use crate::bitmap::{self, Counter};
 use crate::dictionary::hash_of;
 use crate::states::States;
 use crate::stats::wilson;
@@ -61,8 +62,11 @@ pub(crate) fn report(
         search.moments.iter().map(|moments| (moments, Triggers::of(executions, moments))).collect();
     let mut ranked: Vec<Ranked<'_>> = Vec::new();
     for (moments, triggers) in &scopes {
-        let own = search.almost.iter().filter(|finalist| finalist.scope == moments.scope);
-        ranked.extend(own.map(|finalist| ranked_one(finalist, options, states, moments, triggers)));
+        let own: Vec<&Finalist> =
+            search.almost.iter().filter(|finalist| finalist.scope == moments.scope).collect();
+        ranked.extend(parallel::map(own.len(), parallel::threads(options.threads), |place| {
+            ranked_one(own[place], options, states, moments, triggers)
+        }));
     }
     ranked.retain(|found| found.rate >= options.rate_min);
     let groups = groups(ranked);
@@ -81,7 +85,8 @@ fn ranked_one<'a>(
 ) -> Ranked<'a> {
     let property = finalist.property(states);
     let episodes = episodes(&finalist.failing.snapshots, states, moments);
-    let snapshots = bitmap::rows(&finalist.failing.snapshots).count() as u64;
+    let failing = &finalist.failing.snapshots;
+    let snapshots = Counter::widest().common(failing, failing);
     let rate = match options.accounting {
         Accounting::Spatial => finalist.tally.rate(),
         Accounting::Plain => 1.0 - as_f64(snapshots) / as_f64(moments.len().max(1)),
@@ -157,7 +162,7 @@ fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
         return true;
     }
     let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
-    let both: u64 = a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum();
+    let both = Counter::widest().common(a, b);
     let either = better.snapshots + other.snapshots - both;
     let excused = better.of.domain == other.of.domain
         && better.of.literals.iter().all(|literal| other.of.literals.contains(literal));
@@ -220,15 +225,21 @@ fn episodes(snapshots: &[u64], states: &States, moments: &Moments) -> Vec<Episod
     let event = |run: usize, place: usize| moments.runs[run].get(place).copied().map(EventId);
     let mut found: Vec<(Episode, usize)> = Vec::new();
     let mut run = 0;
-    for snapshot in bitmap::rows(snapshots) {
-        while snapshot >= offsets[run + 1] {
-            run += 1;
-        }
-        let step = u32::try_from(snapshot - offsets[run]).expect("event ids are 32 bits");
-        let place = moments.runs[run].partition_point(|moment| *moment < step);
-        match found.last_mut() {
-            Some((last, end)) if last.run == run && *end == place => *end += 1,
-            _ => found.push((Episode { run, from: EventId(step), to: None }, place + 1)),
+    for mut stretch in bitmap::stretches(snapshots) {
+        while !stretch.is_empty() {
+            while stretch.start >= offsets[run + 1] {
+                run += 1;
+            }
+            let end = stretch.end.min(offsets[run + 1]);
+            let from = u32::try_from(stretch.start - offsets[run]).expect("event ids are 32 bits");
+            // Each snapshot of the stretch is at a moment.
+            let place = moments.runs[run].partition_point(|moment| *moment < from);
+            let after = place + (end - stretch.start);
+            match found.last_mut() {
+                Some((last, end)) if last.run == run && *end == place => *end = after,
+                _ => found.push((Episode { run, from: EventId(from), to: None }, after)),
+            }
+            stretch.start = end;
         }
     }
     let ended =

@@ -6,15 +6,19 @@ use std::sync::OnceLock;
 use everhold_property::{Library, Scope};
 use everhold_trace::Execution;
 
-use super::count::{Class, Failing, Scanned, Tally};
+use super::count::{Class, Scanned, Tally};
+use super::decide::Judge;
 use super::domain::Domain;
-use super::evaluate::{Bench, Coded};
+use super::evaluate::{Coded, Plan};
+use super::failing::Failing;
 use super::generate::{Candidate, Former, LITERALS_IN_MAX, Signed, literals};
+use super::items::Items;
 use super::literal::Literal;
 use super::moments::Moments;
 use super::rank;
-use super::rows::Source;
-use super::timeline::{Items, NODES_MAX, Shares, Timelines};
+use super::rows::{BINDING, Source};
+use super::shares::Shares;
+use super::timeline::{NODES_MAX, Timelines};
 use super::worlds::Worlds;
 use super::{Almost, AlmostReport, parallel};
 use crate::bitmap::Counter;
@@ -57,6 +61,7 @@ pub(crate) struct Search {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    generated: u64,
     properties: u64,
     almost: u64,
     held: u64,
@@ -72,8 +77,9 @@ pub(crate) fn search(
 ) -> Option<AlmostReport> {
     let search = classes(options, states, executions, library, stop)?;
     let mut report = rank::report(options, states, executions, &search);
-    let Counts { properties, almost, held } = search.counts;
-    (report.properties, report.almost, report.held) = (properties, almost, held);
+    let Counts { generated, properties, almost, held } = search.counts;
+    (report.generated, report.properties) = (generated, properties);
+    (report.almost, report.held) = (almost, held);
     report.snapshots = states.runs.iter().map(|run| run.steps.len() as u64).sum();
     let quiet = search.moments.iter().find(|moments| moments.scope == Scope::AllQuiet);
     report.quiet = quiet.map(Moments::len);
@@ -132,49 +138,41 @@ impl Base<'_> {
     fn one_class(&self, domain: &Domain, search: &mut Search) {
         let Base { options, states, library, coded, timelines, moments } = self;
         let literals = literals(domain, states, library, options);
-        let tuples = timelines.tuples(domain);
-        if literals.is_empty() || tuples.is_empty() {
+        if literals.is_empty() {
             return;
         }
-        let threads = parallel::threads(options.threads);
         let items = Items::new(domain, states, coded);
-        let tuples = timelines.bound(domain, &items, tuples);
+        let shares = Shares::of(timelines, domain, &items);
+        let tuples = match domain.link {
+            Some(_) => shares.linked(),
+            None => timelines.tuples(domain),
+        };
         // A variable that always names the node itself leads nowhere.
         if domain.link.is_some() && tuples.iter().all(|nodes| nodes[0] == nodes[1]) {
             return;
         }
-        let shares = Shares::of(timelines, domain, &items, &tuples, threads);
+        let threads = parallel::threads(options.threads);
         let source = Source { timelines, domain, items: &items, shares: &shares, threads };
-        let batches = batches(tuples, &shares.rows, options.memory_max);
-        let counter = Counter::widest();
-        // Two bits a row and literal, next to what is in memory anyway.
-        let rows: u64 = shares.rows.iter().sum();
-        let keeps = rows.saturating_mul(literals.len() as u64) / 4 <= options.memory_max as u64;
-        let kept = OnceLock::new();
+        let judge = Judge { states, domain, literals: &literals, library, coded };
         let class = Class {
-            states,
-            domain,
-            library,
-            coded,
+            plan: Plan::new(judge),
             source,
-            counter,
-            batches,
-            kept,
-            keeps,
             moments,
+            counter: Counter::widest(),
+            batches: batches(tuples, timelines, options.memory_max),
+            memory_max: options.memory_max,
+            kept: OnceLock::new(),
         };
         class.search(options, &literals, search);
     }
 }
 
 /// Tuples of nodes, as many together as fit into memory.
-fn batches(tuples: Vec<Vec<u32>>, rows: &[u64], memory_max: usize) -> Vec<Vec<Vec<u32>>> {
-    // A binding, a row to sort, and the same in columns.
-    const BYTES: usize = 96;
+fn batches(tuples: Vec<Vec<u32>>, of: &Timelines, memory_max: usize) -> Vec<Vec<Vec<u32>>> {
     let mut batches: Vec<Vec<Vec<u32>>> = Vec::new();
     let mut used = 0usize;
-    for (tuple, rows) in tuples.into_iter().zip(rows) {
-        let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(BYTES);
+    for tuple in tuples {
+        let bytes = of.bindings_max(&tuple).saturating_mul(BINDING);
         if batches.is_empty() || used.saturating_add(bytes) > memory_max {
             batches.push(Vec::new());
             used = 0;
@@ -187,12 +185,12 @@ fn batches(tuples: Vec<Vec<u32>>, rows: &[u64], memory_max: usize) -> Vec<Vec<Ve
 
 impl Class<'_> {
     fn search(&self, options: &Almost, literals: &[Literal], search: &mut Search) {
-        let (scanned, whole) = self.scan(literals);
+        let (scanned, whole) = self.scan();
         if whole == 0 {
             return;
         }
         let used = useful(literals, &scanned);
-        let former = Former { domain: self.domain, literals, used: &used };
+        let former = Former { domain: self.source.domain, literals, used: &used };
         let all: Vec<usize> = (0..literals.len()).collect();
         let every = Former { used: &all, ..former };
         let singles = every.singles();
@@ -203,14 +201,16 @@ impl Class<'_> {
         let mut judged: Vec<(Candidate, Tally)> = Vec::new();
         for candidate in singles {
             let tally = single(&candidate);
+            search.counts.generated += 1;
             search.counts.properties += 1;
             if tally.rows_known > 0 && tally.rate() >= options.rate_min {
                 judged.push((candidate, tally));
             }
         }
-        let former = Former { domain: self.domain, literals, used: &used };
+        let former = Former { domain: self.source.domain, literals, used: &used };
         let left = options.properties_max.saturating_sub(2 * literals.len());
         if options.literals_max >= 2 {
+            search.counts.generated += every.count_pairs(left) as u64;
             self.disjunctions(options, &former, left, whole, &mut judged, search);
         }
         // All that could have been formed, whether the bound on properties left it or not.
@@ -234,8 +234,11 @@ impl Class<'_> {
         let mut candidates = former.pairs(left);
         for length in 2..=options.literals_max.min(LITERALS_IN_MAX) {
             search.counts.properties += candidates.len() as u64;
+            if length > 2 {
+                search.counts.generated += candidates.len() as u64;
+            }
             left = left.saturating_sub(candidates.len());
-            let tallies = self.count(former.literals, &candidates, whole, options.rate_min);
+            let tallies = self.count(&candidates, whole, options.rate_min);
             let kept = candidates.into_iter().zip(tallies);
             let mut kept: Vec<(Candidate, Tally)> =
                 kept.filter_map(|(candidate, tally)| Some((candidate, tally?))).collect();
@@ -261,12 +264,12 @@ impl Class<'_> {
         options: &Almost,
         search: &mut Search,
     ) -> Vec<Finalist> {
-        let bench = Bench::new(self.states, self.domain, literals, self.library, self.coded);
+        let judge = self.plan.judge;
         let mut chances: BTreeMap<Signed, Option<f64>> = BTreeMap::new();
         let mut by_chance = |candidate: &Candidate, tally: &Tally| match candidate.literals[..] {
             [only] => {
                 let rate = *chances.entry(only).or_insert_with(|| {
-                    let fails = bench.by_chance(usize::from(only / 2))?;
+                    let fails = judge.by_chance(usize::from(only / 2))?;
                     Some(if only.is_multiple_of(2) { fails } else { 1.0 - fails })
                 });
                 // That a value is rare is no surprise.
@@ -308,13 +311,13 @@ impl Class<'_> {
         }
         always.truncate(ALWAYS_MAX);
         let candidates: Vec<Candidate> = almost.iter().map(|(c, ..)| c.clone()).collect();
-        let failing = self.failing(literals, &candidates).into_iter().map(|failing| Failing {
+        let failing = self.failing(&candidates).into_iter().map(|failing| Failing {
             snapshots: self.moments.among_all(failing.snapshots),
             ..failing
         });
         let mut finalist = |(candidate, tally, by_chance): Judged, failing| Finalist {
             scope: self.moments.scope,
-            domain: self.domain.clone(),
+            domain: judge.domain.clone(),
             literals: written(&candidate),
             same: same.remove(&tally.signature).unwrap_or_default(),
             tally,

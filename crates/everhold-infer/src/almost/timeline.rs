@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 
 use super::domain::Domain;
-use super::evaluate::Coded;
+use super::items::Items;
 use super::moments::Moments;
-use super::parallel;
 use super::worlds::Worlds;
 use crate::dictionary::hash_of;
 use crate::states::{StateId, States};
@@ -31,16 +30,18 @@ pub(crate) struct Span {
 
 /// For each node of each run, from which snapshot on it is in which state.
 pub(crate) struct Timelines {
-    runs: Vec<RunTimeline>,
+    pub(crate) runs: Vec<RunTimeline>,
     /// How many states each node shows, over all runs.
     shown: Vec<u32>,
     /// The same of the whole.
     worlds_shown: u32,
 }
 
-struct RunTimeline {
-    snapshots: u32,
-    nodes: Vec<(Option<KindId>, Line)>,
+pub(crate) struct RunTimeline {
+    pub(crate) snapshots: u32,
+    pub(crate) nodes: Vec<(Option<KindId>, Line)>,
+    /// What all nodes do, in the order of time.
+    pub(crate) turns: Vec<Turn>,
     /// The whole state, if that is asked for.
     world: Line,
 }
@@ -49,11 +50,19 @@ struct RunTimeline {
 type Line = Vec<Change>;
 
 #[derive(Clone, Copy, Debug)]
-struct Change {
+pub(crate) struct Change {
     at: u32,
     state: StateId,
     /// Its place among the states of this node.
     place: u32,
+}
+
+/// From a snapshot on a node is in a state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) at: u32,
+    pub(crate) node: u32,
+    pub(crate) state: StateId,
 }
 
 /// The states that each node shows, numbered in the order of first meeting.
@@ -87,10 +96,12 @@ impl Timelines {
             let absent = || vec![Change { at: 0, state: States::ABSENT, place: 0 }];
             let mut nodes: Vec<(Option<KindId>, Line)> =
                 run.nodes.iter().map(|node| (node.kind, absent())).collect();
+            let mut turns = Vec::with_capacity(run.steps.len());
             let mut at = 0;
             for (event, step) in (0..).zip(&run.steps) {
                 at += passed(&moments[at..], event);
                 let node = step.node.index();
+                turns.push(Turn { at: number(at), node: step.node.0, state: step.state });
                 change(&mut nodes[node].1, at, step.state, || numbered.place(node, step.state));
             }
             let mut world = absent();
@@ -99,8 +110,7 @@ impl Timelines {
                 at += passed(&moments[at..], *event);
                 change(&mut world, at, *state, || numbered_worlds.place(0, *state));
             }
-            let snapshots = u32::try_from(moments.len()).expect("event ids are 32 bits");
-            runs.push(RunTimeline { snapshots, nodes, world });
+            runs.push(RunTimeline { snapshots: number(moments.len()), nodes, turns, world });
         }
         let shown = (0..numbered.0.len()).map(|node| numbered.shown(node)).collect();
         Timelines { runs, shown, worlds_shown: numbered_worlds.shown(0) }
@@ -140,37 +150,21 @@ impl Timelines {
         tuples
     }
 
-    /// Those of the tuples that some binding has.
-    pub(crate) fn bound(
-        &self,
-        domain: &Domain,
-        items: &Items<'_>,
-        mut tuples: Vec<Vec<u32>>,
-    ) -> Vec<Vec<u32>> {
-        if domain.link.is_some() {
-            tuples.retain(|nodes| {
-                let mut bound = false;
-                self.spans(domain, nodes, |span| {
-                    items.each(nodes, &span.states, &mut |_| bound = true);
-                });
-                bound
-            });
-        }
-        tuples
-    }
-
-    /// Calls `visit` with each stretch of a tuple of nodes, and the place of its binding among
-    /// those of the tuple.
+    /// Calls `visit` with each stretch of a tuple of nodes that has rows, and the place of its
+    /// binding among those of the tuple.
     pub(crate) fn each_span(
         &self,
         domain: &Domain,
+        items: &Items,
         nodes: &[u32],
         mut visit: impl FnMut(Span, usize),
     ) {
         let mut met = Met::new(nodes.iter().map(|node| self.shown(*node)), self.stretches(nodes));
         self.spans(domain, nodes, |span| {
-            let place = met.place(&span);
-            visit(span, place);
+            if items.count(nodes, &span.states) > 0 {
+                let place = met.place(&span);
+                visit(span, place);
+            }
         });
     }
 
@@ -181,6 +175,12 @@ impl Timelines {
         }
     }
 
+    /// The most bindings that these nodes can have.
+    pub(crate) fn bindings_max(&self, nodes: &[u32]) -> usize {
+        let all = nodes.iter().map(|node| self.shown(*node) as usize);
+        all.fold(1, usize::saturating_mul).min(self.stretches(nodes))
+    }
+
     /// About how many stretches these nodes have.
     fn stretches(&self, nodes: &[u32]) -> usize {
         let of = |run: &RunTimeline| nodes.iter().map(|node| run.line(*node).len()).sum::<usize>();
@@ -189,7 +189,7 @@ impl Timelines {
 
     /// Calls `visit` with each stretch in which these nodes show states and are of the kinds of
     /// the class, in the order of time.
-    pub(crate) fn spans(&self, domain: &Domain, nodes: &[u32], mut visit: impl FnMut(Span)) {
+    fn spans(&self, domain: &Domain, nodes: &[u32], mut visit: impl FnMut(Span)) {
         for (place, run) in self.runs.iter().enumerate() {
             let fits = |(node, kind): (&u32, &KindId)| {
                 run.nodes.get(*node as usize).is_some_and(|node| node.0 == Some(*kind))
@@ -211,10 +211,19 @@ impl RunTimeline {
     }
 
     fn spans(&self, run: u32, nodes: &[u32], visit: &mut impl FnMut(Span)) {
-        let mut lines = [&[][..]; NODES_MAX];
-        lines.iter_mut().zip(nodes).for_each(|(line, node)| *line = self.line(*node));
-        let lines = &lines[..nodes.len()];
-        let mut next = [0; NODES_MAX];
+        match *nodes {
+            [a] => self.spans_of([a], run, visit),
+            [a, b] => self.spans_of([a, b], run, visit),
+            [a, b, c] => self.spans_of([a, b, c], run, visit),
+            [a, b, c, d] => self.spans_of([a, b, c, d], run, visit),
+            _ => unreachable!("a class has up to {NODES_MAX} places"),
+        }
+    }
+
+    /// For each number of nodes compiled apart: this is walked for every class.
+    fn spans_of<const N: usize>(&self, nodes: [u32; N], run: u32, visit: &mut impl FnMut(Span)) {
+        let lines = nodes.map(|node| self.line(node));
+        let mut next = [0; N];
         let mut span = Span {
             states: [States::ABSENT; NODES_MAX],
             places: [0; NODES_MAX],
@@ -225,14 +234,14 @@ impl RunTimeline {
         while span.end < self.snapshots {
             span.start = span.end;
             span.end = self.snapshots;
-            for (of, line) in lines.iter().enumerate() {
-                if let Some(change) = line.get(next[of]).filter(|change| change.at == span.start) {
+            for of in 0..N {
+                if let Some(change) = lines[of].get(next[of]).filter(|to| to.at == span.start) {
                     (span.states[of], span.places[of]) = (change.state, change.place);
                     next[of] += 1;
                 }
-                span.end = line.get(next[of]).map_or(span.end, |change| span.end.min(change.at));
+                span.end = lines[of].get(next[of]).map_or(span.end, |to| span.end.min(to.at));
             }
-            if span.states[..nodes.len()].iter().all(|state| *state != States::ABSENT) {
+            if span.states[..N].iter().all(|state| *state != States::ABSENT) {
                 visit(span);
             }
         }
@@ -264,6 +273,7 @@ impl Met {
         }
     }
 
+    #[inline]
     fn place(&mut self, span: &Span) -> usize {
         match self {
             Met::Dense { widths, places, count } => {
@@ -299,153 +309,15 @@ fn passed(moments: &[u32], event: u32) -> usize {
     moments.iter().take_while(|moment| **moment < event).count()
 }
 
+fn number(place: usize) -> u32 {
+    u32::try_from(place).expect("event ids are 32 bits")
+}
+
 /// A line changes to a state before the snapshot of this place.
 fn change(line: &mut Line, at: usize, state: StateId, place: impl FnOnce() -> u32) {
-    let at = u32::try_from(at).expect("event ids are 32 bits");
+    let at = number(at);
     line.pop_if(|last| last.at == at);
     if line.last().is_none_or(|last| last.state != state) {
         line.push(Change { at, state, place: place() });
-    }
-}
-
-/// The elements over which a class ranges, by state.
-pub(crate) struct Items<'a> {
-    domain: &'a Domain,
-    states: &'a States,
-    coded: &'a Coded,
-    /// For each element variable, where the rows of each state start.
-    starts: Vec<Vec<u32>>,
-}
-
-impl<'a> Items<'a> {
-    pub(crate) fn new(domain: &'a Domain, states: &'a States, coded: &'a Coded) -> Items<'a> {
-        let starts =
-            domain.ranges.iter().map(|range| starts(states, domain.kinds[range.node], range.table));
-        Items { domain, states, coded, starts: starts.collect() }
-    }
-
-    /// Calls `visit` with the elements of each row of a binding of nodes in these states.
-    pub(crate) fn each(
-        &self,
-        nodes: &[u32],
-        states: &[StateId; NODES_MAX],
-        visit: &mut dyn FnMut([u32; 2]),
-    ) {
-        let range = |place: usize| match self.domain.ranges.get(place) {
-            Some(range) => {
-                let (starts, state) = (&self.starts[place], states[range.node] as usize);
-                starts[state]..starts[state + 1]
-            }
-            None => 0..1,
-        };
-        if !self.is_linked(nodes, states) {
-            return;
-        }
-        for first in range(0) {
-            if self.is_linked_by(nodes, first) {
-                range(1).for_each(|second| visit([first, second]));
-            }
-        }
-    }
-
-    /// Whether the variable of the first node names the second.
-    fn is_linked(&self, nodes: &[u32], states: &[StateId; NODES_MAX]) -> bool {
-        self.domain.link.is_none_or(|link| {
-            let column = &self.states.kinds[self.domain.kinds[0]];
-            link.table > 0
-                || column.column(0, link.variable)[states[0] as usize] == self.coded.node(nodes[1])
-        })
-    }
-
-    /// Whether the element names the second node.
-    fn is_linked_by(&self, nodes: &[u32], item: u32) -> bool {
-        self.domain.link.is_none_or(|link| {
-            let column = &self.states.kinds[self.domain.kinds[0]];
-            link.table == 0
-                || column.column(link.table, link.variable)[item as usize]
-                    == self.coded.node(nodes[1])
-        })
-    }
-}
-
-/// Where the rows of each state start in a table, which may lie below another.
-fn starts(states: &States, kind: KindId, table: usize) -> Vec<u32> {
-    let of = &states.kinds[kind];
-    let mut counts = vec![0u32; of.len() + 1];
-    for row in 0..of.owners(table).len() {
-        let (mut at, mut row) = (table, row);
-        while at != 0 {
-            row = of.owners(at)[row] as usize;
-            at = states.variables.kinds[kind].tables[at].origin.container().map_or(0, |(t, _)| t);
-        }
-        counts[row + 1] += 1;
-    }
-    for place in 1..counts.len() {
-        counts[place] += counts[place - 1];
-    }
-    counts
-}
-
-/// One whole, as a weight: that of a snapshot. Bindings of a snapshot share it.
-pub(crate) const WHOLE: u64 = 1 << 32;
-
-/// For each run, the weight of one binding in the snapshots up to each.
-///
-/// With spatial accounting a snapshot weighs the same however many bindings it has; one without
-/// bindings has no weight, so that empty containers are no evidence.
-pub(crate) struct Shares {
-    /// For each run.
-    sums: Vec<Vec<u64>>,
-    /// How many rows each tuple of nodes has.
-    pub(crate) rows: Vec<u64>,
-}
-
-impl Shares {
-    pub(crate) fn of(
-        timelines: &Timelines,
-        domain: &Domain,
-        items: &Items<'_>,
-        tuples: &[Vec<u32>],
-        threads: usize,
-    ) -> Shares {
-        let parts = threads.min(tuples.len()).max(1);
-        let changes = parallel::map(parts, threads, |part| {
-            let mut changes: Vec<Vec<i64>> =
-                timelines.snapshots().map(|count| vec![0; count as usize + 1]).collect();
-            let mut counts = Vec::new();
-            for nodes in tuples.iter().skip(part).step_by(parts) {
-                // The rows of each binding, counted when it is first met.
-                let mut rows: Vec<i64> = Vec::new();
-                timelines.each_span(domain, nodes, |span, place| {
-                    if place == rows.len() {
-                        rows.push(0);
-                        items.each(nodes, &span.states, &mut |_| rows[place] += 1);
-                    }
-                    let rows = rows[place];
-                    let changes = &mut changes[span.run as usize];
-                    changes[span.start as usize] += rows;
-                    changes[span.end as usize] -= rows;
-                });
-                counts.push(rows.iter().sum::<i64>().unsigned_abs());
-            }
-            (changes, counts)
-        });
-        let rows = (0..tuples.len()).map(|place| changes[place % parts].1[place / parts]).collect();
-        let runs = timelines.snapshots().enumerate().map(|(run, snapshots)| {
-            let (mut bindings, mut sum) = (0, 0);
-            let mut sums = vec![0];
-            for snapshot in 0..snapshots as usize {
-                bindings += changes.iter().map(|(part, _)| part[run][snapshot]).sum::<i64>();
-                sum += u64::try_from(bindings).ok().filter(|b| *b > 0).map_or(0, |b| WHOLE / b);
-                sums.push(sum);
-            }
-            sums
-        });
-        Shares { sums: runs.collect(), rows }
-    }
-
-    pub(crate) fn weight(&self, span: &Span) -> u64 {
-        let sums = &self.sums[span.run as usize];
-        sums[span.end as usize] - sums[span.start as usize]
     }
 }

@@ -8,6 +8,7 @@ use everhold_property::{
 };
 use everhold_trace::{Event, EventId, EventKind, Execution, NodeId, TraceBuilder, Value};
 
+use super::count::Tally;
 use super::explain::snapshot;
 use super::search::{Finalist, classes};
 use super::{Accounting, Almost, Predicate};
@@ -207,6 +208,12 @@ fn seen(execution: &Execution) -> Vec<Seen> {
     (0..).zip(execution.events()).map(after).collect()
 }
 
+/// All of it but the signature, which is for one search.
+fn told(finalist: &Finalist) -> String {
+    let tally = Tally { signature: 0, ..finalist.tally };
+    format!("{:?}", Finalist { tally, ..finalist.clone() })
+}
+
 fn check(finalist: &Finalist, states: &States, snapshots: &[Seen]) {
     let property = finalist.property(states);
     let plain = count(&property, snapshots, &library());
@@ -229,7 +236,9 @@ fn bitmaps_count_as_the_plain_evaluator_does() {
     let states = States::of(&executions);
     let snapshots: Vec<Seen> = executions.iter().flat_map(seen).collect();
     let mut checked = BTreeMap::new();
-    for (threads, memory_max) in [(1, usize::MAX), (3, 1)] {
+    let mut first = None;
+    // Everything kept from one look to the next, some tuples of nodes at a time, each alone.
+    for (threads, memory_max) in [(1, usize::MAX), (2, 1 << 15), (3, 1)] {
         let options = Almost {
             rate_min: 0.0,
             evaluations_min: 0,
@@ -244,6 +253,8 @@ fn bitmaps_count_as_the_plain_evaluator_does() {
         let runs: Vec<&Execution> = executions.iter().collect();
         let search = classes(&options, &states, &runs, &library(), &|| false);
         let search = search.expect("nothing stops it");
+        let all: Vec<String> = search.almost.iter().map(told).collect();
+        assert!(*first.get_or_insert_with(|| all.clone()) == all, "with {threads} threads");
         // Some are enough: the twin is slow.
         for finalist in search.almost.iter().skip(threads).step_by(5) {
             check(finalist, &states, &snapshots);
