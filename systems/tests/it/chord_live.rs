@@ -21,7 +21,7 @@ const SAMPLES: u32 = 64;
 /// A watch in this process, with both checks.
 struct Watched {
     intake: Intake,
-    _watch: Watch,
+    watch: Watch,
     shares: Receiver<i64>,
     holders: Receiver<Vec<i64>>,
 }
@@ -55,7 +55,7 @@ fn watch(folder: &Path) -> Watched {
     let watch = Watch::start(parts, WatchOptions { check, ..WatchOptions::default() }).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {}).unwrap();
-    Watched { intake, _watch: watch, shares, holders }
+    Watched { intake, watch, shares, holders }
 }
 
 /// Processes that do not outlive the test.
@@ -70,7 +70,15 @@ impl Drop for Ring {
             let _ = process.kill();
             let _ = process.wait();
         }
-        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A folder that is gone once nobody writes to it any more.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -104,6 +112,13 @@ impl Ring {
     }
 }
 
+impl Watched {
+    /// How many nodes are up.
+    fn nodes(&self) -> usize {
+        self.watch.status().values().map(|partition| partition.sizes.1).sum()
+    }
+}
+
 /// Waits until the last of what was judged is as wanted.
 fn until<T: std::fmt::Debug>(judged: &Receiver<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
     let end = Instant::now() + Duration::from_secs(60);
@@ -122,12 +137,14 @@ fn until<T: std::fmt::Debug>(judged: &Receiver<T>, wanted: impl Fn(&T) -> bool) 
 fn the_ring_closes_again_after_most_of_it_was_killed() {
     let folder = std::env::temp_dir().join(format!("everhold-chord-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let watched = watch(&folder.join("watch"));
-    let mut ring = Ring::configure(folder, watched.intake.address());
+    let folder = Folder(folder);
+    let watched = watch(&folder.0.join("watch"));
+    let mut ring = Ring::configure(folder.0.clone(), watched.intake.address());
     let survives = |node: &u32| node % 10 < 3;
     ring.start((0..NODES).filter(survives));
     ring.start((0..NODES).filter(|node| !survives(node)));
-    until(&watched.shares, |share| *share == 1_000);
+    // A few nodes make a ring too, so all must have come.
+    until(&watched.shares, |share| *share == 1_000 && watched.nodes() == NODES as usize);
     until(&watched.holders, |counts| counts.iter().all(|count| *count == 1));
 
     let mut doomed = ring.processes.pop().unwrap();
