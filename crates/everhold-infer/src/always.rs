@@ -8,11 +8,13 @@
 //! and does not follow from something stronger is weighed (`evidence`) and written out (`lines`).
 
 mod atoms;
+mod bearing;
 mod compare;
 mod conserved;
 mod cuts;
 mod differences;
 mod elements;
+mod episodes;
 mod evidence;
 mod family;
 mod judge;

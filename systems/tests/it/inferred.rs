@@ -15,7 +15,9 @@ fn infer<M: Message>(
     let explorer = Explorer::new().search(Search::Random).executions(executions).steps(steps);
     let report = explorer.traces(executions).regressions(false).run(setup);
     let traces: Vec<_> = report.traces.iter().collect();
-    always(&traces, &Settings::default())
+    let found = always(&traces, &Settings::default());
+    found.lines.iter().for_each(|line| println!("{} {}", line.distinct, claim(&line.property)));
+    found
 }
 
 /// Scope and claim of a property, without its name and in one line.

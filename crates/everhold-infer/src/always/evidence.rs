@@ -7,14 +7,18 @@
 //! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
 //!
 //! A claim about a role has few values, so there the distinct cases are counted: which two nodes,
-//! and which value they share if the condition asks for one (`a.term == b.term`). If the role had
-//! nothing to do with the condition, each case would be an independent draw from what such nodes
-//! are otherwise seen to be.
+//! and which time it is that the first of them is in the role that the condition names, or which
+//! value they share if it names none (`a.term == b.term`). If the role had nothing to do with the
+//! condition, each case would be an independent draw from what such nodes are otherwise seen to
+//! be. A further condition adds no cases, so that what says less is never better supported.
+//!
+//! And the condition itself must have a bearing on the claim (`bearing`).
 
 use std::collections::BTreeSet;
 
 use everhold_trace::Value;
 
+use super::bearing;
 use super::family::{Candidate, Candidates, Form};
 use super::literal::{Context, Literal, Relation};
 use super::rows::Pairs;
@@ -58,7 +62,7 @@ pub(super) fn gather(
     let ways: &[bool] = if both_ways { &[false, true] } else { &[false] };
     let step = (rows * ways.len()).div_ceil(ROWS_MAX).max(1);
     let conditions = by_condition(candidates, kept);
-    let shared = Shared::of(candidates, kept);
+    let shared = Shared::of(form, candidates, kept);
     for row in (0..rows).step_by(step) {
         for &swapped in ways {
             let (l, r) = pairs.get(row);
@@ -99,7 +103,13 @@ pub(super) fn gather(
         };
         Evidence { samples, distinct, ln_chance }
     };
-    kept.iter().zip(seen).map(evidence).collect()
+    let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
+    let bearing = bearing::ln_chances(form, candidates, kept, (pairs, both_ways), context);
+    for (evidence, ln_chance) in found.iter_mut().zip(bearing) {
+        // Both are to be ruled out.
+        evidence.ln_chance = evidence.ln_chance.max(ln_chance);
+    }
+    found
 }
 
 /// The conditions that are used, each with the places of those that stand below it.
@@ -148,33 +158,51 @@ fn values(
     }
 }
 
-/// Which case a row is for a claim about a role, under one number: what the two sides share by the
-/// condition, and, if the claim leaves several values, which of them it is.
+/// Which case a row is for a claim about a role, under one number: which time the left side is in
+/// the role of the condition, or what the two sides share by it; and, if the claim leaves several
+/// values, which of them it is.
 #[derive(Debug, Default)]
 struct Shared {
-    /// For each candidate the terms of the left side, and that of the right.
-    terms: Vec<(Vec<usize>, Option<usize>)>,
+    cases: Vec<Case>,
+}
+
+#[derive(Debug, Default)]
+struct Case {
+    /// The role of the left side.
+    role: Option<usize>,
+    /// Without one, what is shared.
+    shared: Vec<usize>,
+    /// The term of the claim.
+    own: Option<usize>,
 }
 
 impl Shared {
-    fn of(candidates: &Candidates, kept: &[Candidate]) -> Shared {
-        let terms = |candidate: &Candidate| {
+    fn of(form: &Form, candidates: &Candidates, kept: &[Candidate]) -> Shared {
+        let case = |candidate: &Candidate| {
+            let own = match candidates.literals[candidate.literal] {
+                Literal::Cross(..) => return Case::default(),
+                Literal::Left(..) | Literal::Right(true, ..) => None,
+                Literal::Right(false, term, _) => Some(term),
+            };
             let condition = candidates.conditions[candidate.condition].iter();
-            let condition = condition.map(|place| candidates.literals[*place]);
-            let equal = || equal_terms(condition).map(|(left, _)| left).collect();
-            match candidates.literals[candidate.literal] {
-                Literal::Cross(..) => (Vec::new(), None),
-                Literal::Left(..) | Literal::Right(true, ..) => (equal(), None),
-                Literal::Right(false, term, _) => (equal(), Some(term)),
-            }
+            let condition: Vec<Literal> = condition.map(|c| candidates.literals[*c]).collect();
+            let role = condition.iter().find_map(|literal| match literal {
+                Literal::Left(_, term, _) if matches!(form, Form::Two | Form::Delivery) => {
+                    Some(*term)
+                }
+                _ => None,
+            });
+            let shared = equal_terms(condition.into_iter().filter(|_| role.is_none()));
+            Case { role, shared: shared.map(|(left, _)| left).collect(), own }
         };
-        Shared { terms: kept.iter().map(terms).collect() }
+        Shared { cases: kept.iter().map(case).collect() }
     }
 
     fn of_row(&self, place: usize, context: &Context<'_>, (l, r): (u32, u32)) -> u32 {
-        let (equal, own) = &self.terms[place];
+        let Case { role, shared, own } = &self.cases[place];
         let right = own.map(|term| context.right.columns[term][r as usize]);
-        let lefts = equal.iter().map(|term| context.left.columns[*term][l as usize]);
+        let time = role.map(|term| context.left.episode(term, l));
+        let lefts = shared.iter().map(|term| context.left.columns[*term][l as usize]).chain(time);
         // Two cases that get the same number count as one, which is too little and never too much.
         lefts.chain(right).fold(0, |number, code| match number {
             0 => code,

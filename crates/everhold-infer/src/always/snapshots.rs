@@ -1,5 +1,7 @@
 //! What always held in a large table of snapshots.
 
+use std::sync::OnceLock;
+
 use everhold_property::{Scope, Type};
 
 use super::family::{Form, rows};
@@ -118,6 +120,7 @@ fn side(table: &Snapshots, layout: &Layout, found: &mut Always) -> Side {
         let (class, names_nodes) = (Class::Number, false);
         side.terms.push(Term { what, class, distinct, nullable, names_nodes });
         side.columns.push(layout.column(column));
+        side.episodes.push(OnceLock::new());
     }
     side
 }

@@ -1,9 +1,12 @@
 //! What can stand in a line: the variables of a node, its identity, its name, as columns.
 
+use std::sync::OnceLock;
+
 use everhold_property::{Expr, ExprKind, Ident, Type};
 use everhold_trace::Value;
 
 use super::atoms::{Atoms, KindAtoms};
+use super::episodes::{self, Sequences};
 use crate::dictionary::{Code, Dictionary};
 use crate::states::States;
 use crate::variables::{Access, KindId, Row, TableId, Variable};
@@ -52,6 +55,9 @@ pub(super) struct Side {
     pub(super) columns: Vec<Vec<u32>>,
     /// What evidence is gathered by: the node of each row.
     pub(super) groups: Vec<u32>,
+    /// For each term the episode of each row; empty where every row is one of its own. What is not
+    /// known yet is found in the order of the rows.
+    pub(super) episodes: Vec<OnceLock<Vec<u32>>>,
 }
 
 impl Term {
@@ -189,6 +195,14 @@ pub(super) fn class_of(ty: &Type) -> Option<Class> {
 pub(super) type LeftOut = (String, String);
 
 impl Side {
+    /// The episode of a term that a row belongs to.
+    pub(super) fn episode(&self, term: usize, row: u32) -> u32 {
+        self.episodes.get(term).map_or(row, |known| {
+            let in_order = || episodes::in_table(&self.groups, &self.columns[term]);
+            known.get_or_init(in_order)[row as usize]
+        })
+    }
+
     /// The container whose size a term is.
     pub(super) fn measured(&self, size: usize) -> Option<usize> {
         let What::Variable(size) = &self.terms[size].what else { return None };
@@ -220,6 +234,9 @@ impl Side {
             side.add(what, class, column, (states, numbers, identity), left_out);
         }
         side.add_identity(own, identity);
+        let sequences = Sequences::of(kind, atoms);
+        let episodes = side.columns.iter().map(|column| sequences.number(column).into());
+        side.episodes = episodes.collect();
         side
     }
 

@@ -1,0 +1,184 @@
+//! Whether a condition has any bearing on what is claimed under it.
+//!
+//! What is nearly always true is also true whenever two nodes happen to show the same number, or
+//! while a flag happens to be set. So each part of a condition is left out in turn, and the claim
+//! looked at where that part is false: if the part had no bearing on the claim, the cases in which
+//! the claim fails would be dealt out like all others, and some of them would be under the
+//! condition. The chance that none is, is hypergeometric.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::evidence::{holds, ln_all_inside};
+use super::family::{Candidate, Candidates, Form};
+use super::literal::{Context, Literal};
+use super::rows::Pairs;
+
+/// Rows looked at: shares are known well enough from them.
+const ROWS_MAX: usize = 20_000;
+
+/// For each candidate the natural logarithm of the largest chance that a part of its condition has
+/// no bearing on it; without a condition, that is nothing.
+pub(super) fn ln_chances(
+    form: &Form,
+    candidates: &Candidates,
+    kept: &[Candidate],
+    (pairs, both_ways): (&Pairs, bool),
+    context: &Context<'_>,
+) -> Vec<f64> {
+    let mut found = vec![f64::NEG_INFINITY; kept.len()];
+    let rows = sample(pairs, both_ways);
+    let mut by_condition = vec![Vec::new(); candidates.conditions.len()];
+    for (place, candidate) in kept.iter().enumerate() {
+        by_condition[candidate.condition].push(place);
+    }
+    for (condition, places) in candidates.conditions.iter().zip(by_condition) {
+        if places.is_empty() {
+            continue;
+        }
+        let literals: Vec<Literal> = condition.iter().map(|c| candidates.literals[*c]).collect();
+        for part in 0..literals.len() {
+            let without = Without::of(form, &literals, part, &rows, context);
+            for &place in &places {
+                let claim = candidates.literals[kept[place].literal];
+                if let Some(ln_chance) = without.ln_chance(claim) {
+                    found[place] = found[place].max(ln_chance);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Some rows, in the order they have.
+fn sample(pairs: &Pairs, both_ways: bool) -> Vec<(u32, u32)> {
+    let ways = if both_ways { 2 } else { 1 };
+    let step = (pairs.len() * ways).div_ceil(ROWS_MAX).max(1);
+    let mut rows = Vec::new();
+    for place in (0..pairs.len()).step_by(step) {
+        let (l, r) = pairs.get(place);
+        rows.push((l, r));
+        if both_ways {
+            rows.push((r, l));
+        }
+    }
+    rows
+}
+
+/// The rows in which a condition without one of its parts is true.
+struct Without<'a> {
+    part: Literal,
+    /// Each with whether that part is true, too.
+    rows: Vec<((u32, u32), bool)>,
+    context: &'a Context<'a>,
+    /// Whether the sides are different nodes.
+    apart: bool,
+    /// The role of the left side that the rest asks for.
+    role: Option<usize>,
+}
+
+impl<'a> Without<'a> {
+    fn of(
+        form: &Form,
+        condition: &[Literal],
+        part: usize,
+        rows: &[(u32, u32)],
+        context: &'a Context<'a>,
+    ) -> Without<'a> {
+        let true_of = |literal: Literal, row: (u32, u32)| holds(literal, context, row.0, row.1);
+        let rest = |row: &&(u32, u32)| {
+            let mut others = condition.iter().enumerate().filter(|(place, _)| *place != part);
+            others.all(|(_, literal)| true_of(*literal, **row))
+        };
+        let role = condition.iter().find_map(|literal| match literal {
+            Literal::Left(_, term, _) => Some(*term),
+            _ => None,
+        });
+        let part = condition[part];
+        let rows = rows.iter().filter(rest).map(|row| (*row, true_of(part, *row))).collect();
+        let apart = matches!(form, Form::Two | Form::Delivery | Form::TwoElements);
+        Without { part, rows, context, apart, role }
+    }
+
+    /// The chance that all cases in which a claim fails are outside, if it is of a form that can be
+    /// weighed so.
+    fn ln_chance(&self, claim: Literal) -> Option<f64> {
+        match (claim, self.part) {
+            (Literal::Cross(..), Literal::Cross(..)) if self.apart => {
+                Some(self.by_episodes(claim, &self.failing(claim)))
+            }
+            (Literal::Cross(..), _) => Some(self.by_values(claim, &self.failing(claim))),
+            // A role has few values, and what the other side is otherwise is looked at elsewhere.
+            (_, Literal::Cross(..)) => Some(self.by_episodes(claim, &self.failing(claim))),
+            _ => None,
+        }
+    }
+
+    /// For each row whether the claim is false.
+    fn failing(&self, claim: Literal) -> Vec<bool> {
+        let Literal::Cross(relation, a, b) = claim else {
+            let fails = |((l, r), _): &((u32, u32), bool)| !holds(claim, self.context, *l, *r);
+            return self.rows.iter().map(fails).collect();
+        };
+        let Context { left, right, .. } = *self.context;
+        let classes = (left.terms[a].class, right.terms[b].class);
+        let values = |((l, r), _): &((u32, u32), bool)| {
+            (left.columns[a][*l as usize], right.columns[b][*r as usize])
+        };
+        // Values repeat, and containers take long to compare.
+        let mut known = BTreeMap::new();
+        let mut fails = |(x, y): (u32, u32)| {
+            *known
+                .entry((x, y))
+                .or_insert_with(|| self.context.relate(relation, classes, x, y) == Some(false))
+        };
+        self.rows.iter().map(values).map(&mut fails).collect()
+    }
+
+    /// Cases are distinct pairs of values of two nodes, each as it was met first: for how long they
+    /// stayed does not count.
+    fn by_values(&self, claim: Literal, fails: &[bool]) -> f64 {
+        let Literal::Cross(_, a, b) = claim else { return 0.0 };
+        let Context { left, right, .. } = *self.context;
+        let case = |(place, ((l, r), _)): (usize, &((u32, u32), bool))| {
+            let values = (left.columns[a][*l as usize], right.columns[b][*r as usize]);
+            ([left.groups[*l as usize], right.groups[*r as usize], values.0, values.1], place)
+        };
+        let mut cases: Vec<([u32; 4], usize)> = self.rows.iter().enumerate().map(case).collect();
+        cases.sort_unstable();
+        cases.dedup_by_key(|(case, _)| *case);
+        let outside = cases.iter().filter(|(_, place)| !self.rows[*place].1).count();
+        let failing = cases.iter().filter(|(_, place)| fails[*place]).count();
+        ln_all_inside(outside as f64, cases.len() as f64, failing)
+    }
+
+    /// Cases are pairs of episodes of the two values that the part says are equal. There are no
+    /// more of them than episodes of what is claimed.
+    fn by_episodes(&self, claim: Literal, fails: &[bool]) -> f64 {
+        let Context { left, right, .. } = *self.context;
+        let Literal::Cross(_, a, b) = self.part else { return 0.0 };
+        let (mut cases, mut outside) = (BTreeSet::new(), BTreeSet::new());
+        let (mut failing, mut claimed) = (BTreeSet::new(), BTreeSet::new());
+        for (((l, r), inside), fails) in self.rows.iter().zip(fails) {
+            let case = (left.episode(a, *l), right.episode(b, *r));
+            cases.insert(case);
+            if !inside {
+                outside.insert(case);
+            }
+            if *fails {
+                failing.insert(case);
+                let (x, y) = match claim {
+                    Literal::Cross(_, x, y) => (Some(x), Some(y)),
+                    Literal::Left(_, x, _) => (Some(x), None),
+                    Literal::Right(_, y, _) => (self.role, Some(y)),
+                };
+                let (l, r) = (*l, *r);
+                let own = (left.groups[l as usize], right.groups[r as usize]);
+                let x = x.map(|term| left.episode(term, l));
+                let y = y.map(|term| right.episode(term, r));
+                claimed.insert((own, x, y));
+            }
+        }
+        let drawn = failing.len().min(claimed.len());
+        ln_all_inside(outside.len() as f64, cases.len() as f64, drawn)
+    }
+}

@@ -1,0 +1,95 @@
+//! For how long a value stayed: a role that a node is in for a thousand events is one case.
+//!
+//! Each row of a term gets the number of the episode in which it first occurred. An episode ends
+//! when the value changes. From run to run a node is taken to go on where it began the run before:
+//! what is the same at the start of every run is one episode.
+
+use super::atoms::{Atoms, NONE};
+use crate::variables::KindId;
+
+/// Which rows each node was in, in order, one sequence for each run.
+pub(super) struct Sequences<'a> {
+    /// The node, as rows are grouped, and its rows.
+    pub(super) runs: Vec<(u32, &'a [u32])>,
+}
+
+impl<'a> Sequences<'a> {
+    /// Those of the nodes of a kind.
+    pub(super) fn of(kind: KindId, atoms: &'a Atoms) -> Sequences<'a> {
+        let groups = &atoms.kinds[kind].nodes;
+        let mut runs = Vec::new();
+        for (own, sequence) in atoms.runs.iter().flatten() {
+            let first = sequence.iter().find(|atom| **atom != NONE);
+            if let (true, Some(first)) = (*own == Some(kind), first) {
+                runs.push((groups[*first as usize], sequence.as_slice()));
+            }
+        }
+        Sequences { runs }
+    }
+
+    /// The episode of each row of a column.
+    pub(super) fn number(&self, column: &[u32]) -> Vec<u32> {
+        let mut found = vec![u32::MAX; column.len()];
+        let groups = self.runs.iter().map(|(group, _)| *group as usize + 1).max().unwrap_or(0);
+        // The value and the episode at the start of the last run, by node.
+        let mut starts: Vec<Option<(u32, u32)>> = vec![None; groups];
+        let mut next = 0;
+        for (group, rows) in &self.runs {
+            let start = &mut starts[*group as usize];
+            let mut last = *start;
+            let mut begins = true;
+            for row in rows.iter().map(|row| *row as usize).filter(|row| *row != NONE as usize) {
+                let (_, episode) = *last.insert(match last {
+                    Some((value, episode)) if value == column[row] => (value, episode),
+                    _ => {
+                        next += 1;
+                        (column[row], next)
+                    }
+                });
+                if begins {
+                    (*start, begins) = (last, false);
+                }
+                if found[row] == u32::MAX {
+                    found[row] = episode;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The same for a table: the rows of each node, in the order of the table.
+pub(super) fn in_table(groups: &[u32], column: &[u32]) -> Vec<u32> {
+    let nodes = groups.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut last: Vec<Option<(u32, u32)>> = vec![None; nodes];
+    let mut next = 0;
+    let episode = |(group, value): (&u32, &u32)| {
+        let last = &mut last[*group as usize];
+        if last.is_none_or(|(before, _)| before != *value) {
+            next += 1;
+            *last = Some((*value, next));
+        }
+        last.map_or(next, |(_, episode)| episode)
+    };
+    groups.iter().zip(column).map(episode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_episode_lasts_until_the_value_changes() {
+        // Rows 0 to 3 of one node, 4 and 5 of another; their values.
+        let column = [7, 7, 8, 7, 7, 9];
+        let check = |runs: &[(u32, &[u32])], expected: [u32; 6]| {
+            assert_eq!(Sequences { runs: runs.to_vec() }.number(&column), expected, "{runs:?}");
+        };
+        const NO: u32 = u32::MAX;
+        check(&[(0, &[0, NONE, 1, 2, 3]), (1, &[4])], [1, 1, 2, 3, 4, NO]);
+        // A run begins as the one before did, or otherwise; what was met before keeps its episode.
+        check(&[(0, &[0, 2]), (0, &[1, 2, 3])], [1, 1, 2, 4, NO, NO]);
+        check(&[(0, &[0]), (0, &[2]), (0, &[3])], [1, NO, 2, 3, NO, NO]);
+        assert_eq!(in_table(&[0, 1, 0, 1, 0], &[7, 7, 7, 8, 8]), [1, 2, 1, 3, 4]);
+    }
+}
