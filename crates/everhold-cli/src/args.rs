@@ -173,10 +173,34 @@ pub(crate) struct InferArgs {
     pub(crate) max_memory: u32,
 
     #[command(flatten)]
+    pub(crate) decided: DecidedArgs,
+
+    #[command(flatten)]
     pub(crate) almost: AlmostArgs,
 
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What was decided of inferred properties, and what was inferred before.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "From one time to the next")]
+pub(crate) struct DecidedArgs {
+    /// Show what appeared, went and changed since these properties were written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["why", "explain"])]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// A file of decisions, kept under version control; what it rejects is not shown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) decisions: Option<PathBuf>,
+
+    /// Write down in the file of decisions that the line of this number is to hold
+    #[arg(long, value_name = "NUMBER", requires = "decisions")]
+    pub(crate) accept: Vec<usize>,
+
+    /// Write down in the file of decisions that the line of this number is of no interest
+    #[arg(long, value_name = "NUMBER", requires = "decisions")]
+    pub(crate) reject: Vec<usize>,
 }
 
 /// What `everhold infer --almost` takes besides.
@@ -194,22 +218,6 @@ pub(crate) struct AlmostArgs {
     /// Also write a page with the exceptions, to be opened in a browser
     #[arg(long, value_name = "FILE", requires = "on")]
     pub(crate) html: Option<PathBuf>,
-
-    /// Show what appeared, went and changed since these properties were written
-    #[arg(long, value_name = "FILE", requires = "on")]
-    pub(crate) diff: Option<PathBuf>,
-
-    /// A file of decisions, kept under version control; what it rejects is not shown
-    #[arg(long, value_name = "FILE", requires = "on")]
-    pub(crate) decisions: Option<PathBuf>,
-
-    /// Write down in the file of decisions that this one is to hold
-    #[arg(long, value_name = "NUMBER", requires = "decisions")]
-    pub(crate) accept: Vec<usize>,
-
-    /// Write down in the file of decisions that this one is of no interest
-    #[arg(long, value_name = "NUMBER", requires = "decisions")]
-    pub(crate) reject: Vec<usize>,
 
     /// The most nodes that a property speaks of
     #[arg(long, value_name = "NUMBER", default_value_t = 2,

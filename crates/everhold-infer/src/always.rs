@@ -17,6 +17,7 @@ mod elements;
 mod episodes;
 mod evidence;
 mod family;
+mod findings;
 mod judge;
 mod linear;
 mod lines;
@@ -25,12 +26,14 @@ mod pairs;
 mod quorum;
 mod redundant;
 mod rows;
+mod shown;
 mod single;
 mod snapshots;
 mod sums;
 mod terms;
+mod verdicts;
 
-use everhold_property::{Property, Scope, print};
+use everhold_property::Scope;
 use everhold_trace::{Execution, Order};
 
 pub use lines::{Hidden, Line};
@@ -38,17 +41,18 @@ pub use snapshots::always_snapshots;
 
 use atoms::Atoms;
 use cuts::Cuts;
-use differences::Difference;
 use elements::Elements;
-use evidence::gather;
 use family::{Candidates, Form};
-use lines::{Draft, Setting, confidences};
+use findings::Findings;
+use lines::Setting;
 use literal::{Context, Rows};
 use pairs::Together;
 use rows::Pairs;
+use shown::Shown;
+use single::Changes;
 use terms::{Identity, Numbers, Side, What};
 
-use crate::almost::parallel;
+use crate::decisions::Decisions;
 use crate::states::States;
 use crate::variables::{KindId, Origin, Row, TableId};
 
@@ -66,6 +70,8 @@ pub struct Settings {
     pub memory_max: usize,
     /// How many threads to use; 0 stands for all cores. The result does not depend on it.
     pub threads: usize,
+    /// What was decided before: what was rejected is not shown.
+    pub decisions: Decisions,
 }
 
 impl Default for Settings {
@@ -76,6 +82,7 @@ impl Default for Settings {
             alpha: 0.01,
             memory_max: 1 << 30,
             threads: 0,
+            decisions: Decisions::default(),
         }
     }
 }
@@ -203,7 +210,8 @@ impl<'a> Search<'a> {
         self.findings.add(drafts, tried);
         let all_steps = pairs::all_steps(self.states, self.atoms, kind);
         let steps = pairs::steps(&all_steps);
-        let (drafts, tried) = single::claims(&setting, pairs.samples, &all_steps, &context);
+        let changes = Changes::Listed([all_steps, pairs::starts(self.atoms, kind)].concat());
+        let (drafts, tried) = single::claims(&setting, pairs.len() as u64, &changes, &context);
         self.findings.add(drafts, tried);
         let setting = self.setting(Form::Steps, Scope::EveryCut, kind, kind);
         let family =
@@ -216,11 +224,11 @@ impl<'a> Search<'a> {
         }
         let side = (&sides[kind], self.numbers);
         let name = setting.kinds.0.as_deref();
-        let (states, atoms, cuts) = (self.states, self.atoms, &mut self.cuts);
-        let (drafts, tried) = sums::constant_sums(kind, name, states, atoms, side, cuts);
+        let shown = Shown::Recorded { kind, states: self.states, atoms: self.atoms };
+        let (drafts, tried) = sums::constant_sums(name, shown, side, &mut self.cuts);
         self.findings.add(drafts, tried);
-        let place = quorum::Place { kind, name, states, atoms, context: &context };
-        let (drafts, tried) = quorum::majorities(&place, cuts);
+        let place = quorum::Place { name, shown, context: &context };
+        let (drafts, tried) = quorum::majorities(&place, &mut self.cuts);
         self.findings.add(drafts, tried);
         judged
     }
@@ -335,119 +343,4 @@ struct Family<'a> {
     /// Whether each pair stands for both of its orders.
     both_ways: bool,
     context: &'a Context<'a>,
-}
-
-/// What is found so far.
-#[derive(Debug, Default)]
-struct Findings {
-    drafts: Vec<Draft>,
-    found: Always,
-    threads: usize,
-}
-
-impl Findings {
-    fn with(settings: &Settings) -> Findings {
-        Findings { threads: parallel::threads(settings.threads), ..Findings::default() }
-    }
-
-    fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
-        self.drafts.extend(drafts);
-        self.found.tried += tried;
-    }
-
-    fn bound(&mut self, words: &str) {
-        if !self.found.bounds.iter().any(|known| known == words) {
-            self.found.bounds.push(words.to_owned());
-        }
-    }
-
-    /// Judges one family; rows of `also` may refute and do not support, and what holds in a wider
-    /// family already is not said again.
-    fn family(
-        &mut self,
-        family: &Family<'_>,
-        also: Option<&Pairs>,
-        wider: &[Candidates],
-        alone: Option<(&Candidates, &Candidates)>,
-    ) -> Candidates {
-        let Family { setting, pairs, both_ways, context } = *family;
-        let mut candidates = Candidates::of(&setting.form, context);
-        if let Some(also) = also {
-            candidates.refute(also, context, self.threads);
-        }
-        candidates.judge(pairs, both_ways, context, self.threads);
-        self.found.tried += candidates.tried;
-        let (kept, hidden) =
-            redundant::split(&candidates, setting, both_ways, wider, alone, context);
-        for (candidate, reason) in hidden {
-            let property = setting.property(&candidates, candidate, context);
-            self.found.hidden.push(Hidden { property, reason });
-        }
-        let evidence = gather(&setting.form, &candidates, &kept, pairs, both_ways, context);
-        let differences = self.differences(&mut candidates, family, also, wider);
-        for (candidate, evidence) in kept.iter().zip(evidence) {
-            let property = setting.property(&candidates, *candidate, context);
-            let stronger = differences.iter().find(|(difference, draft)| {
-                draft.evidence.ln_chance <= evidence.ln_chance
-                    && difference.implies(&candidates, *candidate, both_ways)
-            });
-            if let Some((_, draft)) = stronger {
-                let reason = format!("follows from \"{}\"", draft.property.name);
-                self.found.hidden.push(Hidden { property, reason });
-                continue;
-            }
-            let weight = setting.weight(&candidates, *candidate);
-            self.drafts.push(Draft { property, evidence, weight });
-        }
-        self.drafts.extend(differences.into_iter().map(|(_, draft)| draft));
-        candidates
-    }
-
-    /// The constant differences across the sides that do not hold in a wider family.
-    fn differences(
-        &mut self,
-        candidates: &mut Candidates,
-        family: &Family<'_>,
-        also: Option<&Pairs>,
-        wider: &[Candidates],
-    ) -> Vec<(Difference, Draft)> {
-        if !matches!(family.setting.form, Form::Two | Form::Delivery) {
-            return Vec::new();
-        }
-        let (mut found, tried) = differences::find(candidates, family, also);
-        self.found.tried += tried;
-        candidates.differences.clone_from(&found);
-        found.retain(|own| !wider.iter().any(|wide| own.is_among(&wide.differences)));
-        let draft = |own: Difference| {
-            let draft = own.draft(candidates, family);
-            (own, draft)
-        };
-        found.into_iter().map(draft).collect()
-    }
-
-    fn finish(mut self, settings: &Settings) -> Always {
-        let confidences = confidences(&self.drafts, self.found.tried, settings.alpha);
-        for (draft, (confidence, justified)) in self.drafts.into_iter().zip(confidences) {
-            let Draft { property, evidence, weight } = draft;
-            if !justified {
-                let distinct = evidence.distinct;
-                let reason = format!("not enough evidence: {distinct} distinct pairs of values");
-                self.found.hidden.push(Hidden { property, reason });
-                continue;
-            }
-            // Certainty counts, and ever less the more of it there is.
-            let score = weight + (1.0 - evidence.ln_chance).ln() / 4.0;
-            let (samples, distinct) = (evidence.samples, evidence.distinct);
-            self.found.lines.push(Line { property, samples, distinct, confidence, score });
-        }
-        let text = |property: &Property| print(property);
-        self.found.lines.sort_by(|a, b| {
-            b.score.total_cmp(&a.score).then_with(|| text(&a.property).cmp(&text(&b.property)))
-        });
-        for line in self.found.lines.split_off(settings.lines_max.min(self.found.lines.len())) {
-            let reason = format!("beyond the first {} lines", settings.lines_max);
-            self.found.hidden.push(Hidden { property: line.property, reason });
-        }
-        self.found
-    }
 }

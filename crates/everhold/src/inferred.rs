@@ -113,7 +113,7 @@ impl fmt::Display for Inferred {
         writeln!(f, "# {} properties always held in {} executions.", lines.len(), self.runs)?;
         for line in lines {
             let (samples, distinct) = (line.samples, line.distinct);
-            writeln!(f, "\n# {samples} cases, {distinct} distinct pairs of values")?;
+            writeln!(f, "\n# {samples} cases, {distinct} distinct cases")?;
             writeln!(f, "{}", print(&line.property).trim_end())?;
         }
         write!(f, "\n{}", self.almost)

@@ -64,7 +64,7 @@ fn work_in_flight() {
     check(&found, &["always : sum(n in nodes: n.counter) == in_flight(\"Work\")"]);
 }
 
-const TOLD: &str = "always on delivery: sender.events subset of receiver.events";
+const TOLD: &str = "always on delivery: sender.events subsequence of receiver.events";
 
 #[test]
 fn eventual_consistency() {

@@ -1,10 +1,11 @@
 //! `everhold infer`: properties that held, from traces.
 //!
 //! - `why`: why an expected property is not among the lines.
-//! - `text`, `json`: the report.
+//! - `text`, `json`: the report; `decided`: what was accepted and rejected of it.
 //! - `almost`: what held in all but a few cases; `page`: that as a page.
 
 mod almost;
+mod decided;
 mod json;
 mod page;
 mod text;
@@ -13,13 +14,14 @@ mod why;
 use std::fs;
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
-use everhold_property::{Scope, print_all};
+use everhold_property::{Property, Scope, print_all};
 use everhold_trace::Execution;
 
 use crate::args::{Color, InferArgs, InputFormat, ScopeWord};
 use crate::exit::{BadInput, Code};
+use crate::hint;
 use crate::input::{self, Given};
 use crate::paint::Paint;
 use crate::progress::Progress;
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
     if let Some(snapshots) = snapshots(args) {
         let found = {
             let _progress = Progress::new("inferring");
-            always_snapshots(&snapshots, &settings(args))
+            always_snapshots(&snapshots, &settings(args)?)
         };
         let of = format!(
             "{} · {}",
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
     let executions = executions(&inputs.given);
     let found = {
         let _progress = Progress::new("inferring");
-        always(&executions, &settings(args))
+        always(&executions, &settings(args)?)
     };
     if let Some(text) = &args.why {
         return why::explain(text, &found, &inputs.given, &mut io::stdout().lock());
@@ -71,12 +73,17 @@ fn snapshots(args: &InferArgs) -> Option<Snapshots> {
 }
 
 fn report(found: &Always, of: &str, args: &InferArgs, color: Color) -> Result<Code> {
+    let shown: Vec<Property> = found.lines.iter().map(|line| line.property.clone()).collect();
+    decided::write_down(&args.decided, decided::read(&args.decided)?, &shown)?;
     if let Some(path) = &args.out {
-        let properties: Vec<_> = found.lines.iter().map(|line| line.property.clone()).collect();
-        fs::write(path, print_all(&properties))?;
+        fs::write(path, print_all(&shown)).with_context(|| format!("{}", path.display()))?;
     }
     let mut out = io::stdout().lock();
-    if args.json {
+    if let Some(old) = &args.decided.diff {
+        decided::write_diff(old, &shown, &mut out)?;
+        out.flush()?;
+        text::next(found, args);
+    } else if args.json {
         json::write(found, args.all, &mut out)?;
     } else {
         text::write(found, of, args, Paint::new(color), &mut out)?;
@@ -89,14 +96,31 @@ fn executions(given: &[Given]) -> Vec<&Execution> {
     given.iter().flat_map(|given| &given.executions).collect()
 }
 
-fn settings(args: &InferArgs) -> Settings {
+/// The traces as they were given; of many the first, with dots for the others.
+fn traces(args: &InferArgs) -> String {
+    const MAX: usize = 5;
+    let quoted = args.traces.iter().map(|path| hint::quoted(&path.display().to_string()));
+    let mut words: Vec<String> = quoted.collect();
+    if words.len() > MAX {
+        words.truncate(1);
+        words.push("...".into());
+    }
+    words.join(" ")
+}
+
+fn settings(args: &InferArgs) -> Result<Settings> {
     let default = Settings::default();
     let scopes = match args.scopes.as_slice() {
         [] => default.scopes.clone(),
         words => words.iter().map(|word| scope(*word)).collect(),
     };
-    let memory_max = usize::try_from(args.max_memory).unwrap_or(usize::MAX) << 20;
-    Settings { scopes, lines_max: args.lines, memory_max, ..default }
+    let decisions = decided::read(&args.decided)?;
+    Ok(Settings { scopes, lines_max: args.lines, memory_max: memory(args), decisions, ..default })
+}
+
+/// How many bytes may be taken.
+fn memory(args: &InferArgs) -> usize {
+    usize::try_from(u64::from(args.max_memory) << 20).unwrap_or(usize::MAX)
 }
 
 fn scope(word: ScopeWord) -> Scope {

@@ -154,6 +154,12 @@ fn values(
             let classes = (context.left.terms[a].class, context.right.terms[b].class);
             (!vacuous(relation, classes, pair, context)).then_some(pair)
         }
+        // What is missing is in no role.
+        Literal::Right(_, term, code)
+            if code != Dictionary::NULL && context.right.columns[term][r as usize] == 0 =>
+        {
+            None
+        }
         Literal::Left(..) | Literal::Right(..) => Some((context.right.groups[r as usize], shared)),
     }
 }
@@ -179,17 +185,17 @@ struct Case {
 impl Shared {
     fn of(form: &Form, candidates: &Candidates, kept: &[Candidate]) -> Shared {
         let case = |candidate: &Candidate| {
-            let own = match candidates.literals[candidate.literal] {
+            let claim = candidates.literals[candidate.literal];
+            let own = match claim {
                 Literal::Cross(..) => return Case::default(),
                 Literal::Left(..) | Literal::Right(true, ..) => None,
                 Literal::Right(false, term, _) => Some(term),
             };
+            let of_null = matches!(claim, Literal::Right(_, _, Dictionary::NULL));
             let condition = candidates.conditions[candidate.condition].iter();
             let condition: Vec<Literal> = condition.map(|c| candidates.literals[*c]).collect();
             let role = condition.iter().find_map(|literal| match literal {
-                Literal::Left(_, term, _) if matches!(form, Form::Two | Form::Delivery) => {
-                    Some(*term)
-                }
+                Literal::Left(_, term, _) if *form == Form::Two && !of_null => Some(*term),
                 _ => None,
             });
             let shared = equal_terms(condition.into_iter().filter(|_| role.is_none()));

@@ -3,6 +3,7 @@
 use crate::dictionary::{Dictionary, hash_of};
 
 use super::differences::Difference;
+use super::findings::Claim;
 use super::judge::{Judge, full};
 use super::literal::{Context, Literal, Relation, Rows};
 use super::rows::{Block, Pairs};
@@ -47,6 +48,8 @@ pub(super) struct Candidates {
     rows_hash: Vec<u64>,
     /// How many were tried.
     pub(super) tried: u64,
+    /// The number of the family.
+    pub(super) family: usize,
     /// The numbers of the two sides that differ by a constant.
     pub(super) differences: Vec<Difference>,
 }
@@ -70,6 +73,7 @@ impl Candidates {
             literals,
             conditions,
             tried: 0,
+            family: 0,
             differences: Vec::new(),
         };
         candidates.live = (0..candidates.conditions.len())
@@ -90,7 +94,12 @@ impl Candidates {
             match literal {
                 Literal::Cross(relation, l, r) => {
                     let decided = condition.iter().any(|c| match self.literals[*c] {
-                        Literal::Cross(_, a, b) => (a, b) == (l, r),
+                        // What is equal is so in all its parts.
+                        Literal::Cross(_, a, b) => {
+                            let (left, right) = (&context.left.terms, &context.right.terms);
+                            (a, b) == (l, r)
+                                || left[l].what == right[r].what && left[l].is_part_of(&left[a])
+                        }
                         Literal::Left(true, a, _) => {
                             a == l
                                 && relation != Relation::Equal
@@ -109,9 +118,30 @@ impl Candidates {
                 Literal::Left(..) => false,
                 Literal::Right(equal, term, code) => {
                     // Alone, left and right are the same state.
-                    let own = *form == Form::One && given(condition, &self.literals, true, term);
+                    let there = given(condition, &self.literals, true, term);
+                    let terms = &context.right.terms;
+                    let of_equals = |c: &usize| match self.literals[*c] {
+                        Literal::Cross(_, _, whole) => terms[term].is_part_of(&terms[whole]),
+                        _ => false,
+                    };
+                    // What has a part that is there is there, and so are its other parts.
+                    let has_part = |c: &usize| match self.literals[*c] {
+                        Literal::Cross(_, _, part) | Literal::Right(_, part, _) => {
+                            terms[part].has_root_of(&terms[term])
+                        }
+                        Literal::Left(_, part, _) => {
+                            *form == Form::One && terms[part].has_root_of(&terms[term])
+                        }
+                    };
+                    let there_by_part = code == Dictionary::NULL && condition.iter().any(has_part);
+                    let own = there && (*form == Form::One || condition.iter().any(of_equals));
+                    // What speaks of one of two nodes is said of one node.
+                    let of_right = |c: &usize| matches!(self.literals[*c], Literal::Right(..));
+                    let alone = *form == Form::Two && condition.iter().all(of_right);
                     !condition.is_empty()
                         && !own
+                        && !alone
+                        && !there_by_part
                         && !given(condition, &self.literals, false, term)
                         && (equal || code == Dictionary::NULL || *form != Form::One)
                 }
@@ -468,29 +498,52 @@ impl Candidates {
         (condition, self.literals[candidate.literal])
     }
 
-    /// Whether this or something stronger survived here.
-    pub(super) fn covers(&self, (condition, literal): &(Vec<Literal>, Literal)) -> bool {
-        (0..self.conditions.len()).any(|other| {
-            self.support[other] > 0
-                && self.conditions[other].iter().all(|c| condition.contains(&self.literals[*c]))
-                && self.live[other].iter().any(|place| {
-                    let strong = self.literals[*place];
-                    strong == *literal || entails(strong, *literal)
-                })
+    /// A candidate among those of all families.
+    pub(super) fn claim(&self, candidate: Candidate) -> Claim {
+        Claim { family: self.family, candidate }
+    }
+
+    /// What survived here, if this did or something stronger.
+    pub(super) fn covers(&self, (condition, literal): &(Vec<Literal>, Literal)) -> Option<Claim> {
+        let is_wider = |other: &usize| {
+            self.support[*other] > 0
+                && self.conditions[*other].iter().all(|c| condition.contains(&self.literals[*c]))
+        };
+        (0..self.conditions.len()).filter(is_wider).find_map(|other| {
+            let found = self.live[other].iter().find(|place| {
+                let strong = self.literals[**place];
+                strong == *literal || entails(strong, *literal)
+            })?;
+            Some(self.claim(Candidate { condition: other, literal: *found }))
         })
     }
 
-    /// Whether, under a condition, a term of the left side is at most (or at least) one of the
-    /// right.
-    pub(super) fn ordered(&self, condition: &[usize], l: usize, r: usize, up: bool) -> bool {
+    /// That, under a condition, a term of the left side is at most (or at least) one of the right.
+    pub(super) fn ordered(
+        &self,
+        condition: &[usize],
+        l: usize,
+        r: usize,
+        up: bool,
+    ) -> Option<Claim> {
         let wanted = if up { Relation::AtMost } else { Relation::AtLeast };
         let condition: Vec<Literal> = condition.iter().map(|place| self.literals[*place]).collect();
         self.covers(&(condition, Literal::Cross(wanted, l, r)))
     }
 
     /// The same within a node, where each pair of terms is written in one order.
-    pub(super) fn ordered_within(&self, a: usize, b: usize, up: bool) -> bool {
+    pub(super) fn ordered_within(&self, a: usize, b: usize, up: bool) -> Option<Claim> {
         if a < b { self.ordered(&[], a, b, up) } else { self.ordered(&[], b, a, !up) }
+    }
+
+    /// That two terms of a node are in a relation, whatever the condition.
+    pub(super) fn related(&self, relation: Relation, a: usize, b: usize) -> Option<Claim> {
+        let literal = if a < b {
+            Literal::Cross(relation, a, b)
+        } else {
+            Literal::Cross(relation.mirrored(), b, a)
+        };
+        self.covers(&(Vec::new(), literal))
     }
 
     /// One more than the largest number of a term.

@@ -16,7 +16,8 @@ pub struct Line {
     pub property: Property,
     /// How many cases it was seen in: local states, pairs of states, deliveries, steps.
     pub samples: u64,
-    /// How many distinct pairs of values among them, node by node.
+    /// How many distinct cases among them: pairs of values, node by node; times that a node was in
+    /// a role; changes.
     pub distinct: u64,
     /// One minus the chance that it held by coincidence, given how many candidates were tried.
     pub confidence: f64,
@@ -113,7 +114,8 @@ impl Setting {
             Scope::EveryCut => "",
             Scope::Quiet => ", when quiet",
             Scope::AllQuiet => ", when all is quiet",
-            Scope::Delivery => ", on delivery",
+            // Sender and receiver are said already.
+            Scope::Delivery => "",
             Scope::Chains => ", along chains",
         };
         format!("{kinds}{scope}")

@@ -263,6 +263,21 @@ pub(super) fn all_steps(states: &States, atoms: &Atoms, kind: KindId) -> Vec<(At
     found
 }
 
+/// How each node begins a run, and how it begins the next.
+pub(super) fn starts(atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
+    let groups = &atoms.kinds[kind].nodes;
+    let mut last: Vec<Option<Atom>> = vec![None; atoms.nodes.len()];
+    let mut found = Vec::new();
+    for (own, sequence) in atoms.runs.iter().flatten() {
+        let first = sequence.iter().find(|atom| **atom != NONE);
+        if let (true, Some(first)) = (*own == Some(kind), first) {
+            let before = last[groups[*first as usize] as usize].replace(*first);
+            found.extend(before.map(|before| (before, *first)));
+        }
+    }
+    found
+}
+
 /// The same, each once.
 pub(super) fn steps(all: &[(Atom, Atom)]) -> Pairs {
     let mut found = Distinct::within(usize::MAX);

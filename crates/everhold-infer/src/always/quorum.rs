@@ -6,19 +6,20 @@ use std::collections::BTreeSet;
 
 use everhold_property::{Modality, Property, Scope, Span, print_expr};
 
-use super::atoms::{Atoms, NONE};
 use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::family::distinct;
 use super::lines::Draft;
 use super::literal::Context;
+use super::shown::Shown;
 use super::single::{expr, words};
 use super::terms::{Class, Side, Term};
-use crate::states::States;
-use crate::variables::{KindId, Row};
+use crate::variables::Row;
 
 /// With more nodes, counting takes too long.
 const NODES_MAX: usize = 32;
+/// How many moments of a table are looked at for what may hold.
+const MOMENTS_MAX: usize = 2_000;
 /// How many claims are judged on other cuts than the recorded ones.
 const JUDGED_MAX: usize = 12;
 /// What is more likely to be chance than this is not worth judging.
@@ -47,42 +48,35 @@ struct Claim {
 
 /// Where to look.
 pub(super) struct Place<'a> {
-    pub(super) kind: KindId,
-    /// Its name, if there are several.
+    /// The kind of the nodes, if there are several.
     pub(super) name: Option<&'a str>,
-    pub(super) states: &'a States,
-    pub(super) atoms: &'a Atoms,
+    pub(super) shown: Shown<'a>,
     pub(super) context: &'a Context<'a>,
 }
 
 /// The majorities that held in all recorded states and on other cuts.
 pub(super) fn majorities(place: &Place<'_>, cuts: &mut Cuts<'_>) -> (Vec<Draft>, u64) {
-    let Some(nodes) = nodes(place) else { return (Vec::new(), 0) };
-    let majority = nodes / 2 + 1;
-    let mut claims = candidates(place.context.left);
+    let nodes = place.shown.nodes().filter(|nodes| (3..=NODES_MAX).contains(nodes));
+    let Some(nodes) = nodes else { return (Vec::new(), 0) };
+    let (majority, side) = (nodes / 2 + 1, place.context.left);
+    let mut claims = candidates(side);
     let tried = claims.len() as u64;
-    for run in 0..place.states.runs.len() {
-        replay(place, run, majority, &mut claims);
-    }
+    let step = place.shown.step(MOMENTS_MAX);
+    place.shown.each(step, |rows| {
+        claims.retain_mut(|claim| claim.see(rows, side, majority));
+        !claims.is_empty()
+    });
     // Where all agree, that is said of pairs.
     claims.retain(|claim| claim.fewest < nodes && !claim.cases.is_empty());
-    let mut drafts: Vec<Draft> =
-        claims.iter().map(|claim| claim.draft(nodes, majority, place)).collect();
-    drafts.retain(|draft| draft.evidence.ln_chance < LN_CHANCE_MAX);
-    drafts.sort_by(|a, b| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
+    let drafts = claims.iter().map(|claim| (claim, claim.draft(nodes, majority, place)));
+    let mut drafts: Vec<(&Claim, Draft)> = drafts.collect();
+    drafts.retain(|(_, draft)| draft.evidence.ln_chance < LN_CHANCE_MAX);
+    drafts.sort_by(|(_, a), (_, b)| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
     drafts.truncate(JUDGED_MAX);
-    drafts.retain(|draft| !cuts.refute(&draft.property, "majorities"));
-    (drafts, tried)
-}
-
-/// How many nodes of the kind there are, if in all runs the same.
-fn nodes(place: &Place<'_>) -> Option<usize> {
-    let own = |run: &Vec<(Option<KindId>, Vec<u32>)>| {
-        run.iter().filter(|(kind, _)| *kind == Some(place.kind)).count()
-    };
-    let counts: BTreeSet<usize> = place.atoms.runs.iter().map(own).collect();
-    let only = counts.first().filter(|_| counts.len() == 1)?;
-    (3..=NODES_MAX).contains(only).then_some(*only)
+    let holds =
+        |claim: &Claim| step == 1 || place.shown.each(1, |rows| claim.holds(rows, side, majority));
+    drafts.retain(|(claim, draft)| holds(claim) && !cuts.refute(&draft.property, "majorities"));
+    (drafts.into_iter().map(|(_, draft)| draft).collect(), tried)
 }
 
 fn candidates(side: &Side) -> Vec<Claim> {
@@ -116,23 +110,6 @@ fn candidates(side: &Side) -> Vec<Claim> {
     roles.into_iter().flat_map(claim).collect()
 }
 
-/// Goes through the recorded states of a run and drops the claims that are false in one.
-fn replay(place: &Place<'_>, run: usize, majority: usize, claims: &mut Vec<Claim>) {
-    let nodes = &place.atoms.runs[run];
-    let own: Vec<usize> = (0..nodes.len()).filter(|n| nodes[*n].0 == Some(place.kind)).collect();
-    let mut now = vec![NONE; nodes.len()];
-    for step in &place.states.runs[run].steps {
-        let at = step.node.index();
-        let before = std::mem::replace(&mut now[at], nodes[at].1[step.count as usize]);
-        // What is missing is no vote against anything: all have to show a state.
-        if before == now[at] || own.iter().any(|node| now[*node] == NONE) {
-            continue;
-        }
-        let shown: Vec<u32> = own.iter().map(|node| now[*node]).collect();
-        claims.retain_mut(|claim| claim.see(&shown, place.context.left, majority));
-    }
-}
-
 impl Link {
     fn holds(self, side: &Side, m: u32, n: u32) -> bool {
         let (m, n) = (side.columns[self.m][m as usize], side.columns[self.n][n as usize]);
@@ -141,6 +118,14 @@ impl Link {
 }
 
 impl Claim {
+    /// Whether it is true of these states, one a node, and nothing else.
+    fn holds(&self, shown: &[u32], side: &Side, majority: usize) -> bool {
+        let is_in =
+            |n: u32| self.role.is_none_or(|(term, code)| side.columns[term][n as usize] == code);
+        let agree = |n: u32| shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
+        shown.iter().all(|n| !is_in(*n) || agree(*n) >= majority)
+    }
+
     /// Whether it is true of these states, one a node. A role that most nodes are in says nothing
     /// about majorities.
     fn see(&mut self, shown: &[u32], side: &Side, majority: usize) -> bool {

@@ -1,65 +1,136 @@
 //! What need not be said, because it follows from something else that held.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+
+use everhold_property::Type;
 
 use super::family::{Candidate, Candidates};
-use super::lines::Setting;
+use super::findings::Claim;
 use super::literal::{Context, Literal, Relation};
+use super::terms::{Class, What};
 
-/// The survivors that stand on their own, and the others with the reason.
+/// The survivors of a family.
+#[derive(Debug, Default)]
+pub(super) struct Split {
+    /// Those that nothing stronger implies, with sets of other claims that they follow from.
+    pub(super) kept: Vec<(Candidate, Vec<Vec<Claim>>)>,
+    /// Those that follow from one other.
+    pub(super) implied: Vec<(Candidate, Claim)>,
+    /// Those that say the same as another one, with the sides exchanged.
+    pub(super) mirrors: Vec<(Candidate, Candidate)>,
+}
+
+/// Tells the survivors that stand on their own from the others.
 pub(super) fn split(
     candidates: &Candidates,
-    setting: &Setting,
     both_ways: bool,
     wider: &[Candidates],
     alone: Option<(&Candidates, &Candidates)>,
     context: &Context<'_>,
-) -> (Vec<Candidate>, Vec<(Candidate, String)>) {
+) -> Split {
     let (strongest, implied) = candidates.strongest();
-    let mut hidden = Vec::new();
-    for (candidate, by) in implied {
-        let by = setting.property(candidates, by, context).name;
-        hidden.push((candidate, format!("follows from \"{by}\"")));
-    }
-    let mut mirrors: BTreeSet<(Vec<Literal>, Literal)> = BTreeSet::new();
-    let mut kept = Vec::new();
+    let implied = implied.into_iter().map(|(own, by)| (own, candidates.claim(by)));
+    let mut split = Split { implied: implied.collect(), ..Split::default() };
+    let mut known: BTreeMap<(Vec<Literal>, Literal), Candidate> = BTreeMap::new();
     for candidate in strongest {
         let key = candidates.key(candidate);
         let mirror = (mirrored(&key.0), mirrored(&[key.1])[0]);
-        if both_ways && !mirrors.insert(key.clone().min(mirror)) {
+        if both_ways && let Some(same) = known.insert(key.clone().min(mirror), candidate) {
+            split.mirrors.push((candidate, same));
             continue;
         }
-        if wider.iter().any(|wider| wider.covers(&key)) {
-            hidden.push((candidate, "holds in a wider scope already".into()));
-        } else if of_sizes(candidates, &key, context) {
-            hidden.push((candidate, "follows from what is said of the containers".into()));
-        } else if let Some(through) = transitive(candidates, candidate, alone) {
-            hidden.push((candidate, through));
+        let wide = wider.iter().find_map(|wider| wider.covers(&key));
+        if let Some(by) = wide.or_else(|| of_sizes(candidates, &key, context)) {
+            split.implied.push((candidate, by));
         } else {
-            kept.push(candidate);
+            let mut through = transitive(candidates, candidate, alone);
+            through.extend(grown(candidates, candidate, context).map(|claim| vec![claim]));
+            through.extend(substituted(candidates, candidate, alone));
+            split.kept.push((candidate, through));
         }
     }
-    (kept, hidden)
+    split
 }
 
-/// Whether a relation of two sizes follows from one of the containers themselves.
+/// For a relation of two sizes, one of the containers themselves that it follows from.
 fn of_sizes(
     candidates: &Candidates,
     (condition, literal): &(Vec<Literal>, Literal),
     context: &Context<'_>,
-) -> bool {
-    let Literal::Cross(relation, l, r) = *literal else { return false };
+) -> Option<Claim> {
+    let Literal::Cross(relation, l, r) = *literal else { return None };
     let stronger: &[Relation] = match relation {
         Relation::Equal => &[Relation::Equal],
-        Relation::AtMost => &[Relation::Prefix, Relation::Subsequence],
-        Relation::AtLeast => &[Relation::Extends, Relation::Supersequence],
-        _ => return false,
+        Relation::AtMost => &[Relation::Prefix, Relation::Subsequence, Relation::Subset],
+        Relation::AtLeast => &[Relation::Extends, Relation::Supersequence, Relation::Superset],
+        _ => return None,
     };
-    let (Some(l), Some(r)) = (context.left.measured(l), context.right.measured(r)) else {
-        return false;
+    let (l, r) = (context.left.measured(l)?, context.right.measured(r)?);
+    // A list may have an element several times.
+    let kept = if context.left.terms[l].class == Class::List { 2 } else { 3 };
+    let stronger = &stronger[..stronger.len().min(kept)];
+    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Literal::Cross(*of, l, r)));
+    stronger.iter().find_map(covers)
+}
+
+/// For an equality of containers that have the same size, that one of them is part of the other.
+fn grown(candidates: &Candidates, own: Candidate, context: &Context<'_>) -> Option<Claim> {
+    let Literal::Cross(Relation::Equal, l, r) = candidates.literals[own.literal] else {
+        return None;
+    };
+    let (condition, _) = candidates.key(own);
+    let sizes = |literal: &Literal| match *literal {
+        Literal::Cross(_, x, y) => {
+            context.left.measured(x) == Some(l) && context.right.measured(y) == Some(r)
+        }
+        _ => false,
+    };
+    let of_same_size = condition.iter().any(sizes);
+    let parts: &[Relation] = match &context.left.terms[l].what {
+        What::Variable(of) if matches!(of.ty, Type::List(_)) => {
+            &[Relation::Subsequence, Relation::Supersequence]
+        }
+        What::Variable(of) if matches!(of.ty, Type::Set(_)) => {
+            &[Relation::Subset, Relation::Superset]
+        }
+        // A map may have other values under the same keys.
+        _ => &[],
     };
     let covers = |of: &Relation| candidates.covers(&(condition.clone(), Literal::Cross(*of, l, r)));
-    stronger.iter().any(covers)
+    parts.iter().filter(|_| of_same_size).find_map(covers)
+}
+
+/// For a claim about a value that both sides share by the condition, what is said of it elsewhere:
+/// within one node, or of both sides.
+fn substituted(
+    candidates: &Candidates,
+    own: Candidate,
+    alone: Option<(&Candidates, &Candidates)>,
+) -> Vec<Vec<Claim>> {
+    let (condition, claim) = candidates.key(own);
+    let mut found = Vec::new();
+    for part in &condition {
+        let claim = match (*part, claim, alone) {
+            (
+                Literal::Cross(Relation::Equal, p, q),
+                Literal::Cross(relation, l, r),
+                Some(alone),
+            ) => {
+                let right = (l == p && q != r).then(|| alone.1.related(relation, q, r));
+                let left = (r == q && p != l).then(|| alone.0.related(relation, l, p));
+                right.flatten().or(left.flatten())
+            }
+            // That `b.role` is what `a.role` is, where they are equal.
+            (Literal::Left(true, a, value), Literal::Right(true, b, other), _)
+                if (a, value) == (b, other) =>
+            {
+                candidates.covers(&(condition.clone(), Literal::Cross(Relation::Equal, a, b)))
+            }
+            _ => None,
+        };
+        found.extend(claim.map(|claim| vec![claim]));
+    }
+    found
 }
 
 /// The same claims with the sides exchanged.
@@ -74,47 +145,45 @@ pub(super) fn mirrored(literals: &[Literal]) -> Vec<Literal> {
     found
 }
 
-/// Whether an order follows from two others, one of them within a node.
+/// For an order, each two others that it follows from, one of them within a node.
 fn transitive(
     candidates: &Candidates,
     own: Candidate,
     alone: Option<(&Candidates, &Candidates)>,
-) -> Option<String> {
-    let Literal::Cross(relation, l, r) = candidates.literals[own.literal] else { return None };
+) -> Vec<Vec<Claim>> {
+    let Literal::Cross(relation, l, r) = candidates.literals[own.literal] else {
+        return Vec::new();
+    };
     let up = match relation {
         Relation::AtMost => true,
         Relation::AtLeast => false,
-        _ => return None,
+        _ => return Vec::new(),
     };
     let condition = &candidates.conditions[own.condition];
-    let orders = |a: usize, b: usize| candidates.ordered(condition, a, b, up);
     let Some((left, right)) = alone else {
         let between = |z: usize| {
-            z != l
-                && z != r
-                && candidates.ordered_within(l, z, up)
-                && candidates.ordered_within(z, r, up)
+            let (low, high) =
+                (candidates.ordered_within(l, z, up)?, candidates.ordered_within(z, r, up)?);
+            Some(vec![low, high])
         };
-        let found = (0..candidates.terms()).any(between);
-        return found.then(|| "follows from two other orders".into());
+        let others = (0..candidates.terms()).filter(|z| *z != l && *z != r);
+        return others.filter_map(between).collect();
     };
     // A condition `p == q` carries an order over to the other side.
-    let equal = |place: &usize| match candidates.literals[*place] {
-        Literal::Cross(Relation::Equal, p, q) => Some((p, q)),
-        _ => None,
+    let carried = |place: &usize| {
+        let Literal::Cross(Relation::Equal, p, q) = candidates.literals[*place] else {
+            return None;
+        };
+        let low = if p == l { Vec::new() } else { vec![left.ordered_within(l, p, up)?] };
+        let high = if q == r { Vec::new() } else { vec![right.ordered_within(q, r, up)?] };
+        Some([low, high].concat()).filter(|set| !set.is_empty())
     };
-    let carried = |(p, q): (usize, usize)| {
-        (p, q) != (l, r)
-            && (p == l || left.ordered_within(l, p, up))
-            && (q == r || right.ordered_within(q, r, up))
-    };
-    if condition.iter().filter_map(equal).any(carried) {
-        return Some("follows from its condition and an order within a node".into());
-    }
-    let through = |z: usize| {
-        z != l && left.ordered_within(l, z, up) && orders(z, r)
-            || z != r && orders(l, z) && right.ordered_within(z, r, up)
-    };
-    let found = (0..candidates.terms()).any(through);
-    found.then(|| "follows from another line and an order within a node".into())
+    let orders = |a: usize, b: usize| candidates.ordered(condition, a, b, up);
+    let first = |z: usize| Some(vec![left.ordered_within(l, z, up)?, orders(z, r)?]);
+    let last = |z: usize| Some(vec![orders(l, z)?, right.ordered_within(z, r, up)?]);
+    let terms = 0..candidates.terms();
+    let mut found: Vec<Vec<Claim>> = condition.iter().filter_map(carried).collect();
+    found.extend(terms.clone().filter(|z| *z != l).filter_map(first));
+    found.extend(terms.filter(|z| *z != r).filter_map(last));
+    found
 }

@@ -2,7 +2,7 @@
 //!
 //! Evidence is what the variable came to be, not how long it stayed: the steps in which it changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use everhold_property::{Expr, parse, print_expr};
 use everhold_trace::Value;
@@ -15,11 +15,44 @@ use super::terms::{Class, Term, What};
 /// A bound counts only if it is met so many times as often as other values.
 const PILE: u64 = 2;
 
-/// The claims about each term of a node, given its states and its steps.
+/// From which row to which a node went.
+#[derive(Debug)]
+pub(super) enum Changes {
+    /// One by one.
+    Listed(Vec<(u32, u32)>),
+    /// From each row to the next, among so many for each node.
+    Beside(usize),
+}
+
+impl Changes {
+    /// How often a column changed at all, and to each of these values.
+    fn count<const N: usize>(&self, column: &[u32], values: [u32; N]) -> (u64, [u64; N]) {
+        let (mut all, mut to) = (0, [0; N]);
+        let mut see = |before: u32, after: u32| {
+            let changed = u64::from(before != after);
+            all += changed;
+            for (count, value) in to.iter_mut().zip(values) {
+                *count += changed & u64::from(after == value);
+            }
+        };
+        match self {
+            Changes::Listed(steps) => {
+                steps.iter().for_each(|(l, r)| see(column[*l as usize], column[*r as usize]));
+            }
+            Changes::Beside(each) => column
+                .chunks(*each)
+                .flat_map(|own| own.windows(2))
+                .for_each(|step| see(step[0], step[1])),
+        }
+        (all, to)
+    }
+}
+
+/// The claims about each term of a node, given its states and how they change.
 pub(super) fn claims(
     setting: &Setting,
     samples: u64,
-    steps: &[(u32, u32)],
+    changes: &Changes,
     context: &Context<'_>,
 ) -> (Vec<Draft>, u64) {
     let (mut found, mut tried) = (Vec::new(), 0);
@@ -29,8 +62,8 @@ pub(super) fn claims(
         }
         let own = Own { place, term, setting, samples, context };
         let drafts = match term.class {
-            Class::Token("text") if term.is_role() => own.one_of(&own.taken(steps)),
-            Class::Number if !term.is_role() => own.bounds(&own.taken(steps)),
+            Class::Token("text") if term.is_role() => own.one_of(changes),
+            Class::Number if !term.is_role() => own.bounds(changes),
             Class::List => own.lists(),
             _ => continue,
         };
@@ -50,33 +83,22 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// How often each value was taken.
-    fn taken(&self, steps: &[(u32, u32)]) -> BTreeMap<u32, u64> {
-        let column = &self.context.left.columns[self.place];
-        let mut taken = BTreeMap::new();
-        for (before, after) in steps {
-            let (before, after) = (column[*before as usize], column[*after as usize]);
-            if before != after {
-                *taken.entry(after).or_default() += 1;
-            }
-        }
-        taken
-    }
-
     fn name(&self) -> String {
         print_expr(&self.setting.rows.right_expr(self.term))
     }
 
     /// If there were one more value, as likely as these are on average, it would have been taken.
-    fn one_of(&self, taken: &BTreeMap<u32, u64>) -> Vec<Draft> {
-        let codes = super::family::distinct(&self.context.left.columns[self.place]);
+    fn one_of(&self, changes: &Changes) -> Vec<Draft> {
+        let column = &self.context.left.columns[self.place];
+        let codes = super::family::distinct(column);
         let shown = |code: &u32| format!("{:?}", self.text(*code));
         let mut values: Vec<String> = codes.iter().map(shown).collect();
         values.sort_unstable();
         let claim = format!("{} in {{{}}}", self.name(), values.join(", "));
-        let (steps, count) = (taken.values().sum::<u64>() as f64, codes.len() as f64);
-        let ln_chance = steps * (count / (count + 1.0)).ln();
-        vec![self.draft(&claim, codes.len(), ln_chance, 2.0)]
+        let (steps, []) = changes.count(column, []);
+        let count = codes.len() as f64;
+        let ln_chance = steps as f64 * (count / (count + 1.0)).ln();
+        vec![self.draft(&claim, steps, ln_chance, 2.0)]
     }
 
     fn text(&self, code: u32) -> String {
@@ -86,22 +108,21 @@ impl Own<'_> {
 
     /// If one beyond the bound were as likely as the bound, half of the steps would have gone
     /// there. Values that are merely the largest so far are no bound: they must pile up.
-    fn bounds(&self, taken: &BTreeMap<u32, u64>) -> Vec<Draft> {
+    fn bounds(&self, changes: &Changes) -> Vec<Draft> {
         let column = &self.context.left.columns[self.place];
         let (Some(low), Some(high)) = (column.iter().min(), column.iter().max()) else {
             return Vec::new();
         };
-        let all: u64 = taken.values().sum();
+        let (all, met) = changes.count(column, [*low, *high]);
         let mut found = Vec::new();
-        for (bound, op) in [(*low, ">="), (*high, "<=")] {
-            let met = taken.get(&bound).copied().unwrap_or(0);
+        for (bound, op, met) in [(*low, ">=", met[0]), (*high, "<=", met[1])] {
             let Some(value) = self.context.numbers.int(bound) else { continue };
             // That a size is not negative is no news.
             let trivial = self.term.is_size() && op == ">=" && value == 0;
             if !trivial && met * self.term.distinct as u64 >= PILE * all {
                 let claim = format!("{} {op} {value}", self.name());
                 let ln_chance = -(met as f64) * 2.0_f64.ln();
-                found.push(self.draft(&claim, self.term.distinct, ln_chance, 2.5));
+                found.push(self.draft(&claim, met, ln_chance, 2.5));
             }
         }
         found
@@ -136,7 +157,7 @@ impl Own<'_> {
             };
             let ln_chance = -longest.iter().map(orders).sum::<f64>();
             let claim = format!("sorted({name})");
-            found.push(self.draft(&claim, longest.len(), ln_chance, 3.5));
+            found.push(self.draft(&claim, longest.len() as u64, ln_chance, 3.5));
         }
         if longest.iter().all(|list| list.iter().collect::<BTreeSet<_>>().len() == list.len()) {
             // Each element is another one than those before it, of all that occurred.
@@ -145,14 +166,14 @@ impl Own<'_> {
             };
             let ln_chance = longest.iter().map(free).sum::<f64>();
             let claim = format!("len(set({name})) == len({name})");
-            found.push(self.draft(&claim, longest.len(), ln_chance, 3.5));
+            found.push(self.draft(&claim, longest.len() as u64, ln_chance, 3.5));
         }
         found
     }
 
-    fn draft(&self, claim: &str, distinct: usize, ln_chance: f64, weight: f64) -> Draft {
+    fn draft(&self, claim: &str, distinct: u64, ln_chance: f64, weight: f64) -> Draft {
         let property = self.setting.named(words(claim), expr(claim));
-        let evidence = Evidence { samples: self.samples, distinct: distinct as u64, ln_chance };
+        let evidence = Evidence { samples: self.samples, distinct, ln_chance };
         Draft { property, evidence, weight }
     }
 }

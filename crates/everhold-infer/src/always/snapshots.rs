@@ -8,8 +8,10 @@ use super::family::{Form, rows};
 use super::lines::Setting;
 use super::literal::Context;
 use super::rows::{BLOCK, Pairs};
+use super::shown::Shown;
+use super::single::Changes;
 use super::terms::{Class, Numbers, Side, Term, What};
-use super::{Always, Family, Findings, Settings, linear};
+use super::{Always, Cuts, Family, Findings, Settings, linear, quorum, single, sums};
 use crate::dictionary::Dictionary;
 use crate::snapshots::Snapshots;
 use crate::variables::{Access, Variable};
@@ -47,6 +49,16 @@ pub fn always_snapshots(table: &Snapshots, settings: &Settings) -> Always {
     let family = Family { setting: &one, pairs: &pairs, both_ways: false, context: &context };
     let alone = findings.family(&family, None, &[], None);
     let (drafts, tried) = linear::within(&one, &pairs, &context);
+    findings.add(drafts, tried);
+    let (drafts, tried) = single::claims(&one, pairs.samples, &layout.changes(table), &context);
+    findings.add(drafts, tried);
+    // There are no cuts but the snapshots.
+    let mut cuts = Cuts { executions: &[], orders: &[], bounds: Vec::new() };
+    let shown = layout.shown(table);
+    let (drafts, tried) = sums::constant_sums(None, shown, (&side, &numbers), &mut cuts);
+    findings.add(drafts, tried);
+    let place = quorum::Place { name: None, shown, context: &context };
+    let (drafts, tried) = quorum::majorities(&place, &mut cuts);
     findings.add(drafts, tried);
     let pairs = layout.pairs(table, settings.pairs_max());
     if pairs.samples > pairs.len() as u64 {
@@ -92,6 +104,28 @@ impl Layout {
             }
         }
         found
+    }
+
+    /// From each row of a node to its next.
+    fn changes(&self, table: &Snapshots) -> Changes {
+        if let Layout::ByNode(_) = self {
+            return Changes::Beside(table.snapshots());
+        }
+        let mut last = vec![None; table.nodes.len()];
+        let mut steps = Vec::new();
+        for (row, node) in (0..).zip(&table.node_of) {
+            let before: Option<u32> = last[*node as usize].replace(row);
+            steps.extend(before.map(|before| (before, row)));
+        }
+        Changes::Listed(steps)
+    }
+
+    /// What all nodes show.
+    fn shown<'a>(&self, table: &'a Snapshots) -> Shown<'a> {
+        match self {
+            Layout::ByNode(nodes) => Shown::ByNode { nodes: *nodes, each: table.snapshots() },
+            Layout::AsRead => Shown::BySnapshot { begins: &table.begins },
+        }
     }
 
     /// The nodes of each snapshot in pairs, each in one of its orders.

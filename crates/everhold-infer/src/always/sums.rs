@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 
 use everhold_property::{BinaryOp, Expr, Modality, Property, Scope, Span};
 
-use super::atoms::{Atoms, NONE};
 use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::lines::{Draft, binary, sum_over};
 use super::literal::constant;
+use super::shown::Shown;
 use super::terms::{Class, Numbers, Side};
-use crate::states::States;
-use crate::variables::{KindId, Row};
+use crate::variables::Row;
 
-/// Sums of a number over the nodes of a kind that have one value in all states of all runs in
-/// which every node shows one, and more than one combination of addends.
+/// Combinations of addends counted for one sum.
+const CASES_MAX: usize = 1_000;
+
+/// Sums of a number over the nodes of a kind that have one value whenever every node shows one, and
+/// more than one combination of addends.
 pub(super) fn constant_sums(
-    kind: KindId,
     name: Option<&str>,
-    states: &States,
-    atoms: &Atoms,
+    shown: Shown<'_>,
     (side, numbers): (&Side, &Numbers),
     cuts: &mut Cuts<'_>,
 ) -> (Vec<Draft>, u64) {
@@ -29,8 +29,7 @@ pub(super) fn constant_sums(
             continue;
         }
         tried += 1;
-        let Some((sum, distinct, samples)) = one_sum(kind, place, states, atoms, side, numbers)
-        else {
+        let Some((sum, distinct, samples)) = one_sum(place, shown, side, numbers) else {
             continue;
         };
         let property = property(term.expr(&Row::Value("n".into())), sum, name);
@@ -47,42 +46,25 @@ pub(super) fn constant_sums(
 
 /// The sum, how many combinations of addends there were, and how many states.
 fn one_sum(
-    kind: KindId,
     term: usize,
-    states: &States,
-    atoms: &Atoms,
+    shown: Shown<'_>,
     side: &Side,
     numbers: &Numbers,
 ) -> Option<(i64, u64, u64)> {
     let mut only = None;
     let mut seen = BTreeSet::new();
     let mut samples = 0;
-    for (run, nodes) in states.runs.iter().zip(&atoms.runs) {
-        let own: Vec<usize> = (0..nodes.len()).filter(|n| nodes[*n].0 == Some(kind)).collect();
-        if own.len() < 2 {
-            return None;
-        }
-        let mut now = vec![NONE; nodes.len()];
-        for step in &run.steps {
-            let at = step.node.index();
-            now[at] = nodes[at].1[step.count as usize];
-            if own.iter().any(|node| now[*node] == NONE) {
-                continue;
-            }
-            let addends: Option<Vec<i64>> = own
-                .iter()
-                .map(|node| numbers.int(side.columns[term][now[*node] as usize]))
-                .collect();
-            let addends = addends?;
-            let sum = addends.iter().try_fold(0_i64, |sum, x| sum.checked_add(*x))?;
-            if *only.get_or_insert(sum) != sum {
-                return None;
-            }
-            samples += 1;
+    let same = shown.each(1, |rows| {
+        let addends = rows.iter().map(|row| numbers.int(side.columns[term][*row as usize]));
+        let Some(addends) = addends.collect::<Option<Vec<i64>>>() else { return false };
+        let sum = addends.iter().try_fold(0_i64, |sum, x| sum.checked_add(*x));
+        samples += 1;
+        if seen.len() < CASES_MAX {
             seen.insert(addends);
         }
-    }
-    (seen.len() > 1).then_some((only?, seen.len() as u64, samples))
+        rows.len() > 1 && sum.is_some_and(|sum| *only.get_or_insert(sum) == sum)
+    });
+    (same && seen.len() > 1).then_some((only?, seen.len() as u64, samples))
 }
 
 fn property(term: Expr, sum: i64, kind: Option<&str>) -> Property {

@@ -91,6 +91,24 @@ impl Term {
             && !self.names_nodes
     }
 
+    /// Whether it is a part of another term, so that it is equal where that is.
+    pub(super) fn is_part_of(&self, whole: &Term) -> bool {
+        match (&self.what, &whole.what) {
+            (What::Variable(part), What::Variable(whole)) => {
+                part.path.len() > whole.path.len() && part.path.starts_with(&whole.path)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it and another term are parts of one variable of the row.
+    pub(super) fn has_root_of(&self, other: &Term) -> bool {
+        match (&self.what, &other.what) {
+            (What::Variable(one), What::Variable(other)) => one.path.first() == other.path.first(),
+            _ => false,
+        }
+    }
+
     /// Whether it is the number of elements of something.
     pub(super) fn is_size(&self) -> bool {
         matches!(&self.what, What::Variable(v) if v.path.last() == Some(&Access::Size))
@@ -233,7 +251,7 @@ impl Side {
             let what = What::Variable(variable.clone());
             side.add(what, class, column, (states, numbers, identity), left_out);
         }
-        side.add_identity(own, identity);
+        side.add_identity(own, identity, left_out);
         let sequences = Sequences::of(kind, atoms);
         let episodes = side.columns.iter().map(|column| sequences.number(column).into());
         side.episodes = episodes.collect();
@@ -280,14 +298,22 @@ impl Side {
     }
 
     /// The node itself and its name, where some variable says which node.
-    fn add_identity(&mut self, own: &KindAtoms, identity: &Identity) {
+    fn add_identity(&mut self, own: &KindAtoms, identity: &Identity, left_out: &mut Vec<LeftOut>) {
         let both = [
             (What::Node, Class::Token("node"), &identity.ids),
             (What::Name, Class::Token("text"), &identity.names),
         ];
         for (what, class, codes) in both {
             if !codes.is_empty() {
-                self.columns.push(own.nodes.iter().map(|node| codes[*node as usize]).collect());
+                let column: Vec<u32> = own.nodes.iter().map(|node| codes[*node as usize]).collect();
+                // A variable that says which node this is says nothing else.
+                if let Some(place) = self.columns.iter().position(|other| *other == column) {
+                    let What::Variable(variable) = &self.terms[place].what else { continue };
+                    left_out.push((variable.to_string(), "it is the node itself".into()));
+                    self.terms.remove(place);
+                    self.columns.remove(place);
+                }
+                self.columns.push(column);
                 let (distinct, nullable, names_nodes) = (codes.len(), false, true);
                 self.terms.push(Term { what, class, distinct, nullable, names_nodes });
             }

@@ -146,6 +146,45 @@ fn constant_difference_across_nodes() {
     assert!(!found.lines.iter().any(order), "{:#?}", found.lines);
 }
 
+/// Leadership is handed over; how often that was seen to leave one leader is what counts, and not
+/// how many nodes there are. What is said of a term says less.
+#[test]
+fn one_leader_at_a_time() {
+    let mut random = Random(2);
+    let mut trace = TraceBuilder::new();
+    let nodes: Vec<_> = (0..3).map(|i| trace.add_node(&format!("n{i}"), "")).collect();
+    let (mut terms, mut leader) = ([0_i64; 3], 0);
+    for _ in 0..25 {
+        let next = (leader + 1 + random.below(2) as usize) % 3;
+        let state = |role: &str, term: i64, random: &mut Random| {
+            let noise = random.below(30) as i64;
+            Value::record([
+                ("role", Value::from(role)),
+                ("term", term.into()),
+                ("noise", noise.into()),
+            ])
+        };
+        trace.begin(nodes[leader], EventKind::Local { name: "resign".into() });
+        let message = trace.send(nodes[next], "lead", None);
+        trace.observe(state("follower", terms[leader], &mut random));
+        terms[next] = terms[leader] + random.below(2) as i64;
+        trace.begin(nodes[next], EventKind::Deliver { message });
+        for _ in 0..3 {
+            trace.observe(state("leader", terms[next], &mut random));
+            trace.begin(nodes[next], EventKind::Local { name: "work".into() });
+        }
+        trace.observe(state("leader", terms[next], &mut random));
+        leader = next;
+    }
+    let pair = "forall a, b in nodes where a != b: a.role == \"leader\"";
+    let line = format!("{pair} implies b.role == \"follower\"");
+    let found = check(&[trace.finish()], &[&line]);
+    let number = 1 + found.lines.iter().position(|l| print_expr(&l.property.body) == line).unwrap();
+    let weaker = format!("{pair} and a.term == b.term implies b.role != \"leader\"");
+    let hidden = found.hidden.iter().find(|h| print_expr(&h.property.body) == weaker).unwrap();
+    assert!(hidden.reason.starts_with(&format!("follows from line {number}, ")), "{hidden:?}");
+}
+
 /// Nodes that elect a leader of each term and follow it, and that also show numbers without any
 /// meaning: one that is new in each step, one of few values, one that stays for a while, one that
 /// two nodes happen to share, a flag. (A flag that a node never changes is its role.)

@@ -100,6 +100,38 @@ fn tables_and_executions_tell_the_same() {
             text += &format!("{snapshot},n{node},{x},{y},{flag},{}\n", random.below(90));
         }
     }
+    let ahead = "a.flag == 1 implies a.x >= b.x";
+    check_table(&text, &[ahead]);
+}
+
+/// Bounds, sums and majorities, too.
+#[test]
+fn tables_tell_of_all_nodes_and_of_one_variable() {
+    let mut random = crate::random::Random(9);
+    let mut text = String::from("snapshot,node,level,share,high,mark\n");
+    for snapshot in 0..120 {
+        let (first, second) = (random.below(40), random.below(40));
+        for (node, share) in [first, second, 100 - first - second].into_iter().enumerate() {
+            let level = (random.below(25) as i64 - 8).clamp(0, 9);
+            // One of the three, never the same for long, is below.
+            let below = node as u64 == (snapshot * 7 + snapshot / 5) % 3;
+            let high = if below { 0 } else { 31 + random.below(30) };
+            let mark = 1 + random.below(30);
+            text += &format!("{snapshot},n{node},{level},{share},{high},{mark}\n");
+        }
+    }
+    let wanted = [
+        "n.level <= 9",
+        "n.level >= 0",
+        "sum(n in nodes: n.share) == 100",
+        "count(m in nodes: m.high >= n.mark) >= 2",
+    ];
+    check_table(&text, &wanted);
+}
+
+/// Read straight into columns and read as executions, it tells the same, among it these.
+#[track_caller]
+fn check_table(text: &str, wanted: &[&str]) {
     let table = Snapshots::read(text.as_bytes()).expect("it is a plain table");
     let fast = always_snapshots(&table, &Settings::default());
     let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
@@ -110,8 +142,10 @@ fn tables_and_executions_tell_the_same() {
         found.lines.iter().map(|line| print(&line.property)).collect()
     };
     assert_eq!(claims(&fast), claims(&slow));
-    let ahead = "a.flag == 1 implies a.x >= b.x";
-    assert!(claims(&fast).iter().any(|claim| claim.contains(ahead)), "{:#?}", claims(&fast));
+    for wanted in wanted {
+        let told = claims(&fast).iter().any(|claim| claim.contains(wanted));
+        assert!(told, "{wanted}: {:#?}", claims(&fast));
+    }
     check_sound(&fast, &executions, 20);
 }
 

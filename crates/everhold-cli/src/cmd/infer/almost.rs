@@ -2,40 +2,37 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use everhold_infer::{
-    Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Diff, Explanation,
+    Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Explanation,
 };
-use everhold_property::{Library, Property, Scope, parse};
+use everhold_property::{Library, Property, Scope};
 use everhold_trace::Execution;
 
 use crate::args::{AccountingWord, AlmostArgs, InferArgs};
 use crate::exit::{BadInput, Code};
 use crate::hint;
-use crate::input::{Given, read_text};
+use crate::input::Given;
 use crate::progress::Progress;
+
+use super::decided;
 
 pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
     let executions: Vec<&Execution> = given.iter().flat_map(|given| &given.executions).collect();
     let wanted = &args.almost;
-    let mut decisions = wanted.decisions.as_deref().map(read_decisions).transpose()?;
+    let decisions = decided::read(&args.decided)?;
     let options = options(args)?;
-    let mut report = infer(&options, wanted, &executions, decisions.as_ref());
-    if let Some(decisions) = &decisions {
-        report.found.retain(|found| decisions.of(&found.property) != Some(Decision::Reject));
-        report.found.truncate(wanted.report_max);
-    }
-    if let (Some(path), Some(decisions)) = (&wanted.decisions, &mut decisions)
-        && decide(wanted, &report, decisions)?
-    {
-        fs::write(path, decisions.to_string())?;
-    }
+    let mut report = infer(&options, wanted, &executions, &decisions);
+    report.found.retain(|found| decisions.of(&found.property) != Some(Decision::Reject));
+    report.found.truncate(wanted.report_max);
+    let shown: Vec<Property> = report.found.iter().map(|found| found.property.clone()).collect();
+    decided::write_down(&args.decided, decisions, &shown)?;
     let mut out = io::stdout().lock();
     if let Some(number) = wanted.explain {
-        let found = numbered(&report, number)?;
+        decided::numbered(&shown, number)?;
+        let found = &report.found[number - 1];
         writeln!(
             out,
             "{}\n{}\n",
@@ -45,9 +42,8 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
         write!(out, "{}", Explanation::of(found, &executions, &Library::new()))?;
         out.flush()?;
         next_of_explanation(found, given, args);
-    } else if let Some(old) = &wanted.diff {
-        let new: Vec<Property> = report.found.iter().map(|found| found.property.clone()).collect();
-        write!(out, "{}", Diff::of(&read_properties(old)?, &new))?;
+    } else if let Some(old) = &args.decided.diff {
+        decided::write_diff(old, &shown, &mut out)?;
         out.flush()?;
         next_of_report(&report, args);
     } else if args.json {
@@ -75,11 +71,11 @@ fn infer(
     options: &Almost,
     wanted: &AlmostArgs,
     executions: &[&Execution],
-    decisions: Option<&Decisions>,
+    decisions: &Decisions,
 ) -> AlmostReport {
     let _progress = Progress::new("inferring");
     // Enough to fill the places of the rejected.
-    let rejected = decisions.map_or(0, |decisions| decisions.all(Decision::Reject).count());
+    let rejected = decisions.all(Decision::Reject).count();
     let options = Almost { report_max: options.report_max + rejected, ..options.clone() };
     match wanted.seconds {
         None => options.infer(executions, &Library::new()),
@@ -117,7 +113,7 @@ fn options(args: &InferArgs) -> Result<Almost> {
         stable: wanted.stable,
         variables: wanted.only.clone(),
         subtypes,
-        memory_max: usize::try_from(args.max_memory).unwrap_or(usize::MAX) << 20,
+        memory_max: super::memory(args),
         ..default
     })
 }
@@ -135,47 +131,9 @@ fn scopes(args: &InferArgs, default: &Almost) -> Result<Vec<Scope>> {
     }
 }
 
-fn read_decisions(path: &Path) -> Result<Decisions> {
-    if !path.exists() {
-        return Ok(Decisions::default());
-    }
-    let decisions = read_text(path)?.parse::<Decisions>();
-    decisions.map_err(|error| BadInput(format!("{}: {error}", path.display())).into())
-}
-
-fn read_properties(path: &Path) -> Result<Vec<Property>> {
-    let text = read_text(path)?;
-    parse(&text).into_result().map_err(|diagnostics| {
-        let name = path.display().to_string();
-        BadInput(everhold_property::render_all(&diagnostics, &name, &text)).into()
-    })
-}
-
-/// Writes down what was accepted and rejected; says whether anything was.
-fn decide(wanted: &AlmostArgs, report: &AlmostReport, decisions: &mut Decisions) -> Result<bool> {
-    let accepted = wanted.accept.iter().map(|number| (*number, Decision::Accept));
-    let rejected = wanted.reject.iter().map(|number| (*number, Decision::Reject));
-    for (number, decision) in accepted.chain(rejected) {
-        let found = numbered(report, number)?;
-        decisions.decide(&found.property, decision);
-    }
-    Ok(!wanted.accept.is_empty() || !wanted.reject.is_empty())
-}
-
-fn numbered(report: &AlmostReport, number: usize) -> Result<&AlmostInvariant> {
-    let found = number.checked_sub(1).and_then(|place| report.found.get(place));
-    found.ok_or_else(|| {
-        let there = match report.found.len() {
-            0 => "there is none".to_owned(),
-            count => format!("they are numbered 1 to {count}"),
-        };
-        BadInput(format!("no almost-invariant {number}: {there}")).into()
-    })
-}
-
 /// Shows how to go on from the list.
 fn next_of_report(report: &AlmostReport, args: &InferArgs) {
-    let (traces, reading) = (traces(args), hint::reading(&args.input));
+    let (traces, reading) = (super::traces(args), hint::reading(&args.input));
     match (&args.out, report.found.is_empty()) {
         (_, true) => hint::next(&format!("everhold infer {traces}{reading}")),
         (Some(path), false) => {
@@ -186,11 +144,6 @@ fn next_of_report(report: &AlmostReport, args: &InferArgs) {
             hint::next(&format!("everhold infer --almost {traces}{reading} --explain 1"));
         }
     }
-}
-
-fn traces(args: &InferArgs) -> String {
-    let quoted = args.traces.iter().map(|path| hint::quoted(&path.display().to_string()));
-    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// Shows how to open the first exception.

@@ -1,14 +1,18 @@
 //! The report for people.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use everhold_infer::{Always, Line};
-use everhold_property::{ExprKind, Property, Scope, print};
+use everhold_property::{Binder, Domain, ExprKind, Property, Scope, print};
 
 use crate::args::InferArgs;
 use crate::hint;
 use crate::paint::Paint;
 use crate::words::{counted, number};
+
+/// As wide as lines should be.
+const COLUMNS: usize = 100;
 
 pub(super) fn write(
     found: &Always,
@@ -27,7 +31,13 @@ pub(super) fn write(
         writeln!(out, "not enough evidence for any property{}", reasons(found))?;
     }
     for bound in &found.bounds {
-        writeln!(out, "note: {bound}; raise with --max-memory (now {} MiB)", args.max_memory)?;
+        // Cuts are bounded in number, whatever room there is.
+        let more = if bound.contains(" cuts ") {
+            String::new()
+        } else {
+            format!("; raise with --max-memory (now {} MiB)", args.max_memory)
+        };
+        writeln!(out, "note: {bound}{more}")?;
     }
     writeln!(
         out,
@@ -44,17 +54,42 @@ fn write_line(place: usize, line: &Line, paint: Paint, out: &mut impl Write) -> 
     let text = print(&line.property);
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
-    writeln!(out, "{place:>3}. {}", paint.bold(first))?;
+    let mut first = wrapped(first).into_iter();
+    writeln!(out, "{place:>3}. {}", paint.bold(&first.next().unwrap_or_default()))?;
+    for more in first {
+        writeln!(out, "       {}", paint.bold(&more))?;
+    }
     for rest in lines {
         writeln!(out, "     {rest}")?;
     }
     writeln!(out, "     {}\n", support(line))
 }
 
+/// A line broken between words; the scope behind the name is one.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut found: Vec<String> = vec![String::new()];
+    let (name, scope) = match line.rfind("\" ") {
+        Some(end) => (&line[..=end], Some(&line[end + 2..])),
+        None => (line, None),
+    };
+    for word in name.split(' ').chain(scope) {
+        let last = found.last_mut().expect("there is one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() > COLUMNS - 7 {
+            found.push(word.to_owned());
+        } else {
+            *last += " ";
+            *last += word;
+        }
+    }
+    found
+}
+
 /// What speaks for a line: where, how often, how many different values, how sure.
 fn support(line: &Line) -> String {
     format!(
-        "{} {}, {} distinct pairs of values, {} sure",
+        "{} {}, {} distinct cases, {} sure",
         number(line.samples),
         cases(&line.property),
         number(line.distinct),
@@ -64,20 +99,25 @@ fn support(line: &Line) -> String {
 
 /// What was counted.
 fn cases(property: &Property) -> &'static str {
-    let quantified = match &property.body.kind {
-        ExprKind::Quantified { over, .. } => {
-            over.binders.iter().map(|binder| binder.pattern.idents().len()).sum()
-        }
-        _ => 0,
+    let binders: &[Binder] = match &property.body.kind {
+        ExprKind::Quantified { over, .. } => &over.binders,
+        _ => &[],
+    };
+    let count = |of_nodes: bool| -> usize {
+        let own = binders.iter().filter(|b| matches!(b.domain, Domain::Nodes { .. }) == of_nodes);
+        own.map(|binder| binder.pattern.idents().len()).sum()
     };
     let past = property.body.any(&mut |expr| matches!(expr.kind, ExprKind::History { .. }));
-    match (property.scope, quantified) {
-        (Scope::Delivery, _) => "deliveries",
-        (Scope::Chains, _) => "pairs of states on a chain",
-        (Scope::Quiet | Scope::AllQuiet, _) => "quiet pairs of states",
-        (Scope::EveryCut, _) if past => "steps",
-        (Scope::EveryCut, 0 | 1) => "local states",
-        (Scope::EveryCut, _) => "pairs of compatible states",
+    match (property.scope, count(true), count(false)) {
+        (Scope::Delivery, ..) => "deliveries",
+        (Scope::Chains, ..) => "pairs of states on a chain",
+        (Scope::Quiet | Scope::AllQuiet, ..) => "quiet pairs of states",
+        (Scope::EveryCut, ..) if past => "steps",
+        (Scope::EveryCut, 0, _) => "global states",
+        (Scope::EveryCut, 1, 0) => "local states",
+        (Scope::EveryCut, 1, _) => "elements",
+        (Scope::EveryCut, _, 0) => "pairs of compatible states",
+        (Scope::EveryCut, ..) => "pairs of elements",
     }
 }
 
@@ -94,7 +134,7 @@ fn reasons(found: &Always) -> String {
         (0, true) => ": no node shows a state; record observations, or name variables when \
                       importing (`everhold help logs`)"
             .into(),
-        (_, true) => "; record more runs, or look at what held with --all".into(),
+        (_, true) => "; record more runs, or see what held with --all".into(),
         (_, false) => format!("\n  {}", left_out.join("\n  ")),
     }
 }
@@ -106,11 +146,28 @@ fn write_hidden(found: &Always, out: &mut impl Write) -> io::Result<()> {
     for (name, why) in &found.left_out {
         writeln!(out, "left out: `{name}`: {why}")?;
     }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for hidden in &found.hidden {
+        *kinds.entry(kind(&hidden.reason)).or_default() += 1;
+    }
+    for (kind, count) in kinds {
+        writeln!(out, "{} hidden: {kind}", number(count as u64))?;
+    }
     writeln!(out)
 }
 
-fn next(found: &Always, args: &InferArgs) {
-    let trace = hint::quoted(&args.traces[0].display().to_string());
+/// What kind of reason it is.
+fn kind(reason: &str) -> &str {
+    match reason.split(' ').next() {
+        Some("follows") => "follow from other lines",
+        Some("says") => "say no more than something for which there is not enough evidence",
+        Some("not") => "not enough evidence",
+        _ => reason,
+    }
+}
+
+pub(super) fn next(found: &Always, args: &InferArgs) {
+    let trace = super::traces(args);
     let reading = hint::reading(&args.input);
     match (&args.out, found.lines.is_empty()) {
         (_, true) => hint::next(&format!("everhold infer {trace}{reading} --all")),
