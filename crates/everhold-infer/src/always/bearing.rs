@@ -6,43 +6,41 @@
 //! the claim fails would be dealt out like all others, and some of them would be under the
 //! condition. The chance that none is, is hypergeometric.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::evidence::{holds, ln_all_inside};
 use super::family::{Candidate, Candidates, Form};
 use super::literal::{Context, Literal};
 use super::rows::Pairs;
+use super::terms::Class;
 
 /// Rows looked at: shares are known well enough from them.
 const ROWS_MAX: usize = 20_000;
 
-/// For each candidate the natural logarithm of the largest chance that a part of its condition has
-/// no bearing on it; without a condition, that is nothing.
+/// For these places of candidates the natural logarithm of the largest chance that a part of the
+/// condition has no bearing on the claim; nothing of those without a condition.
 pub(super) fn ln_chances(
     form: &Form,
     candidates: &Candidates,
     kept: &[Candidate],
+    places: Vec<usize>,
     (pairs, both_ways): (&Pairs, bool),
     context: &Context<'_>,
-) -> Vec<f64> {
-    let mut found = vec![f64::NEG_INFINITY; kept.len()];
+) -> Vec<(usize, f64)> {
+    let mut found = Vec::new();
     let rows = sample(pairs, both_ways);
-    let mut by_condition = vec![Vec::new(); candidates.conditions.len()];
-    for (place, candidate) in kept.iter().enumerate() {
-        by_condition[candidate.condition].push(place);
+    let mut by_condition: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for place in places {
+        by_condition.entry(kept[place].condition).or_default().push(place);
     }
-    for (condition, places) in candidates.conditions.iter().zip(by_condition) {
-        if places.is_empty() {
-            continue;
-        }
-        let literals: Vec<Literal> = condition.iter().map(|c| candidates.literals[*c]).collect();
+    for (condition, places) in by_condition {
+        let literals = candidates.conditions[condition].iter().map(|c| candidates.literals[*c]);
+        let literals: Vec<Literal> = literals.collect();
         for part in 0..literals.len() {
             let without = Without::of(form, &literals, part, &rows, context);
             for &place in &places {
                 let claim = candidates.literals[kept[place].literal];
-                if let Some(ln_chance) = without.ln_chance(claim) {
-                    found[place] = found[place].max(ln_chance);
-                }
+                found.extend(without.ln_chance(claim).map(|ln_chance| (place, ln_chance)));
             }
         }
     }
@@ -124,13 +122,14 @@ impl<'a> Without<'a> {
         let values = |((l, r), _): &((u32, u32), bool)| {
             (left.columns[a][*l as usize], right.columns[b][*r as usize])
         };
-        // Values repeat, and containers take long to compare.
+        let fails = |x: u32, y: u32| self.context.relate(relation, classes, x, y) == Some(false);
+        let one = |class: Class| matches!(class, Class::Number | Class::Token(_));
+        if one(classes.0) && one(classes.1) {
+            return self.rows.iter().map(values).map(|(x, y)| fails(x, y)).collect();
+        }
+        // Containers take long to compare, and repeat.
         let mut known = BTreeMap::new();
-        let mut fails = |(x, y): (u32, u32)| {
-            *known
-                .entry((x, y))
-                .or_insert_with(|| self.context.relate(relation, classes, x, y) == Some(false))
-        };
+        let mut fails = |(x, y)| *known.entry((x, y)).or_insert_with(|| fails(x, y));
         self.rows.iter().map(values).map(&mut fails).collect()
     }
 
@@ -156,29 +155,34 @@ impl<'a> Without<'a> {
     fn by_episodes(&self, claim: Literal, fails: &[bool]) -> f64 {
         let Context { left, right, .. } = *self.context;
         let Literal::Cross(_, a, b) = self.part else { return 0.0 };
-        let (mut cases, mut outside) = (BTreeSet::new(), BTreeSet::new());
-        let (mut failing, mut claimed) = (BTreeSet::new(), BTreeSet::new());
+        let (mut cases, mut failing) = (Vec::with_capacity(self.rows.len()), Vec::new());
+        let mut claimed = Vec::new();
         for (((l, r), inside), fails) in self.rows.iter().zip(fails) {
-            let case = (left.episode(a, *l), right.episode(b, *r));
-            cases.insert(case);
-            if !inside {
-                outside.insert(case);
-            }
+            let (l, r) = (*l, *r);
+            let case = (*inside, left.episode(a, l), right.episode(b, r));
+            cases.push(case);
             if *fails {
-                failing.insert(case);
+                failing.push(case);
                 let (x, y) = match claim {
                     Literal::Cross(_, x, y) => (Some(x), Some(y)),
                     Literal::Left(_, x, _) => (Some(x), None),
                     Literal::Right(_, y, _) => (self.role, Some(y)),
                 };
-                let (l, r) = (*l, *r);
                 let own = (left.groups[l as usize], right.groups[r as usize]);
                 let x = x.map(|term| left.episode(term, l));
                 let y = y.map(|term| right.episode(term, r));
-                claimed.insert((own, x, y));
+                claimed.push((own, x, y));
             }
         }
-        let drawn = failing.len().min(claimed.len());
-        ln_all_inside(outside.len() as f64, cases.len() as f64, drawn)
+        let cases = distinct(cases);
+        let outside = cases.iter().filter(|(inside, ..)| !inside).count();
+        let drawn = distinct(failing).len().min(distinct(claimed).len());
+        ln_all_inside(outside as f64, cases.len() as f64, drawn)
     }
+}
+
+fn distinct<T: Ord>(mut cases: Vec<T>) -> Vec<T> {
+    cases.sort_unstable();
+    cases.dedup();
+    cases
 }

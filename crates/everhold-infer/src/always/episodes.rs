@@ -60,6 +60,16 @@ impl<'a> Sequences<'a> {
 
 /// The same for a table: the rows of each node, in the order of the table.
 pub(super) fn in_table(groups: &[u32], column: &[u32]) -> Vec<u32> {
+    if groups.is_sorted() {
+        // Each node by itself: nothing to look up.
+        let (mut last, mut episode) = (None, 0);
+        let number = |row: (u32, u32)| {
+            episode += u32::from(last != Some(row));
+            last = Some(row);
+            episode
+        };
+        return groups.iter().copied().zip(column.iter().copied()).map(number).collect();
+    }
     let nodes = groups.iter().max().map_or(0, |last| *last as usize + 1);
     let mut last: Vec<Option<(u32, u32)>> = vec![None; nodes];
     let mut next = 0;
@@ -91,5 +101,6 @@ mod tests {
         check(&[(0, &[0, 2]), (0, &[1, 2, 3])], [1, 1, 2, 4, NO, NO]);
         check(&[(0, &[0]), (0, &[2]), (0, &[3])], [1, NO, 2, 3, NO, NO]);
         assert_eq!(in_table(&[0, 1, 0, 1, 0], &[7, 7, 7, 8, 8]), [1, 2, 1, 3, 4]);
+        assert_eq!(in_table(&[0, 0, 0, 1, 1], &[7, 7, 8, 8, 8]), [1, 1, 2, 3, 3]);
     }
 }

@@ -32,6 +32,9 @@ const DISTINCT_MAX: usize = 20_000;
 /// Combinations judged one by one to find how many are possible.
 const COMBINATIONS_MAX: usize = 250_000;
 
+/// What is more likely to be chance than this is not shown, whatever else there is.
+const LN_CHANCE_MAX: f64 = -3.0;
+
 /// What speaks for a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
@@ -104,10 +107,12 @@ pub(super) fn gather(
         Evidence { samples, distinct, ln_chance }
     };
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
-    let bearing = bearing::ln_chances(form, candidates, kept, (pairs, both_ways), context);
-    for (evidence, ln_chance) in found.iter_mut().zip(bearing) {
-        // Both are to be ruled out.
-        evidence.ln_chance = evidence.ln_chance.max(ln_chance);
+    // Both are to be ruled out, where there is anything to say for the claim at all.
+    let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
+    let bearing = bearing::ln_chances(form, candidates, kept, worth, (pairs, both_ways), context);
+    for (place, ln_chance) in bearing {
+        let own = &mut found[place].ln_chance;
+        *own = own.max(ln_chance);
     }
     found
 }
