@@ -65,23 +65,25 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             format!("{cpu:.2}"),
         ]);
         scores.hold(
-            format!("{name}: properties generated"),
-            report.generated as f64,
+            format!("{name}: properties evaluated"),
+            report.properties as f64,
             Bound::AtLeast(properties),
         );
         scores.hold(format!("{name}: seconds, from a file"), wall, Bound::AtMost(seconds));
     }
     table.print("Almost-invariants: end to end from a trace file, all cores");
     println!(
-        "Generated: disjunctions of one or two literals, all of them, as Avenger counts.\n\
+        "Generated: disjunctions of up to three literals, as Avenger counts them.\n\
          Evaluated: those left when constant and equal literals are merged, which decides the rest."
     );
 }
 
 fn infer(name: &str, executions: &[&Execution]) -> AlmostReport {
-    // Avenger's count is over all classes, and so is this one.
-    let properties_max = if name == "Chord" { 20_000 } else { 3_000 };
-    Almost { properties_max, ..Almost::default() }.infer(executions, &Library::new())
+    // Avenger counted all properties that it generated, over all classes. So many a class are a few
+    // more than that, even of those that are left to evaluate.
+    let properties_max = if name == "Chord" { 5_000 } else { 2_150 };
+    Almost { properties_max, literals_max: 3, ..Almost::default() }
+        .infer(executions, &Library::new())
 }
 
 /// A ring that changes: successors, predecessors and fingers of one node at a time. Each node

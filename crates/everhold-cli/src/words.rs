@@ -86,7 +86,7 @@ fn origin(execution: &Execution, id: MessageId) -> String {
 }
 
 /// What an event sent, and how it changed the state of its node.
-pub(crate) fn effects(execution: &Execution, states: &LocalStates, id: EventId) -> Vec<String> {
+pub(crate) fn effects(execution: &Execution, states: &LocalStates<'_>, id: EventId) -> Vec<String> {
     let event = execution.event(id);
     let mut effects = Vec::new();
     for (send, sent) in event.sends.iter().zip(event.sent()) {

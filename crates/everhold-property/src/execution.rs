@@ -121,7 +121,7 @@ pub fn check_ordered(
 struct Trace<'a> {
     execution: &'a Execution,
     order: &'a Order,
-    states: LocalStates,
+    states: LocalStates<'a>,
     members: Vec<Member>,
     /// For each node and state, whether it is up.
     up: Vec<Vec<bool>>,

@@ -192,7 +192,7 @@ fn range(execution: &Execution, window: &Window) -> std::ops::Range<usize> {
 /// The kept part of an execution.
 struct Kept<'a> {
     execution: &'a Execution,
-    states: LocalStates,
+    states: LocalStates<'a>,
     range: std::ops::Range<usize>,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Build one step by step with [`TraceBuilder`], or read one with [`crate::format`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::event::{Event, EventId, EventKind, Mark, MessageId, Observation};
@@ -244,7 +245,7 @@ impl Execution {
 
     /// The state of every node after each of its events, values carried forward.
     #[must_use]
-    pub fn local_states(&self) -> LocalStates {
+    pub fn local_states(&self) -> LocalStates<'_> {
         let mut states = LocalStates { values: Vec::new(), at: Vec::new() };
         for events in &self.by_node {
             let mut row = vec![NO_STATE];
@@ -265,16 +266,17 @@ const NO_STATE: u32 = u32::MAX;
 /// The value of an observation is carried forward over later events without one. Before the first
 /// observation, and from a crash to the next observation, a node has no state.
 #[derive(Clone, Debug)]
-pub struct LocalStates {
-    values: Vec<Value>,
+pub struct LocalStates<'a> {
+    /// As observed, or as changes made them.
+    values: Vec<Cow<'a, Value>>,
     at: Vec<Vec<u32>>,
 }
 
-impl LocalStates {
+impl<'a> LocalStates<'a> {
     /// The state of `node` after its first `count` events.
     #[must_use]
     pub fn at(&self, node: NodeId, count: usize) -> Option<&Value> {
-        self.values.get(self.at[node.index()][count] as usize)
+        self.values.get(self.at[node.index()][count] as usize).map(AsRef::as_ref)
     }
 
     /// A number that changes exactly when an observation changes the state; for caches.
@@ -283,18 +285,19 @@ impl LocalStates {
         Some(self.at[node.index()][count]).filter(|&version| version != NO_STATE)
     }
 
-    fn after(&mut self, before: u32, event: &Event) -> u32 {
+    fn after(&mut self, before: u32, event: &'a Event) -> u32 {
         let state = match &event.observation {
             None if event.kind == EventKind::Crash => return NO_STATE,
             None => return before,
-            Some(Observation::State(state)) => state.clone(),
+            Some(Observation::State(state)) => Cow::Borrowed(state),
             Some(Observation::Changes(changes)) => {
-                let mut state = self.values.get(before as usize).cloned().unwrap_or_default();
+                let before = self.values.get(before as usize);
+                let mut state = before.map(|state| Value::clone(state)).unwrap_or_default();
                 // Assembly has reported changes that do not fit; the rest still apply.
                 for change in changes {
                     let _ = value::apply(&mut state, std::slice::from_ref(change));
                 }
-                state
+                Cow::Owned(state)
             }
         };
         if self.values.get(before as usize) == Some(&state) {

@@ -263,34 +263,42 @@ impl Class<'_> {
         )]
         let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
         let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        let (fails, known, failing, rows, signatures) = (zero(), zero(), zero(), zero(), zero());
-        self.look(&self.used(candidates), |look, piece| {
+        let (fails, failing, signatures) = (zero(), zero(), zero());
+        // What is not known, for that is mostly nothing.
+        let (unknown, rows_unknown) = (zero(), zero());
+        let rows = self.look(&self.used(candidates), |look, piece| {
             let mut kept = Vec::new();
             for (place, candidate) in candidates.iter().enumerate() {
                 if fails[place].load(Ordering::Relaxed) > allowed {
                     continue;
                 }
                 let tally = look.tally(&candidate.literals, self.counter, piece, &mut kept);
-                known[place].fetch_add(tally.known, Ordering::Relaxed);
-                rows[place].fetch_add(tally.rows_known, Ordering::Relaxed);
+                let left = look.rows.len() as u64 - tally.rows_known;
+                if left > 0 {
+                    unknown[place].fetch_add(look.weight - tally.known, Ordering::Relaxed);
+                    rows_unknown[place].fetch_add(left, Ordering::Relaxed);
+                }
                 if tally.rows_failing > 0 {
                     fails[place].fetch_add(tally.fails, Ordering::Relaxed);
                     failing[place].fetch_add(tally.rows_failing, Ordering::Relaxed);
                     signatures[place].fetch_add(tally.signature, Ordering::Relaxed);
                 }
             }
+            look.rows.len() as u64
         });
+        let rows: u64 = rows.into_iter().sum();
         let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
         let tally = |place: usize| Tally {
             fails: read(&fails, place),
-            known: read(&known, place),
+            known: whole - read(&unknown, place),
             rows_failing: read(&failing, place),
-            rows_known: read(&rows, place),
+            rows_known: rows - read(&rows_unknown, place),
             signature: read(&signatures, place),
         };
         let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
         (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()
     }
+
     /// Which literals some candidate has.
     pub(crate) fn used(&self, candidates: &[Candidate]) -> Vec<bool> {
         let mut used = vec![false; self.literals()];

@@ -39,7 +39,7 @@ pub fn text(execution: &Execution, mut to: impl Write) -> io::Result<()> {
 
 fn effects(
     execution: &Execution,
-    states: &LocalStates,
+    states: &LocalStates<'_>,
     place: usize,
     event: &Event,
 ) -> Vec<String> {
