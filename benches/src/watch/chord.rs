@@ -5,12 +5,13 @@
 //! and how many nodes hold each of 256 sampled keys (figure 8b).
 
 use std::fmt::Write as _;
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
+use everhold_live::host::loopback;
 use everhold_live::{Config, NodeId};
 use everhold_systems::chord::{coverage, host, sampled_keys};
 use everhold_trace::wire::Stamp;
@@ -67,17 +68,13 @@ impl Ring {
         std::fs::create_dir_all(&folder).expect("a folder");
         let seen = Shared::default();
         let watch = watch(&folder, &seen);
-        // A node listens on the same port for datagrams and for clients.
-        let sockets: Vec<UdpSocket> =
-            (0..nodes).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
+        let addresses = loopback(nodes as usize).expect("ports are free");
         let mut text = String::from(r#"{"system": "chord", "transport": "udp", "nodes": {"#);
-        for (node, socket) in sockets.iter().enumerate() {
+        for (node, address) in addresses.iter().enumerate() {
             let comma = if node == 0 { "" } else { ", " };
-            let address = socket.local_addr().expect("it is bound");
             let _ = write!(text, "{comma}\"{node}\": \"{address}\"");
         }
         let _ = write!(text, "}}, \"checkers\": [\"{}\"]}}", watch.1.address());
-        drop(sockets);
         let config = folder.join("chord.json");
         std::fs::write(&config, text).expect("there is room");
         let some = |wanted: bool| {

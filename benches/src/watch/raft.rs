@@ -5,11 +5,12 @@
 //! peers were virtual machines and asserted in blocking form; ours are on one machine's loopback,
 //! and assert in the background unless it says otherwise.
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use everhold_live::host::loopback;
 use everhold_live::{Client, Config, NodeId};
 use everhold_systems::raft::{Asserted, Msg, Silent, codec};
 
@@ -131,15 +132,15 @@ impl Peers {
     fn start(invariant: Silent, wait: &str, probability: f64, how: &str) -> Peers {
         let folder = folder("raft");
         std::fs::create_dir_all(&folder).expect("a folder");
-        let tcp = [0, 1, 2].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let udp = [0, 1, 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
-        let [a, b, c] = tcp.map(|listener| listener.local_addr().expect("it is bound"));
+        let addresses = loopback(6).expect("ports are free");
+        let [a, b, c, ref udp @ ..] = addresses[..] else { unreachable!("six were asked for") };
         let text =
             format!(r#"{{"system": "raft", "nodes": {{"0": "{a}", "1": "{b}", "2": "{c}"}}}}"#);
         let config = Config::parse(&text).expect("it is one");
         let path = folder.join("raft.json");
         std::fs::write(&path, text).expect("there is room");
-        let udp = udp.map(|socket| socket.local_addr().expect("it is bound").to_string()).join(",");
+        let udp: Vec<String> = udp.iter().map(SocketAddr::to_string).collect();
+        let udp = udp.join(",");
         let peer = |id: u32| {
             let words = [
                 path.display().to_string(),

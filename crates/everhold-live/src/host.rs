@@ -54,6 +54,7 @@ mod client;
 mod codec;
 mod config;
 mod core;
+mod loopback;
 mod net;
 mod packet;
 mod run;
@@ -63,6 +64,7 @@ pub(crate) mod view;
 pub use client::Client;
 pub use codec::Codec;
 pub use config::{Config, ConfigError, Transport};
+pub use loopback::loopback;
 pub use view::Channels;
 
 use self::core::Core;

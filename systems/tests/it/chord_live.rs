@@ -2,13 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "processes of their own run in real time")]
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use everhold_live::host::loopback;
 use everhold_systems::chord::{coverage, sampled_keys};
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, SegmentLog, SegmentOptions,
@@ -84,14 +85,10 @@ impl Drop for Folder {
 
 impl Ring {
     fn configure(folder: PathBuf, checker: SocketAddr) -> Ring {
-        // A node listens on the same port for datagrams and for clients.
-        let sockets = (0..NODES).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-        let sockets: Vec<UdpSocket> = sockets.collect();
-        let nodes = sockets
-            .iter()
-            .enumerate()
-            .map(|(node, socket)| format!("\"{node}\": \"{}\"", socket.local_addr().unwrap()));
-        let nodes = nodes.collect::<Vec<_>>().join(", ");
+        let addresses = loopback(NODES as usize).unwrap();
+        let nodes = addresses.iter().enumerate();
+        let nodes: Vec<_> = nodes.map(|(node, at)| format!("\"{node}\": \"{at}\"")).collect();
+        let nodes = nodes.join(", ");
         let text = format!(
             r#"{{"system": "chord", "transport": "udp", "nodes": {{{nodes}}},
                 "checkers": ["{checker}"]}}"#
@@ -106,7 +103,6 @@ impl Ring {
             .arg("4")
             .args(nodes.map(|node| node.to_string()))
             .stdin(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn();
         self.processes.push(process.expect("the program was built with this test"));
     }

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use everhold::node::Message;
+use everhold_live::host::loopback;
 use everhold_live::{Client, Codec, Config, NodeId};
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, SegmentLog,
@@ -115,12 +116,9 @@ impl Cluster {
         nodes: u32,
         watcher: &Watcher,
     ) -> Cluster {
-        let listeners: Vec<TcpListener> =
-            (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |l: &TcpListener| -> SocketAddr { l.local_addr().unwrap() };
-        let entries = listeners.iter().enumerate();
-        let entries: Vec<_> =
-            entries.map(|(id, l)| format!("\"{id}\": \"{}\"", address(l))).collect();
+        let addresses = loopback(nodes as usize).unwrap();
+        let entries = addresses.iter().enumerate();
+        let entries: Vec<_> = entries.map(|(id, at)| format!("\"{id}\": \"{at}\"")).collect();
         let text = format!(
             r#"{{"system": "{system}", "nodes": {{{}}}, "checkers": ["{}"],
                 "data": {:?}, "record": {:?}}}"#,
@@ -129,7 +127,6 @@ impl Cluster {
             folder.join("data"),
             folder.join("record"),
         );
-        drop(listeners);
         let config = Config::parse(&text).unwrap();
         fs::write(folder.join("config.json"), text).unwrap();
         let processes = BTreeMap::new();

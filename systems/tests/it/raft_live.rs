@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use everhold_live::host::loopback;
 use everhold_live::{Client, Config, NodeId};
 use everhold_systems::raft::{Msg, Silent, codec};
 
@@ -25,9 +26,7 @@ impl Cluster {
         let folder = format!("everhold-raft-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
-        let listeners = [0, 1, 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-        let addresses: [SocketAddr; 3] = listeners.map(|listener| listener.local_addr().unwrap());
-        let [a, b, c] = addresses;
+        let [a, b, c] = loopback(3).unwrap()[..] else { unreachable!("three were asked for") };
         let text = format!(
             r#"{{"system": "raft", "nodes": {{"0": "{a}", "1": "{b}", "2": "{c}"}},
                 "data": {:?}, "record": {:?}}}"#,
@@ -56,8 +55,9 @@ impl Cluster {
     /// Launches all peers so that they assert an invariant, which the last one breaks after so
     /// many ticks; hears `begun` and `violated` with their times.
     fn launch_asserting(&mut self, invariant: Silent, wait: &str) -> Receiver<(String, u64)> {
-        let sockets = [0, 1, 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-        let addresses = sockets.map(|socket| socket.local_addr().unwrap().to_string()).join(",");
+        let addresses = loopback(3).unwrap();
+        let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+        let addresses = addresses.join(",");
         let (tell, told) = channel();
         for peer in 0..3 {
             let (id, invariant) = (peer.to_string(), format!("{invariant:?}"));

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use everhold::NodeId;
+use everhold_live::host::loopback;
 use everhold_live::{Client, Codec, Config};
 use everhold_systems::live::Case;
 use everhold_systems::lock::{CONSISTENT, Mode, Msg, RULES};
@@ -37,10 +38,8 @@ fn watch(rules: &str, folder: &str) -> (Child, SocketAddr) {
 
 /// Two clients of the lock service hold one lock, while `checker` watches.
 fn double_grant(record: &Path, checker: SocketAddr) {
-    let listeners = [0, 1, 2].map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
-    let addresses = listeners.each_ref().map(|listener| listener.local_addr().expect("bound"));
-    drop(listeners);
-    let mut config = Config::new("lock", (0..).map(NodeId).zip(addresses));
+    let addresses = loopback(3).expect("ports are free");
+    let mut config = Config::new("lock", (0..).map(NodeId).zip(addresses.clone()));
     config.checkers = vec![checker];
     config.record = Some(record.to_owned());
     let here = [0, 1, 2].map(NodeId);
