@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use everhold::Verdict;
+use everhold_property::{Diagnostic, render_all};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,13 @@ impl From<Verdict> for Code {
 pub(crate) struct BadInput(pub(crate) String);
 
 impl BadInput {
+    /// What is wrong with properties, with the places in their source.
+    pub(crate) fn of_properties(wrong: &[Diagnostic], file: &str, source: &str) -> BadInput {
+        let text = render_all(wrong, file, source);
+        // Whoever prints it says that it is an error.
+        BadInput(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
+    }
+
     /// All of them as one.
     pub(crate) fn all(errors: impl IntoIterator<Item = BadInput>) -> BadInput {
         let texts: Vec<String> = errors.into_iter().map(|error| error.0).collect();

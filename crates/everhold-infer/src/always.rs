@@ -5,7 +5,9 @@
 //! two ends of a message, a node before and after a step, an element and its node. A candidate of a
 //! family is a relation of two values under up to three conditions. Candidates are judged on
 //! blocks of rows as bitmaps and dropped at their first counterexample (`family`); what survives
-//! and does not follow from something stronger is weighed (`evidence`) and written out (`lines`).
+//! and does not follow from something stronger (`redundant`) is weighed (`evidence`, `bearing`) and
+//! written out (`lines`); what is shown of it and why the rest is not is decided at the end
+//! (`findings`, `verdicts`).
 
 mod atoms;
 mod bearing;

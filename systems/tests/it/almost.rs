@@ -87,18 +87,21 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// A property of a case study by its name, and the variables that Avenger was told of.
-    fn new(properties: &str, name: &str, variables: &[&str]) -> Wanted {
+    /// A property of a case study by its name, to be found among all variables by someone who does
+    /// not know where the bug is: with the simplest thousand properties of each kind.
+    fn new(properties: &str, name: &str) -> Wanted {
         let properties = parse(properties).into_result().expect("they are right");
         let property = properties.iter().find(|property| property.name == name);
-        let almost = Almost {
-            scopes: vec![Scope::EveryCut],
-            variables: variables.iter().map(|name| (*name).to_owned()).collect(),
-            properties_max: 1_000,
-            ..Almost::default()
-        };
         let property = print(property.expect("it is there"));
+        let almost = Almost { properties_max: 1_000, ..Almost::default() };
         Wanted { property, library: Library::new(), almost }
+    }
+
+    /// Among the variables that Avenger was told of, with all that they give rise to.
+    fn among(mut self, variables: &[&str]) -> Wanted {
+        self.almost.variables = variables.iter().map(|name| (*name).to_owned()).collect();
+        self.almost.properties_max = Almost::default().properties_max;
+        self
     }
 }
 
@@ -126,35 +129,37 @@ fn subtypes(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter().map(|(name, subtype)| ((*name).to_owned(), (*subtype).to_owned())).collect()
 }
 
-const TREE: [&str; 4] = ["root", "parent", "children", "siblings"];
-
-/// Line 4 at present: of 300 executions 2 meet the bug.
+/// Line 3 at present: of 300 executions 3 meet the bug.
 #[test]
 fn randtree_1() {
-    let wanted = Wanted::new(randtree::PROPERTIES, randtree::PARENT_IS_NO_CHILD, &TREE);
+    let wanted = Wanted::new(randtree::PROPERTIES, randtree::PARENT_IS_NO_CHILD);
     let run = |bug| record(Search::Portfolio, (300, 200), randtree::environment(15, 3, bug));
     check(&wanted, &run(randtree::Bug::AcceptsParent), &run(randtree::Bug::None));
 }
 
 const RING: [&str; 7] = ["me", "pred", "succ", "max_succ", "my_range", "successors", "fingers"];
 
-fn chord(name: &str, bug: chord::Bug, search: Search) {
-    let mut wanted = Wanted::new(chord::PROPERTIES, name, &RING);
+fn chord(mut wanted: Wanted, bug: chord::Bug, search: Search) {
     wanted.library = chord::library();
     let run = |bug| record(search.clone(), (35, 300), chord::environment(15, bug));
     check(&wanted, &run(bug), &run(chord::Bug::None));
 }
 
 /// Timers that fire early meet the bug in half of the executions, which is not almost never; with
-/// few delays it takes a node that is slow to join.
+/// few delays it takes a node that is slow to join. Line 8 at present; with what held where all is
+/// quiet it would be line 17, and among all variables line 20.
 #[test]
 fn chord_1() {
-    chord(chord::ALONE, chord::Bug::CountsItself, Search::Delay { delays: 2 });
+    let mut wanted = Wanted::new(chord::PROPERTIES, chord::ALONE).among(&RING);
+    wanted.almost.scopes = vec![Scope::EveryCut];
+    chord(wanted, chord::Bug::CountsItself, Search::Delay { delays: 2 });
 }
 
+/// Line 2 at present.
 #[test]
 fn chord_2() {
-    chord(chord::NONE_BETWEEN, chord::Bug::KeepsRange, Search::Portfolio);
+    let wanted = Wanted::new(chord::PROPERTIES, chord::NONE_BETWEEN);
+    chord(wanted, chord::Bug::KeepsRange, Search::Portfolio);
 }
 
 /// Among those who ask for a value to be chosen; what is chosen is said of other pairs of nodes, too.
@@ -163,9 +168,11 @@ always "Paxos1":
   forall a, b in proposer nodes, k -> v in a.chosen, l -> w in b.chosen: k != l or v == w
 "#;
 
+/// Line 6 at present. Among all variables, numbers that mean different things are compared, and it
+/// is not among the first sixty.
 #[test]
 fn paxos_1() {
-    let mut wanted = Wanted::new(PAXOS_1, "Paxos1", &["chosen"]);
+    let mut wanted = Wanted::new(PAXOS_1, "Paxos1").among(&["chosen"]);
     wanted.almost.subtypes = subtypes(&[("chosen.key", "instance"), ("chosen.value", "value")]);
     let run = |bug| record(Search::Portfolio, (150, 300), paxos::environment(3, bug));
     check(&wanted, &run(paxos::Bug::AdoptsLast), &run(paxos::Bug::None));
@@ -175,9 +182,8 @@ fn paxos_1() {
 /// to a network takes the tables of all routers.
 fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
     let variables = ["table.key", "table.value.next_hop"];
-    let mut wanted = Wanted::new(path_vector::PROPERTIES, name, &variables);
+    let mut wanted = Wanted::new(path_vector::PROPERTIES, name).among(&variables);
     wanted.library = path_vector::library();
-    wanted.almost.scopes.push(Scope::AllQuiet);
     let loops = Predicate::new(
         "loops",
         [("from", Type::Node(None)), ("network", Type::Int)],
@@ -188,12 +194,13 @@ fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
     check(&wanted, &run(bug), &run(path_vector::Bug::None));
 }
 
+/// Line 1 at present; among all variables it is not among the first sixty.
 #[test]
 fn bgp_1() {
     routers(path_vector::REACHABLE, path_vector::Bug::MistakesTrans, (60, 250));
 }
 
-/// In longer executions every second one ends with a loop.
+/// Line 2 at present. In longer executions every second one ends with a loop.
 #[test]
 fn bgp_2() {
     routers(path_vector::NO_LOOPS, path_vector::Bug::KeepsReplaced, (100, 60));

@@ -30,7 +30,7 @@ fn why_shows_the_counterexample_or_the_reason() {
     let ahead = r#"forall a, b in nodes where a != b: a.role == "StateLeader" implies a.log >= "#;
     why(&format!("{ahead}b.log"), 0, &["it is line 1"]);
     why(&format!("{ahead}b.commit"), 0, &["it holds, and is hidden: follows from"]);
-    why("forall n in nodes: n.term >=", 64, &["--why:1"]);
+    why("forall n in nodes: n.term >=", 64, &["error: expected", "--why:1"]);
     // The trace has one leader of one term, and says so rather than anything about all terms.
     let one = r#"forall a, b in nodes where a != b: a.role == "StateLeader" and a.term == b.term
                  implies b.role != "StateLeader""#;
@@ -88,7 +88,7 @@ fn bad_input_is_told() {
     };
     infer("empty.csv", "", 64, &["empty.csv"]);
     infer("one.csv", "node,x\na,1\n", 2, &["not enough evidence", "`x`: it is always 1"]);
-    infer("types.csv", "node,x\na,1\na,up\na,2\n", 2, &["its values are of different types"]);
+    infer("types.csv", "node,x\na,1\na,up\na,2\n", 2, &["`x`: its values are of different types"]);
     infer("apart2.csv", "node,x,y\na,1,\nb,,7\na,2,\nb,,9\n", 2, &["not enough evidence"]);
     infer("noise.csv", "node,x\na,5\nb,3\na,9\nb,4\n", 2, &["not enough evidence"]);
 }
@@ -178,6 +178,8 @@ fn almost_invariants() {
     almost(&["--decisions", &decisions, "--reject", "1"], 0, &[claim]);
     almost(&["--decisions", &decisions, "--diff", &old], 0, &["- always", claim]);
     almost(&["--scope", "chains"], 64, &["--almost looks at snapshots"]);
+    almost(&["--only", "aksed"], 64, &["no variable `aksed`; did you mean `asked`?"]);
+    almost(&["--only", "nothing"], 64, &["there are asked, done, load"]);
     almost(&["--subtype", "done"], 64, &["VARIABLE=NAME"]);
     check(&["infer", &traces, "--explain", "1"], 64, &["--almost"]);
 }

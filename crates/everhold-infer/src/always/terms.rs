@@ -209,6 +209,11 @@ pub(super) fn class_of(ty: &Type) -> Option<Class> {
     })
 }
 
+/// What a variable is called, without its row.
+fn named(variable: &Variable) -> String {
+    variable.to_string().replacen("x.", "", 1)
+}
+
 /// Something that was not looked at, and why.
 pub(super) type LeftOut = (String, String);
 
@@ -242,7 +247,7 @@ impl Side {
         for (place, variable) in states.variables.kinds[kind].tables[0].variables.iter().enumerate()
         {
             let Some(class) = class_of(&variable.ty) else {
-                left_out.push((variable.to_string(), "its values are of different types".into()));
+                left_out.push((named(variable), "its values are of different types".into()));
                 continue;
             };
             let codes = states.kinds[kind].column(0, place);
@@ -271,7 +276,7 @@ impl Side {
         seen.sort_unstable();
         seen.dedup();
         let name = match &what {
-            What::Variable(variable) => variable.to_string().replacen("x.", "", 1),
+            What::Variable(variable) => named(variable),
             What::Node => "the node".into(),
             What::Name => "its name".into(),
         };
@@ -309,7 +314,7 @@ impl Side {
                 // A variable that says which node this is says nothing else.
                 if let Some(place) = self.columns.iter().position(|other| *other == column) {
                     let What::Variable(variable) = &self.terms[place].what else { continue };
-                    left_out.push((variable.to_string(), "it is the node itself".into()));
+                    left_out.push((named(variable), "it is the node itself".into()));
                     self.terms.remove(place);
                     self.columns.remove(place);
                 }

@@ -3,9 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use everhold_property::{
-    Diagnostic, Library, Parsed, Rule, Schema, Value, check_all, parse, render_all,
-};
+use everhold_property::{Diagnostic, Library, Parsed, Rule, Schema, Value, check_all, parse};
 use everhold_trace::value::json::from_json;
 use serde_json::json;
 
@@ -52,9 +50,7 @@ impl Wrong {
         match self {
             Wrong::Unusable(error) => vec![error],
             Wrong::Errors { file, source, diagnostics } => {
-                let text = render_all(&diagnostics, &file, &source);
-                let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-                vec![BadInput(text.to_owned())]
+                vec![BadInput::of_properties(&diagnostics, &file, &source)]
             }
         }
     }

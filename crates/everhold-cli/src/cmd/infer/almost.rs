@@ -1,5 +1,6 @@
 //! `everhold infer --almost`: what held in all but a few cases.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -8,10 +9,11 @@ use anyhow::{Context, Result};
 use everhold_infer::{
     Accounting, Almost, AlmostInvariant, AlmostReport, Decision, Decisions, Explanation,
 };
-use everhold_property::{Library, Property, Scope};
+use everhold_property::{Library, Property, Schema, Scope, Type, nearest};
 use everhold_trace::Execution;
 
 use crate::args::{AccountingWord, AlmostArgs, InferArgs};
+use crate::cmd::check::observe;
 use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::Given;
@@ -24,6 +26,7 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
     let wanted = &args.almost;
     let decisions = decided::read(&args.decided)?;
     let options = options(args)?;
+    known(&wanted.only, &executions)?;
     let mut report = infer(&options, wanted, &executions, &decisions);
     report.found.retain(|found| decisions.of(&found.property) != Some(Decision::Reject));
     report.found.truncate(wanted.report_max);
@@ -116,6 +119,32 @@ fn options(args: &InferArgs) -> Result<Almost> {
         memory_max: super::memory(args),
         ..default
     })
+}
+
+/// Refuses variables that no node has.
+fn known(wanted: &[String], executions: &[&Execution]) -> Result<()> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut schema = Schema::default();
+    executions.iter().for_each(|execution| observe(&mut schema, execution));
+    let fields = |kind| match schema.state(kind) {
+        Some(Type::Record(fields)) => fields.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let names: BTreeSet<&str> = schema.kinds().flat_map(fields).collect();
+    for variable in wanted {
+        let name = variable.split('.').next().unwrap_or_default();
+        if !names.contains(name) {
+            let listed = || names.iter().copied().collect::<Vec<_>>().join(", ");
+            let help = nearest(name, names.iter().copied()).map_or_else(
+                || format!("there are {}", listed()),
+                |n| format!("did you mean `{n}`?"),
+            );
+            return Err(BadInput(format!("--only: no variable `{name}`; {help}")).into());
+        }
+    }
+    Ok(())
 }
 
 fn scopes(args: &InferArgs, default: &Almost) -> Result<Vec<Scope>> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use everhold_infer::{Decision, Decisions, Diff};
-use everhold_property::{Property, parse, render_all};
+use everhold_property::{Property, parse};
 
 use crate::args::DecidedArgs;
 use crate::exit::BadInput;
@@ -63,6 +63,6 @@ pub(super) fn write_diff(old: &Path, new: &[Property], out: &mut impl Write) -> 
 fn properties(path: &Path) -> Result<Vec<Property>> {
     let text = read_text(path)?;
     parse(&text).into_result().map_err(|diagnostics| {
-        BadInput(render_all(&diagnostics, &path.display().to_string(), &text)).into()
+        BadInput::of_properties(&diagnostics, &path.display().to_string(), &text).into()
     })
 }

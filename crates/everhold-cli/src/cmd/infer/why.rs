@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use everhold_infer::Always;
 use everhold_property::{
-    Library, Limits, Property, Rule, Verdict, check_execution, parse, print_expr, render_all,
+    Library, Limits, Property, Rule, Verdict, check_execution, parse, print_expr,
 };
 
 use crate::exit::{BadInput, Code};
@@ -66,6 +66,6 @@ fn wanted(text: &str) -> Result<Property> {
     match parsed.into_result() {
         Ok(mut properties) if properties.len() == 1 => Ok(properties.remove(0)),
         Ok(_) => Err(BadInput("--why takes one property".into()).into()),
-        Err(errors) => Err(BadInput(render_all(&errors, "--why", &whole)).into()),
+        Err(errors) => Err(BadInput::of_properties(&errors, "--why", &whole).into()),
     }
 }
