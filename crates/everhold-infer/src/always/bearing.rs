@@ -15,7 +15,7 @@ use super::rows::Pairs;
 use super::terms::Class;
 
 /// Rows looked at: shares are known well enough from them.
-const ROWS_MAX: usize = 20_000;
+const ROWS_MAX: usize = 5_000;
 
 /// For these places of candidates the natural logarithm of the largest chance that a part of the
 /// condition has no bearing on the claim; nothing of those without a condition.

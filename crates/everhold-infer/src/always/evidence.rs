@@ -26,7 +26,7 @@ use super::terms::Class;
 use crate::dictionary::{Dictionary, hash_of};
 
 /// Rows looked at for evidence; more would only add to what is already certain.
-const ROWS_MAX: usize = 200_000;
+const ROWS_MAX: usize = 100_000;
 /// Distinct pairs of values counted for one line.
 const DISTINCT_MAX: usize = 20_000;
 /// Combinations judged one by one to find how many are possible.

@@ -392,11 +392,34 @@ fn roles(context: &Context<'_>) -> Vec<Literal> {
     found
 }
 
+/// The codes of a column, in order.
 pub(super) fn distinct(column: &[u32]) -> Vec<u32> {
-    let mut codes = column.to_vec();
-    codes.sort_unstable();
-    codes.dedup();
-    codes
+    few(column, 64).unwrap_or_else(|| {
+        let mut codes = column.to_vec();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    })
+}
+
+/// The codes of a column, in order, if they are not more than so many.
+pub(super) fn few(column: &[u32], max: usize) -> Option<Vec<u32>> {
+    let mut seen: Vec<u32> = Vec::new();
+    // What comes next is mostly what came lately.
+    let mut lately = [None; 8];
+    for code in column {
+        if lately[(code % 8) as usize] == Some(code) {
+            continue;
+        }
+        lately[(code % 8) as usize] = Some(code);
+        if let Err(place) = seen.binary_search(code) {
+            if seen.len() == max {
+                return None;
+            }
+            seen.insert(place, *code);
+        }
+    }
+    Some(seen)
 }
 
 /// Whether an equality may be a condition: of one variable in both rows, and not of a role.

@@ -39,13 +39,29 @@ impl Changes {
             Changes::Listed(steps) => {
                 steps.iter().for_each(|(l, r)| see(column[*l as usize], column[*r as usize]));
             }
-            Changes::Beside(each) => column
-                .chunks(*each)
-                .flat_map(|own| own.windows(2))
-                .for_each(|step| see(step[0], step[1])),
+            Changes::Beside(each) => {
+                for own in column.chunks(*each) {
+                    let befores = own.chunks(PIECE);
+                    for (before, after) in befores.zip(own.get(1..).unwrap_or(&[]).chunks(PIECE)) {
+                        all += count(before, after, |_| true);
+                        for (number, value) in to.iter_mut().zip(values) {
+                            *number += count(before, after, |code| code == value);
+                        }
+                    }
+                }
+            }
         }
         (all, to)
     }
+}
+
+/// Rows counted in one go: few enough for narrow counters, which vectors have more of.
+const PIECE: usize = 1 << 14;
+
+/// How often what comes after is different, and counts.
+fn count(before: &[u32], after: &[u32], counts: impl Fn(u32) -> bool) -> u64 {
+    let steps = before.iter().zip(after);
+    u64::from(steps.map(|(b, a)| u32::from(b != a && counts(*a))).sum::<u32>())
 }
 
 /// The claims about each term of a node, given its states and how they change.
@@ -110,12 +126,11 @@ impl Own<'_> {
     /// there. Values that are merely the largest so far are no bound: they must pile up.
     fn bounds(&self, changes: &Changes) -> Vec<Draft> {
         let column = &self.context.left.columns[self.place];
-        let (Some(low), Some(high)) = (column.iter().min(), column.iter().max()) else {
-            return Vec::new();
-        };
-        let (all, met) = changes.count(column, [*low, *high]);
+        let low = column.iter().copied().fold(u32::MAX, u32::min);
+        let high = column.iter().copied().fold(0, u32::max);
+        let (all, met) = changes.count(column, [low, high]);
         let mut found = Vec::new();
-        for (bound, op, met) in [(*low, ">=", met[0]), (*high, "<=", met[1])] {
+        for (bound, op, met) in [(low, ">=", met[0]), (high, "<=", met[1])] {
             let Some(value) = self.context.numbers.int(bound) else { continue };
             // That a size is not negative is no news.
             let trivial = self.term.is_size() && op == ">=" && value == 0;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use everhold_property::{Scope, Type};
 
-use super::family::{Form, rows};
+use super::family::{Form, few, rows};
 use super::lines::Setting;
 use super::literal::Context;
 use super::rows::{BLOCK, Pairs};
@@ -141,7 +141,7 @@ impl Layout {
 fn side(table: &Snapshots, layout: &Layout, found: &mut Always) -> Side {
     let mut side = Side { groups: layout.column(&table.node_of), ..Side::default() };
     for (name, column) in table.variables.iter().zip(&table.columns) {
-        let distinct = distinct(column);
+        let distinct = few(column, DISTINCT_MAX).map_or(DISTINCT_MAX, |codes| codes.len());
         if distinct < 2 {
             found.left_out.push((name.clone(), "it is always the same".into()));
             continue;
@@ -157,26 +157,6 @@ fn side(table: &Snapshots, layout: &Layout, found: &mut Always) -> Side {
         side.episodes.push(OnceLock::new());
     }
     side
-}
-
-/// How many distinct values there are, or many.
-fn distinct(column: &[u32]) -> usize {
-    let mut seen: Vec<u32> = Vec::new();
-    // What comes next is mostly what came lately.
-    let mut lately = [None; 8];
-    for code in column {
-        if lately[(code % 8) as usize] == Some(code) {
-            continue;
-        }
-        lately[(code % 8) as usize] = Some(code);
-        if let Err(place) = seen.binary_search(code) {
-            seen.insert(place, *code);
-            if seen.len() >= DISTINCT_MAX {
-                break;
-            }
-        }
-    }
-    seen.len()
 }
 
 fn listed(table: &Snapshots, pairs_max: usize) -> Pairs {
