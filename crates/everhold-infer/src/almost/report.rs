@@ -17,7 +17,9 @@ impl fmt::Display for AlmostReport {
         };
         writeln!(
             f,
-            "# {} properties were tried in {} snapshots{quiet}, of {}: {} always held, {} almost always.",
+            "# {} properties, of which {} had to be tried, in {} snapshots{quiet}, of {}: \
+             {} always held, {} almost always.",
+            grouped(self.generated),
             grouped(self.properties),
             grouped(self.snapshots),
             counted(self.runs.0, "run"),
