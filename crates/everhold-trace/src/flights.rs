@@ -1,6 +1,6 @@
 //! How many messages are in flight.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::NodeId;
 use crate::event::EventId;
@@ -56,6 +56,12 @@ impl Flights {
             })
         };
         Flights(execution.messages().iter().filter_map(flight).collect())
+    }
+
+    /// The kinds of the messages.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|flight| flight.kind.as_str()).collect()
     }
 
     /// How many of each kind are in flight at a cut; kinds of which none is are left out.

@@ -159,12 +159,6 @@ fn compile(property: &Property) -> Result<Compiled, Obstacle> {
              recordings, with `everhold check`",
         ));
     }
-    if Rule::new(property, &Library::new()).counts_messages() {
-        return Err(Obstacle::NotWatched(
-            "a watch does not count messages in flight; `in_flight()` is judged on recordings, \
-             with `everhold check`",
-        ));
-    }
     let endless = property.body.any(&mut |expr| match &expr.kind {
         ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
             over.binders.iter().any(|binder| is_endless(&binder.domain))
@@ -181,6 +175,12 @@ fn compile(property: &Property) -> Result<Compiled, Obstacle> {
     }
     let judged = keyed.as_ref().map_or(property, |keyed| &keyed.property);
     let rule = Rule::new(judged, &Library::new());
+    if rule.counts_messages() {
+        return Err(Obstacle::NotWatched(
+            "a watch does not count messages in flight; `in_flight()` is judged on recordings, \
+             with `everhold check`",
+        ));
+    }
     Ok(Compiled { property: property.clone(), rule, keyed })
 }
 

@@ -293,9 +293,8 @@ impl Claim {
 
 /// The kinds of messages over all runs, sorted.
 fn kinds(flights: &[Flights]) -> Vec<String> {
-    let changes = flights.iter().flat_map(|flights| flights.changes().into_values().flatten());
-    let kinds: BTreeSet<String> = changes.map(|(kind, _)| kind.to_owned()).collect();
-    kinds.into_iter().collect()
+    let kinds: BTreeSet<&str> = flights.iter().flat_map(Flights::kinds).collect();
+    kinds.into_iter().map(str::to_owned).collect()
 }
 
 fn candidates(counters: usize, kinds: usize) -> Vec<Claim> {
