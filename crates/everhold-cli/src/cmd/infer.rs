@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
+use everhold_infer::{Always, Decisions, Settings, Snapshots, always, always_snapshots};
 use everhold_property::{Property, Scope, print_all};
 use everhold_trace::Execution;
 
@@ -29,16 +29,17 @@ use crate::words::counted;
 
 pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
     if let Some(snapshots) = snapshots(args) {
+        let settings = settings(args)?;
         let found = {
             let _progress = Progress::new("inferring");
-            always_snapshots(&snapshots, &settings(args)?)
+            always_snapshots(&snapshots, &settings)
         };
         let of = format!(
             "{} · {}",
             counted(snapshots.snapshots(), "snapshot"),
             counted(snapshots.nodes.len(), "node")
         );
-        return report(&found, &of, args, color);
+        return report(&found, &of, settings.decisions, args, color);
     }
     let inputs = input::read(&args.traces, &args.input)?;
     if !inputs.errors.is_empty() {
@@ -48,16 +49,17 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
         return almost::run(args, &inputs.given);
     }
     let executions = executions(&inputs.given);
+    let settings = settings(args)?;
     let found = {
         let _progress = Progress::new("inferring");
-        always(&executions, &settings(args)?)
+        always(&executions, &settings)
     };
     if let Some(text) = &args.why {
         return why::explain(text, &found, &inputs.given, &mut io::stdout().lock());
     }
     let events: usize = executions.iter().map(|execution| execution.events().len()).sum();
     let of = format!("{} · {}", counted(executions.len(), "run"), counted(events, "event"));
-    report(&found, &of, args, color)
+    report(&found, &of, settings.decisions, args, color)
 }
 
 /// A large table of snapshots, which needs no executions; anything else is left to the readers.
@@ -72,9 +74,15 @@ fn snapshots(args: &InferArgs) -> Option<Snapshots> {
     Snapshots::read_from(file).ok().flatten()
 }
 
-fn report(found: &Always, of: &str, args: &InferArgs, color: Color) -> Result<Code> {
+fn report(
+    found: &Always,
+    of: &str,
+    decisions: Decisions,
+    args: &InferArgs,
+    color: Color,
+) -> Result<Code> {
     let shown: Vec<Property> = found.lines.iter().map(|line| line.property.clone()).collect();
-    decided::write_down(&args.decided, decided::read(&args.decided)?, &shown)?;
+    decided::write_down(&args.decided, decisions, &shown)?;
     if let Some(path) = &args.out {
         fs::write(path, print_all(&shown)).with_context(|| format!("{}", path.display()))?;
     }
