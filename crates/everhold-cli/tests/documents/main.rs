@@ -5,7 +5,8 @@
 //! - Console blocks are run, in order, in one folder; what they show must be printed, line by line.
 //!   `...` stands for anything. A command ends with 0 unless `# ends with CODE` says otherwise.
 //!
-//! - `blocks`: the blocks of a document; `shell`: how they are run.
+//! - `blocks`: the blocks of a document; `shell`: how they are run; `stranger`: the README's first
+//!   test in a project outside the workspace.
 
 mod blocks;
 #[path = "../../../../docs/guide/counter.rs"]
@@ -13,6 +14,7 @@ mod counter;
 #[path = "../../../../docs/guide/register.rs"]
 mod register;
 mod shell;
+mod stranger;
 
 use std::fs;
 use std::path::{Path, PathBuf};
