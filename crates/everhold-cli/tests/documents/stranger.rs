@@ -12,7 +12,10 @@ const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
 
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
 fn manifest(dependencies: &str) -> String {
-    assert!(dependencies.contains(REPOSITORY), "the README says where Everhold is:\n{dependencies}");
+    assert!(
+        dependencies.contains(REPOSITORY),
+        "the README says where Everhold is:\n{dependencies}"
+    );
     let here = root().join("crates/everhold").canonicalize().expect("the library is here");
     let path = format!("path = {:?}", here.display().to_string());
     let package = "[package]\nname = \"stranger\"\nedition = \"2024\"\n\n";
