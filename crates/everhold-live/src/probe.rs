@@ -260,6 +260,12 @@ impl Probe {
         merged.map_err(EnvelopeError::ClockJump)
     }
 
+    /// A stamp after everything that was shown so far.
+    pub(crate) fn now(&self) -> Stamp {
+        self.shared.clock.advance(crate::time::micros());
+        self.shared.clock.tick()
+    }
+
     /// Everything after this is after that stamp.
     pub(crate) fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
         self.shared.clock.advance(crate::time::micros());

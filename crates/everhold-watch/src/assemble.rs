@@ -95,6 +95,9 @@ pub enum Changing {
         /// How many, as far as is known.
         records: u64,
     },
+    /// The node came up with news from before the snapshots: nothing is known of it until it has
+    /// caught up with them.
+    Joining,
     /// The node stays behind; nothing is known of it from here on.
     Missing {
         /// Why, in words.
@@ -154,6 +157,8 @@ struct MemberState {
     queue: VecDeque<Waiting>,
     /// Whether the snapshots go on without it.
     missing: bool,
+    /// Whether it came up behind the snapshots, which wait for it.
+    joining: bool,
     /// Whether its last stamps were not believed.
     ahead: bool,
     /// Whether it was given up in this life, so that its state is not known.
@@ -345,6 +350,7 @@ impl Assembler {
             let Some(what) = changing(record.what) else { continue };
             if record.at < frontier {
                 self.counts.late += 1;
+                member.join(frontier, now);
             }
             member.wait(record.at.max(frontier), now, what);
         }
@@ -484,8 +490,9 @@ impl Assembler {
     fn welcome_back(&mut self) {
         let (frontier, now) = (self.frontier, self.now);
         for member in self.members.values_mut() {
-            if member.missing && !member.ahead && member.passed >= frontier {
-                member.missing = false;
+            let away = member.missing || member.joining;
+            if away && !member.ahead && member.passed >= frontier {
+                (member.missing, member.joining) = (false, false);
                 member.wait(member.passed.max(frontier), now, Changing::Present);
             }
         }
@@ -510,8 +517,18 @@ impl MemberState {
             next_batch,
             queue: VecDeque::new(),
             missing: false,
+            joining: false,
             ahead: false,
             returned,
+        }
+    }
+
+    /// Its record is older than the snapshots. Shown one after the other at their time, such
+    /// records would be states that never were together: they are hidden until the last of them.
+    fn join(&mut self, frontier: Stamp, now: u64) {
+        if !self.missing && !self.joining {
+            self.joining = true;
+            self.wait(frontier, now, Changing::Joining);
         }
     }
 

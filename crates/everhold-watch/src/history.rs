@@ -111,7 +111,8 @@ impl Focus<'_> {
             Changing::Add(tuple) | Changing::Remove(tuple) => self.wants(tuple),
             Changing::Observe(_) | Changing::State(_) => true,
             Changing::Up { .. } | Changing::Down { .. } => true,
-            Changing::Lost { .. } | Changing::Missing { .. } | Changing::Present => true,
+            Changing::Lost { .. } | Changing::Missing { .. } => true,
+            Changing::Joining | Changing::Present => true,
             Changing::Sent { .. } | Changing::Received { .. } => false,
         }
     }
@@ -126,6 +127,7 @@ fn kind_of(what: &Changing, known: bool) -> EventKind {
         Changing::Down { clean: false } => EventKind::Crash,
         Changing::Lost { .. } => local("records lost"),
         Changing::Missing { .. } => local("missing"),
+        Changing::Joining => local("joining"),
         Changing::Present => local("present again"),
         Changing::Add(tuple) => local(&format!("add {}", tuple.relation)),
         Changing::Remove(tuple) => local(&format!("remove {}", tuple.relation)),

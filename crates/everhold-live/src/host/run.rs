@@ -226,7 +226,9 @@ impl<M: Message> Loop<M> {
         }
     }
 
-    /// The end of an event: what was synced is made durable, then what was sent leaves.
+    /// The end of an event: what was synced is made durable, the state is shown, then what was sent
+    /// leaves. Its stamp is taken after the state's, so that whoever receives it is ordered after
+    /// the state that caused it.
     fn finish(&mut self, node: NodeId) {
         let mut core = self.core.borrow_mut();
         if let (Some(store), Some(local)) = (&mut self.store, core.locals.get_mut(&self.me))
@@ -239,10 +241,10 @@ impl<M: Message> Loop<M> {
         let spawned = std::mem::take(&mut core.spawned);
         let halted = std::mem::take(&mut core.halted);
         drop(core);
-        outbox.into_iter().for_each(|outgoing| self.launch(outgoing));
         if node == self.me {
             self.show();
         }
+        outbox.into_iter().for_each(|outgoing| self.launch(outgoing));
         for (child, blueprint) in spawned {
             self.begin(child, blueprint.make(), false);
         }
@@ -253,7 +255,8 @@ impl<M: Message> Loop<M> {
     }
 
     fn launch(&mut self, outgoing: Outgoing<M>) {
-        let Outgoing { envelope, to, tag, msg } = outgoing;
+        let Outgoing { mut envelope, to, tag, msg } = outgoing;
+        envelope.at = self.core.borrow().probe.now();
         if to == self.me || self.slots.contains_key(&to) {
             self.near.push_back((to, Arrived { envelope, tag, msg }));
         } else {

@@ -235,7 +235,8 @@ impl Ring {
     /// Takes a stamp and writes with it, visibly in progress meanwhile.
     #[inline]
     fn stamped(&mut self, clock: &Clock, write: impl FnOnce(&mut Ring, Stamp) -> bool) {
-        self.marks.writing.store(clock.last().0, Ordering::Relaxed);
+        // Released, so that whoever sees the mark sees what was written before it.
+        self.marks.writing.store(clock.last().0, Ordering::Release);
         let stamp = clock.tick();
         if !write(self, stamp) {
             self.marks.dropped.fetch_add(1, Ordering::Relaxed);

@@ -54,13 +54,14 @@ impl Checker {
     }
 
     /// Listens to several nodes until `enough`; only the records are of use then.
-    pub(crate) fn listen_past_hellos(&self, enough: impl Fn(&Heard) -> bool) {
+    pub(crate) fn listen_past_hellos(&self, enough: impl Fn(&Heard) -> bool) -> Vec<Record> {
         let mut heard = Heard::default();
         while !enough(&heard) {
             if let Frame::Batch(batch) = self.next() {
                 heard.records.extend(batch.records);
             }
         }
+        heard.records
     }
 
     /// Listens to one node until `enough`.

@@ -9,7 +9,7 @@ use everhold_live::host::{Client, Codec, Config, Host, HostError, Running, Trans
 use everhold_live::recording::merge;
 use everhold_live::{NodeId, Report};
 use everhold_node::{AsyncCx, Cx, Node, Timer};
-use everhold_trace::wire::What;
+use everhold_trace::wire::{Record, What};
 use everhold_trace::{EventKind, Value};
 use serde::{Deserialize, Serialize};
 
@@ -211,6 +211,64 @@ fn hosted_nodes_are_watched_and_recorded() {
     assert_eq!(forwarded.delivered.len(), 1);
     let from_client = execution.events().iter().find_map(|event| event.text.as_deref());
     assert_eq!(from_client, Some("message 0007"));
+}
+
+/// A counter that takes its time to be shown, so that a message that left before would arrive before.
+#[derive(Clone, Serialize)]
+struct Slow {
+    #[serde(serialize_with = "slowly")]
+    count: u32,
+}
+
+fn slowly<S: serde::Serializer>(count: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    std::thread::sleep(Duration::from_millis(5));
+    serializer.serialize_u32(*count)
+}
+
+impl Node for Slow {
+    type Msg = Msg;
+
+    fn start(&mut self, _: &mut Cx<Msg>) {}
+
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        let (Msg::Add(number) | Msg::Forwarded(number)) = msg else { return };
+        self.count = number;
+        if number < 10 {
+            cx.send(NodeId(number % 2), Msg::Forwarded(number + 1));
+        }
+    }
+}
+
+#[test]
+fn a_receiver_is_ordered_after_the_state_that_caused_the_message() {
+    let checker = Checker::start(None);
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
+    let addresses = listeners.each_ref().map(|listener| listener.local_addr().expect("bound"));
+    let mut config = Config::new("slow", (0..).map(NodeId).zip(addresses));
+    config.checkers = vec![checker.address];
+    let mut host = Host::new(config, Codec::postcard());
+    for (id, listener) in (0..).map(NodeId).zip(listeners) {
+        host = host.node(id, "slow", || Slow { count: 0 }).listen_on(id, listener);
+    }
+    let running = host.start().expect("it starts");
+    let shows = |what: &What, count: i64| match what {
+        What::Observe(values) | What::State(values) => {
+            values.iter().any(|(_, value)| *value == Value::Int(count))
+        }
+        _ => false,
+    };
+    // Both are watched before anything happens.
+    let starts = |records: &[Record]| records.iter().filter(|r| shows(&r.what, 0)).count() >= 2;
+    checker.listen_past_hellos(|heard| starts(&heard.records));
+    let mut client = Client::connect("slow", NodeId(0), addresses[0], Codec::postcard()).unwrap();
+    client.tell(&Msg::Add(1)).unwrap();
+    let last = |records: &[Record]| records.iter().any(|record| shows(&record.what, 10));
+    let mut records = checker.listen_past_hellos(|heard| last(&heard.records));
+    records.sort_by_key(|record| record.at);
+    let shown = |count| records.iter().position(|record| shows(&record.what, count));
+    let places: Vec<_> = (1..=10).map(shown).collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
+    running.stop().unwrap();
 }
 
 #[test]

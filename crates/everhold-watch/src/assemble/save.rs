@@ -92,6 +92,7 @@ impl MemberState {
             number(self.heard),
             number(self.next_batch),
             self.missing.into(),
+            self.joining.into(),
             self.ahead.into(),
             self.returned.into(),
             list(queue),
@@ -111,6 +112,7 @@ impl MemberState {
             heard: fields.number()?,
             next_batch: fields.number()?,
             missing: fields.flag()?,
+            joining: fields.flag()?,
             ahead: fields.flag()?,
             returned: fields.flag()?,
             queue: VecDeque::from(fields.each(waiting)?),
@@ -136,6 +138,7 @@ impl Changing {
             }
             Changing::Lost { records } => named("lost", list([number(*records)])),
             Changing::Missing { reason } => named("missing", list([reason.as_str().into()])),
+            Changing::Joining => named("joining", Value::Null),
             Changing::Present => named("present", Value::Null),
         }
     }
@@ -164,6 +167,7 @@ impl Changing {
             }
             "lost" => Changing::Lost { records: rest(&mut fields)?.number()? },
             "missing" => Changing::Missing { reason: rest(&mut fields)?.text()? },
+            "joining" => Changing::Joining,
             "present" => Changing::Present,
             other => return Err(bad(format_args!("no change is called {other}"))),
         })

@@ -190,6 +190,27 @@ fn a_clock_an_hour_ahead_stops_nobody_else() {
 }
 
 #[test]
+fn what_a_node_did_before_it_joined_is_not_put_beside_what_others_do_now() {
+    let mut feed = Feed::default();
+    feed.rules(START, LOCKS);
+    feed.hello(START, 0);
+    feed.batch(START + 30, 0, vec![add(START + 25, 7, "exclusive")]);
+    feed.beat(START + 50, &[0]);
+    // It took the lock and gave it back before node 0 had it, but its first words come later.
+    let records = vec![add(START + 10, 7, "exclusive"), remove(START + 20, 7, "exclusive")];
+    feed.batch(START + 55, 0, vec![]);
+    feed.hello(START + 5, 1);
+    feed.batch(START + 56, 1, records);
+    feed.beat(START + 60, &[0, 1]);
+    feed.beat(START + 70, &[0, 1]);
+    check(&feed, &[]);
+    // What it does from then on is judged.
+    feed.batch(START + 80, 1, vec![add(START + 75, 7, "shared")]);
+    feed.beat(START + 90, &[0, 1]);
+    check(&feed, &["+one holder[7]@75"]);
+}
+
+#[test]
 fn late_records_are_counted_and_count_from_then_on() {
     let mut feed = two(LOCKS);
     feed.beat(START + 50, &[0, 1]);
