@@ -250,7 +250,9 @@ impl World {
                 let names: Vec<String> = fields(&mut shown.state).keys().cloned().collect();
                 shown.stale.extend(names);
             }),
-            Changing::Joining | Changing::Missing { .. } => self.with(node, |shown| shown.missing = true),
+            Changing::Joining | Changing::Missing { .. } => {
+                self.with(node, |shown| shown.missing = true)
+            }
             Changing::Present => self.with(node, |shown| shown.missing = false),
         }
     }
