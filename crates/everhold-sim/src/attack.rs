@@ -127,6 +127,7 @@ fn merge(before: Option<Report>, mut last: Report) -> Report {
         last.steps += before.steps;
         last.rechecked += before.rechecked;
         last.bounded += before.bounded;
+        last.unjudged += before.unjudged;
         last.coverage.merge(&before.coverage);
     }
     last

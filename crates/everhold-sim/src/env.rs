@@ -12,6 +12,7 @@ mod runtime;
 mod state;
 mod time;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use everhold_node::fingerprint::mix;
@@ -20,11 +21,12 @@ use everhold_node::{Blueprint, Message, NodeId, Tag, TaskId, Timer};
 use crate::failure::Failure;
 use crate::fault::{FaultKind, Faults};
 use crate::liveness;
-use crate::moves::{Move, Moves, What};
+use crate::moves::{Move, What};
 use crate::record::Recorder;
 use crate::rng::Rng;
 use crate::strategy::Strategy;
 use crate::system::{Clocks, Network};
+use crate::tail::Tail;
 
 pub(crate) use state::{NodeState, State, Status};
 
@@ -75,11 +77,14 @@ pub(crate) struct Env<M> {
     pub(crate) halted: Vec<NodeId>,
     /// Messages to tracked nodes whose guards were not asked yet.
     pub(crate) unchecked: Vec<NodeId>,
-    pub(crate) tail: Option<Rng>,
+    /// The fair end of the execution, once it has begun.
+    pub(crate) tail: Option<Tail>,
     pub(crate) hashing: bool,
     /// A handler notified, drew or chose: it did more than its node's own business.
     pub(crate) touched_monitors: bool,
     pub(crate) chose: bool,
+    /// A node looked at its clock.
+    pub(crate) timed: Cell<bool>,
     pub(crate) in_monitor: Option<usize>,
     /// The message that the present step delivers.
     pub(crate) delivered: Option<(NodeId, u32)>,
@@ -104,6 +109,7 @@ impl<M: Message> Env<M> {
             hashing: false,
             touched_monitors: false,
             chose: false,
+            timed: Cell::new(false),
             in_monitor: None,
             delivered: None,
             follows: false,
@@ -132,12 +138,12 @@ impl<M: Message> Env<M> {
 
     /// Starts the fair end of the execution: no more faults, what was cut or held is let go.
     pub(crate) fn begin_tail(&mut self) {
-        self.tail = Some(Rng::new(mix(self.seed, 0xFA12)));
         self.state.left = Faults::none();
         self.state.may_fail = true;
         self.state.moves.faults.set([0; FaultKind::ALL.len()]);
         self.heal();
         self.release();
+        self.tail = Some(Tail::new(Rng::new(mix(self.seed, 0xFA12)), &self.state));
         if let Some(recorder) = &mut self.recorder {
             recorder.tail();
         }
@@ -161,6 +167,7 @@ impl<M: Message> Env<M> {
         self.state.moves.forget_fresh();
         self.touched_monitors = false;
         self.chose = false;
+        self.timed.set(false);
         self.delivered = None;
         self.state.step += 1;
         let moves = self.state.moves.len();
@@ -177,10 +184,10 @@ impl<M: Message> Env<M> {
     fn decide(&mut self) -> Option<u32> {
         let moves = &self.state.moves;
         match &mut self.tail {
-            Some(rng) if !self.strategy.is_replay() => Some(fair_pick(rng, moves)),
-            Some(rng) => {
+            Some(tail) if !self.strategy.is_replay() => Some(tail.pick(&self.state)),
+            Some(tail) => {
                 let again = self.strategy.pick(moves, &self.state);
-                Some(again.unwrap_or_else(|| fair_pick(rng, moves)))
+                Some(again.unwrap_or_else(|| tail.pick(&self.state)))
             }
             None => self.strategy.pick(moves, &self.state),
         }
@@ -189,8 +196,11 @@ impl<M: Message> Env<M> {
     fn take(&mut self, pick: u32) -> (Action<M>, NodeId) {
         let offered = *self.state.moves.get(pick);
         let Move { what, node, id, .. } = offered;
-        if self.hashing && self.tail.is_some() {
-            self.state.last_move = liveness::name(&self.state, &offered);
+        if self.tail.is_some() {
+            if self.hashing {
+                self.state.last_move = liveness::name(&self.state, &offered);
+            }
+            self.pass_time(node, what);
         }
         let history = &mut self.state.nodes[node.index()].history;
         *history = mix(*history, id);
@@ -217,14 +227,4 @@ impl<M: Message> Env<M> {
 
 pub(crate) fn node_id(index: usize) -> NodeId {
     NodeId(u32::try_from(index).expect("a system has fewer than 2^32 nodes"))
-}
-
-/// Every move has its turn with probability one; timers less often, or they would only tick.
-fn fair_pick(rng: &mut Rng, moves: &Moves) -> u32 {
-    let (ready, idle) = (moves.ready(), moves.idle());
-    if ready == 0 || (idle > 0 && rng.one_in(4)) {
-        ready + rng.below(idle)
-    } else {
-        rng.below(ready)
-    }
 }

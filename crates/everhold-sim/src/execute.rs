@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
+use std::time::Duration;
 
 use everhold_node::Message;
 
@@ -16,8 +17,9 @@ use crate::world::{Stepped, World};
 pub struct Bounds {
     /// Steps under the strategy. Systems with periodic timers never end by themselves.
     pub steps_max: u32,
-    /// Steps of the fair tail that follows if progress is owed then. A monitor that stays hot
-    /// this long is taken to stay hot for ever.
+    /// The fewest steps of the fair tail that follows if progress is owed then. A monitor that stays
+    /// hot this long, and for 32 times the longest timer of virtual time, is taken to stay hot for
+    /// ever.
     pub temperature_max: u32,
 }
 
@@ -27,9 +29,13 @@ impl Default for Bounds {
     }
 }
 
-/// A round is believed after this share of the patience that is needed without one: a system that
-/// makes progress only with probability one may go round fairly for a while.
+/// A round is believed after this share of the patience that is needed without one, and after this
+/// many rounds: a system that makes progress only with probability one may go round for a while.
 const ROUND_PATIENCE: u32 = 4;
+const ROUNDS: u32 = 16;
+/// Where the longest timer is so long that patience would take more than this many times
+/// `temperature_max` steps, for four nodes or fewer, progress is not judged.
+const PATIENCE_MAX: u32 = 32;
 
 /// How an execution ended.
 #[derive(Clone, Debug)]
@@ -48,6 +54,8 @@ pub(crate) enum Ended {
     Quiet,
     /// The step bound was reached.
     Bounded,
+    /// Progress was owed, and the longest timer is too long to wait for it.
+    Unjudged,
     /// The strategy had enough: a schedule was over, a state was seen before.
     Stopped,
     Failed,
@@ -70,9 +78,10 @@ pub(crate) fn execute<M: Message>(world: &mut World<M>, run: &Run, bounds: Bound
         }
     };
     let mut env = world.env.borrow_mut();
+    let lasso = execution.lasso.and_then(|lasso| lasso.shortest);
     let (steps, failure) = (env.state.step, env.failure.take());
     env.failure.clone_from(&failure);
-    Outcome { ended, steps, failure, tail_at: execution.tail_at, lasso: execution.lasso_at }
+    Outcome { ended, steps, failure, tail_at: execution.tail_at, lasso }
 }
 
 struct Execution {
@@ -80,12 +89,11 @@ struct Execution {
     tail_at: Option<usize>,
     tail_steps: u32,
     lasso: Option<Lasso>,
-    lasso_at: Option<(usize, usize)>,
 }
 
 impl Execution {
     fn new(bounds: Bounds) -> Self {
-        Execution { bounds, tail_at: None, tail_steps: 0, lasso: None, lasso_at: None }
+        Execution { bounds, tail_at: None, tail_steps: 0, lasso: None }
     }
 
     fn go<M: Message>(&mut self, world: &mut World<M>) -> Ended {
@@ -133,33 +141,84 @@ impl Execution {
         env.begin_tail();
         drop(env);
         world.settle_all();
+    }
+
+    fn in_tail<M: Message>(&mut self, world: &mut World<M>) -> Option<Ended> {
+        if !world.is_hot() {
+            return Some(Ended::Bounded);
+        }
+        self.tail_steps += 1;
+        self.look_for_round(world);
+        let Bounds { temperature_max, .. } = self.bounds;
+        let rounds = self.lasso.as_ref().map_or(0, |lasso| lasso.rounds);
+        if rounds >= ROUNDS && self.tail_steps > temperature_max / ROUND_PATIENCE {
+            return Some(self.owed(world, went_round(rounds)));
+        }
+        if self.tail_steps <= temperature_max {
+            return None;
+        }
+        if world.env.borrow().is_long_tail() {
+            let message = self.out_of_patience(world);
+            return Some(self.owed(world, message));
+        }
+        let nodes = u32::try_from(world.slots.len()).unwrap_or(u32::MAX);
+        let cap = temperature_max.saturating_mul(PATIENCE_MAX).saturating_mul((nodes / 4).max(1));
+        (self.tail_steps > cap).then_some(Ended::Unjudged)
+    }
+
+    /// Compares states, from the start of the tail if someone will look at the picture. Rounds count
+    /// only from a later step on, in every case: what is found must not depend on who looks.
+    fn look_for_round<M: Message>(&mut self, world: &mut World<M>) {
+        let counted_from = self.bounds.temperature_max / (2 * ROUND_PATIENCE);
+        if self.tail_steps == counted_from.max(1) {
+            let shortest = self.lasso.take().and_then(|lasso| lasso.shortest);
+            self.begin_lasso(world);
+            if let Some(lasso) = &mut self.lasso {
+                lasso.shortest = shortest;
+            }
+        } else if self.tail_steps == 1 && world.env.borrow().recorder.is_some() {
+            self.begin_lasso(world);
+        }
+        if let Some(lasso) = &mut self.lasso {
+            lasso.look(world);
+        }
+    }
+
+    fn begin_lasso<M: Message>(&mut self, world: &mut World<M>) {
         self.lasso = world.is_transparent().then(Lasso::default);
         if self.lasso.is_some() {
             world.begin_hashing();
         }
     }
 
-    fn in_tail<M: Message>(&mut self, world: &mut World<M>) -> Option<Ended> {
-        let Some(hot) = world.hot() else { return Some(Ended::Bounded) };
-        self.tail_steps += 1;
-        let round = self.lasso.as_mut().and_then(|lasso| lasso.look(world));
-        // The shortest round is the easiest to follow.
-        self.lasso_at = self.lasso_at.into_iter().chain(round).min_by_key(|(from, to)| to - from);
-        let patient = self.tail_steps > self.bounds.temperature_max / ROUND_PATIENCE;
-        if let Some((from, to)) = self.lasso_at.filter(|_| patient) {
-            let message = format!(
-                "still owed after the system went round from step {from} to step {to} and \
-                 everything that could happen did"
-            );
-            return Some(fail(world, Cause::Liveness(hot), message));
-        }
-        if self.tail_steps > self.bounds.temperature_max {
-            let steps = self.bounds.temperature_max;
-            let message = format!("still owed after {steps} fair steps without faults");
-            return Some(fail(world, Cause::Liveness(hot), message));
-        }
-        None
+    fn owed<M: Message>(&self, world: &World<M>, message: String) -> Ended {
+        let hot = world.hot().expect("progress is owed");
+        fail(world, Cause::Liveness(hot), message)
     }
+
+    fn out_of_patience<M: Message>(&self, world: &World<M>) -> String {
+        let env = world.env.borrow();
+        let tail = env.tail.as_ref().expect("the tail has begun");
+        let time = Duration::from_nanos(tail.time as u64);
+        let longest = Duration::from_nanos(tail.longest);
+        let timers = match tail.longest {
+            0 => String::new(),
+            _ => format!(" (the longest timer takes {longest:.1?})"),
+        };
+        format!(
+            "patience ended: still owed after {} fair steps without faults and {time:.1?} of virtual \
+             time{timers}; no state came again, so it may only be slow",
+            self.tail_steps - 1
+        )
+    }
+}
+
+fn went_round(rounds: u32) -> String {
+    format!(
+        "still owed, and the system went round {rounds} times: the same state came again, with the \
+         same messages under way and the same time left on every timer, after everything that could \
+         happen had happened"
+    )
 }
 
 /// Nothing can happen: then nothing may be owed.

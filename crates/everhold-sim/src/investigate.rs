@@ -8,6 +8,7 @@ use everhold_node::Message;
 
 use crate::execute::{Bounds, Outcome, execute};
 use crate::failure::{Cause, Failure};
+use crate::owed;
 use crate::record::Recording;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
@@ -54,8 +55,8 @@ impl<M: Message> Replayer<M> {
     /// A search's log, recorded.
     pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, Recording) {
         let strategy = RawReplay::new(failed.log.clone(), failed.tail_at);
-        let outcome = self.run(Box::new(strategy), failed.seed, false, true);
-        let recording = self.recording(&outcome);
+        let mut outcome = self.run(Box::new(strategy), failed.seed, false, true);
+        let recording = self.recording(&mut outcome);
         (outcome, recording)
     }
 
@@ -63,19 +64,21 @@ impl<M: Message> Replayer<M> {
     pub(crate) fn replay(&mut self, schedule: &Schedule) -> Replayed {
         let trail = Rc::new(RefCell::new(Trail::default()));
         let strategy = Replay::new(schedule, Rc::clone(&trail));
-        let outcome = self.run(Box::new(strategy), schedule.seed, schedule.follows_clocks(), true);
-        let recording = self.recording(&outcome);
+        let follows = schedule.follows_clocks();
+        let mut outcome = self.run(Box::new(strategy), schedule.seed, follows, true);
+        let recording = self.recording(&mut outcome);
         let trail = trail.borrow().clone();
         Replayed { outcome, recording, trail }
     }
 
-    fn recording(&mut self, outcome: &Outcome) -> Recording {
+    fn recording(&mut self, outcome: &mut Outcome) -> Recording {
+        let waiting = self.world.waiting();
         let mut recording = self.world.take_recording();
         recording.lasso = outcome.lasso;
-        if let Some((_, to)) = outcome.lasso {
-            // What follows the round is more of the same.
-            recording.steps.truncate(to + 1);
+        if let Some(failure) = &mut outcome.failure {
+            owed::explain(failure, &mut recording, waiting);
         }
+        recording.failure.clone_from(&outcome.failure);
         recording
     }
 }

@@ -1,11 +1,12 @@
 //! Going round for ever: a state that comes back while progress is owed.
 //!
-//! An execution that returns to a state it was in can repeat what it did in between for ever.
-//! That is a violation only if the repetition is fair: whatever was possible at some point of the
-//! round also happened in it. A round in which a node drew or chose is not counted, since other
-//! answers were possible.
+//! A state here is the whole state: nodes, disks, monitors, messages under way, and every timer with
+//! the time that it still has to wait. An execution that returns to a state it was in can repeat
+//! what it did in between for ever. That is a violation only if the repetition is fair: everything
+//! that was possible at some point of the round also happened in it. A round in which a node drew,
+//! chose or looked at its clock is not counted, since it could go on differently.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use everhold_node::fingerprint::{hash, mix};
 use everhold_node::{Message, NodeId, Timer};
@@ -14,56 +15,88 @@ use crate::env::{State, node_id};
 use crate::moves::{Move, What};
 use crate::world::World;
 
+/// States are compared where not more than this can happen, and where only timers are left.
+const MOVES_MAX: u32 = 64;
+/// A state that did not come again within this many steps is given up.
+const ROUND_MAX: usize = 20_000;
+
 /// Watches the fair tail for a round.
 #[derive(Debug, Default)]
 pub(crate) struct Lasso {
-    /// Where each state was first seen since the last choice of a value.
-    seen: BTreeMap<u64, usize>,
-    /// What was possible before each step, and what happened in it.
-    possible: Vec<Vec<u64>>,
-    happened: Vec<u64>,
-    first_step: usize,
+    /// States since a node last drew, chose or looked at its clock.
+    seen: BTreeSet<u64>,
+    anchor: Option<Anchor>,
+    /// How often a state came again, fairly.
+    pub(crate) rounds: u32,
+    /// The shortest round, by the steps before and after it.
+    pub(crate) shortest: Option<(usize, usize)>,
+}
+
+/// A state that came twice and is waited for.
+#[derive(Debug)]
+struct Anchor {
+    state: u64,
+    step: usize,
+    /// Nothing was under way, so everything that a round began it also ended.
+    quiet: bool,
+    possible: BTreeSet<u64>,
+    happened: BTreeSet<u64>,
 }
 
 impl Lasso {
-    /// Looks at the present state; gives the steps between which the execution goes round.
-    pub(crate) fn look<M: Message>(&mut self, world: &World<M>) -> Option<(usize, usize)> {
-        let fingerprint = world.fingerprint();
+    /// Looks at the present state.
+    pub(crate) fn look<M: Message>(&mut self, world: &World<M>) {
         let env = world.env.borrow();
-        let step = env.state.step as usize;
-        if self.possible.is_empty() {
-            self.first_step = step;
-        } else {
-            self.happened.push(env.state.last_move);
+        let state = &env.state;
+        let step = state.step as usize;
+        if env.chose || env.timed.get() {
+            self.seen.clear();
+            self.anchor = None;
         }
-        if env.chose {
-            self.forget(step);
+        if let Some(anchor) = self.anchor.as_mut().filter(|anchor| !anchor.quiet) {
+            anchor.happened.insert(state.last_move);
         }
-        let here = self.possible.len();
-        let round = match self.seen.get(&fingerprint) {
-            Some(&before) if self.is_fair(before) => {
-                Some((self.first_step + before, self.first_step + here))
-            }
-            Some(_) => None,
-            None => {
-                self.seen.insert(fingerprint, here);
-                None
-            }
-        };
-        self.possible.push(possible(&env.state));
-        round
+        if state.moves.ready() == 0 || state.moves.len() <= MOVES_MAX {
+            let fingerprint = mix(world.fingerprint_in(state), state.waits());
+            self.compare(fingerprint, step, state);
+        }
+        if let Some(anchor) = self.anchor.as_mut().filter(|anchor| !anchor.quiet) {
+            anchor.possible.extend(possible(state));
+        }
     }
 
-    fn forget(&mut self, step: usize) {
-        self.seen.clear();
-        self.possible.clear();
-        self.happened.clear();
-        self.first_step = step;
+    fn compare<M: Message>(&mut self, fingerprint: u64, step: usize, state: &State<M>) {
+        match &self.anchor {
+            Some(anchor) if anchor.state == fingerprint && anchor.is_fair() => {
+                let round = (anchor.step, step);
+                self.rounds += 1;
+                // The shortest round is the easiest to follow.
+                let known = self.shortest.into_iter();
+                self.shortest = known.chain([round]).min_by_key(|(from, to)| to - from);
+            }
+            Some(anchor) if step - anchor.step > ROUND_MAX => {
+                self.seen.clear();
+                self.anchor = None;
+                return;
+            }
+            Some(_) => return,
+            None if self.seen.insert(fingerprint) => return,
+            None => {}
+        }
+        let guarded = state.nodes.iter().any(|node| node.tracked);
+        self.anchor = Some(Anchor {
+            state: fingerprint,
+            step,
+            quiet: state.moves.ready() == 0 && !guarded,
+            possible: BTreeSet::new(),
+            happened: BTreeSet::new(),
+        });
     }
+}
 
-    fn is_fair(&self, from: usize) -> bool {
-        let happened = &self.happened[from..];
-        self.possible[from..].iter().flatten().all(|possible| happened.contains(possible))
+impl Anchor {
+    fn is_fair(&self) -> bool {
+        self.quiet || self.possible.is_subset(&self.happened)
     }
 }
 

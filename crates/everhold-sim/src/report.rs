@@ -54,6 +54,9 @@ pub struct Report {
     pub tally: Vec<Tally>,
     /// Executions that were cut off by the bound on steps.
     pub bounded: u64,
+    /// Executions in which progress was still owed when patience ran out before the longest timer had
+    /// fired often enough: neither right nor wrong.
+    pub unjudged: u64,
     /// Executions that were run twice to see whether they are the same.
     pub rechecked: u64,
     /// Saved schedules that were run first.
@@ -191,6 +194,7 @@ impl Report {
             coverage: Coverage::default(),
             tally: Vec::new(),
             bounded: 0,
+            unjudged: 0,
             rechecked: 0,
             regressions: 0,
             problems: Vec::new(),
@@ -319,6 +323,7 @@ impl Report {
         self.next_index = self.next_index.max(ran.index + 1);
         self.steps += u64::from(ran.steps);
         self.bounded += u64::from(ran.bounded);
+        self.unjudged += u64::from(ran.unjudged);
         self.rechecked += u64::from(ran.rechecked);
         self.coverage.orders.add(ran.order);
         for (sum, count) in self.coverage.faults.iter_mut().zip(ran.faults) {

@@ -12,8 +12,9 @@ use everhold_property::Library;
 use everhold_trace::Value;
 
 use crate::coverage::Coverage;
-use crate::env::{Action, Env, NodeState, Status, node_id};
+use crate::env::{Action, Env, NodeState, State, Status, node_id};
 use crate::failure::{Cause, Failure};
+use crate::monitor::MonitorSlot;
 use crate::properties::{Names, Properties};
 use crate::record::{NodeInfo, Recorder, Recording};
 use crate::scene::Scene;
@@ -351,7 +352,12 @@ impl<M: Message> World<M> {
     /// Hash of the whole state. Nodes whose state cannot be seen count by their history, so that
     /// two states are never taken for equal when they are not.
     pub(crate) fn fingerprint(&self) -> u64 {
-        mix(self.hash, self.env.borrow().state.fingerprint())
+        self.fingerprint_in(&self.env.borrow().state)
+    }
+
+    /// The same, for a caller that looks into the environment already.
+    pub(crate) fn fingerprint_in(&self, state: &State<M>) -> u64 {
+        mix(self.hash, state.fingerprint())
     }
 
     fn rehash(&mut self, node: NodeId) {
@@ -508,6 +514,13 @@ impl<M: Message> World<M> {
             format!("{} = {}", self.name_of(*node), self.slots[node.index()].process.observe())
         };
         looked.borrow().iter().map(show).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether progress is owed.
+    pub(crate) fn is_hot(&self) -> bool {
+        self.open.contains(&true)
+            || self.env.borrow().state.monitors.iter().any(MonitorSlot::is_hot)
+            || self.properties.as_ref().is_some_and(|properties| properties.hot().is_some())
     }
 
     /// The first monitor or `eventually` that owes progress.

@@ -13,6 +13,7 @@ use crate::failure::{Cause, Failure};
 
 impl<M: Message> Runtime<M> for Env<M> {
     fn now(&self, node: NodeId) -> Time {
+        self.timed.set(true);
         let node = &self.state.nodes[node.index()];
         Time(node.clock.saturating_add_signed(node.skew))
     }
@@ -33,10 +34,15 @@ impl<M: Message> Runtime<M> for Env<M> {
         let state = &mut self.state.nodes[node.index()];
         state.settings += 1;
         let deadline = (Time(state.clock) + after).0;
+        let length = deadline - state.clock;
         let armed = Armed { timer, deadline, setting: state.settings, born };
         match state.timers.iter_mut().find(|armed| armed.timer == timer) {
             Some(set) => *set = armed,
             None => state.timers.push(armed),
+        }
+        self.state.note_timer(length);
+        if let Some(tail) = &mut self.tail {
+            tail.longest = tail.longest.max(length);
         }
         self.offer_timer(node);
     }
@@ -65,9 +71,10 @@ impl<M: Message> Runtime<M> for Env<M> {
         }
         self.chose = true;
         let drawn = match &mut self.tail {
-            Some(rng) if !self.strategy.is_replay() => rng.below(domain),
-            Some(rng) => {
-                self.strategy.choose(node, label, domain).unwrap_or_else(|| rng.below(domain))
+            Some(tail) if !self.strategy.is_replay() => tail.rng.below(domain),
+            Some(tail) => {
+                let again = self.strategy.choose(node, label, domain);
+                again.unwrap_or_else(|| tail.rng.below(domain))
             }
             None => self.strategy.choose(node, label, domain).unwrap_or(0),
         };

@@ -35,6 +35,8 @@ pub(crate) struct State<M> {
     pub(crate) network_hash: u64,
     /// The name of what happened last, kept in the fair tail.
     pub(crate) last_move: u64,
+    /// The shortest timer that was set, in nanoseconds; zero if none was.
+    pub(crate) shortest_timer: u64,
 }
 
 /// A message in the network.
@@ -115,6 +117,7 @@ impl<M: Message> State<M> {
             monitors: Vec::new(),
             network_hash: 0,
             last_move: 0,
+            shortest_timer: 0,
         }
     }
 
@@ -134,10 +137,12 @@ impl<M: Message> State<M> {
         self.injected = other.injected;
         self.monitors.clone_from(&other.monitors);
         (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
+        self.shortest_timer = other.shortest_timer;
     }
 
     pub(super) fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
         self.step = 0;
+        self.shortest_timer = 0;
         self.moves.clear(nodes, tracks_nodes);
         self.moves.faults.set([0; FaultKind::ALL.len()]);
         self.flights.clear();
@@ -267,6 +272,30 @@ impl<M: Message> State<M> {
         Some(timers[earliest(timers)?].timer)
     }
 
+    /// How long a node's next timer has to wait, in nanoseconds.
+    pub(crate) fn next_wait(&self, node: NodeId) -> Option<u64> {
+        let node = self.nodes.get(node.index())?;
+        Some(node.wait(node.timers[earliest(&node.timers)?].deadline))
+    }
+
+    /// A timer of this length was set.
+    #[inline]
+    pub(super) fn note_timer(&mut self, length: u64) {
+        if length > 0 && (self.shortest_timer == 0 || length < self.shortest_timer) {
+            self.shortest_timer = length;
+        }
+    }
+
+    /// Hash of the timers of all nodes, by the time that each has to wait.
+    pub(crate) fn waits(&self) -> u64 {
+        self.nodes.iter().enumerate().fold(0, |sum, (index, node)| {
+            node.timers.iter().fold(sum, |sum, armed| {
+                let name = fingerprint::hash(&(armed.timer.name, armed.timer.id));
+                sum.wrapping_add(mix(mix(index as u64, name), node.wait(armed.deadline)))
+            })
+        })
+    }
+
     /// Hashes what is in flight, when hashing begins in the middle of an execution.
     pub(crate) fn rehash_network(&mut self) {
         self.network_hash = 0;
@@ -341,6 +370,16 @@ impl NodeState {
         if let Some(disk) = &mut self.disk {
             disk.clear();
         }
+    }
+
+    /// How long a timer with this deadline has to wait.
+    pub(crate) fn wait(&self, deadline: u64) -> u64 {
+        deadline.saturating_sub(self.clock)
+    }
+
+    /// The node's clock goes on.
+    pub(crate) fn go_on(&mut self, nanos: u64) {
+        self.clock = self.clock.saturating_add(nanos);
     }
 
     pub(crate) fn fresh(kind: u32, strikes: bool, tracked: bool) -> Self {

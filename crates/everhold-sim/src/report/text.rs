@@ -143,6 +143,14 @@ pub(super) fn clean(report: &Report) -> String {
             count(report.bounded, "execution")
         );
     }
+    if report.unjudged > 0 {
+        let _ = writeln!(
+            out,
+            "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
+             beside the others; raise `temperature_max`, or set timers of similar lengths",
+            count(report.unjudged, "execution")
+        );
+    }
     goals(&mut out, report);
     if report.rechecked > 0 {
         let _ = writeln!(

@@ -4,6 +4,7 @@
 //! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
 //! - `liveness`: hot for ever, quiet but hot, deadlock; fair tails and lassos.
+//! - `fairness`: correct systems with timers are left alone in the fair tail, whatever their size.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
@@ -17,6 +18,7 @@
 
 mod attack;
 mod exhaustive;
+mod fairness;
 mod faults;
 mod language;
 mod limits;

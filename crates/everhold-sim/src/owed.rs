@@ -1,0 +1,91 @@
+//! Why progress was still owed: what the system did instead, and who could not help.
+
+use std::collections::BTreeMap;
+
+use everhold_node::NodeId;
+
+use crate::failure::{Cause, Failure};
+use crate::record::{EventRecord, Recording, StepRecord};
+
+/// Steps of a fair tail that are kept where no state came again.
+const TAIL_SHOWN: usize = 64;
+/// Sorts of steps that are named.
+const SORTS_MAX: usize = 8;
+
+/// Says what the system did while progress was owed, and leaves out the repetitions.
+pub(crate) fn explain(
+    failure: &mut Failure,
+    recording: &mut Recording,
+    waiting: Option<(NodeId, String)>,
+) {
+    let (Cause::Liveness(_), Some(tail)) = (&failure.cause, recording.tail_at) else { return };
+    let all = recording.steps.len();
+    let (from, to) = recording.lasso.map_or((tail, all), |(from, to)| (from + 1, to + 1));
+    let did = sorts(recording, recording.steps.get(from..to.min(all)).unwrap_or_default());
+    let when = match recording.lasso {
+        Some((from, to)) => format!("the round from step {} to step {to}", from + 1),
+        None => format!("the {} fair steps", all.saturating_sub(tail)),
+    };
+    if !did.is_empty() {
+        failure.message.push_str(&format!("\n  {when}: {did}; none of it helped"));
+    }
+    let idle = idle(recording, tail);
+    if !idle.is_empty() {
+        failure.message.push_str(&format!("\n  up, but nothing happened there: {idle}"));
+    }
+    if let Some((node, what)) = waiting {
+        let name = &recording.nodes[node.index()].name;
+        failure.message.push_str(&format!("\n  waiting: at {name} {what}"));
+    }
+    // What follows is more of the same.
+    recording.steps.truncate(recording.lasso.map_or(tail + TAIL_SHOWN, |(_, to)| to + 1));
+}
+
+/// What happened, by sort: how often and where.
+fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
+    let mut sorts: BTreeMap<String, (usize, Vec<NodeId>)> = BTreeMap::new();
+    for step in steps {
+        let (count, nodes) = sorts.entry(sort(&step.event)).or_default();
+        *count += 1;
+        if !nodes.contains(&step.node) {
+            nodes.push(step.node);
+        }
+    }
+    let mut sorts: Vec<_> = sorts.into_iter().collect();
+    sorts.sort_by_key(|(_, (count, _))| usize::MAX - count);
+    let show = |(sort, (count, nodes)): &(String, (usize, Vec<NodeId>))| match nodes.as_slice() {
+        [one] => format!("{count} × {sort} at {}", recording.nodes[one.index()].name),
+        many => format!("{count} × {sort} at {} nodes", many.len()),
+    };
+    let more = sorts.len().saturating_sub(SORTS_MAX);
+    let mut shown: Vec<String> = sorts.iter().take(SORTS_MAX).map(show).collect();
+    if more > 0 {
+        shown.push(format!("{more} other sorts"));
+    }
+    shown.join(", ")
+}
+
+fn sort(event: &EventRecord) -> String {
+    match event {
+        EventRecord::Deliver { kind, .. } if kind.is_empty() => "message".to_owned(),
+        EventRecord::Deliver { kind, .. } => (*kind).to_owned(),
+        EventRecord::Timer(timer) => {
+            format!("timer {}", timer.split('#').next().unwrap_or_default())
+        }
+        EventRecord::Poll(_) => "task".to_owned(),
+        EventRecord::Restart => "restart".to_owned(),
+        _ => "other".to_owned(),
+    }
+}
+
+/// Nodes at which nothing happened in the tail.
+fn idle(recording: &Recording, tail: usize) -> String {
+    let busy = |node: usize| {
+        recording.steps[tail.min(recording.steps.len())..]
+            .iter()
+            .any(|step| step.node.index() == node)
+    };
+    let names = recording.nodes.iter().enumerate().filter(|(node, _)| !busy(*node));
+    let names: Vec<&str> = names.map(|(_, info)| info.name.as_str()).collect();
+    if names.len() == recording.nodes.len() { String::new() } else { names.join(", ") }
+}

@@ -1,0 +1,321 @@
+//! The fair tail is fair in time as well as in order: correct systems with timers are left alone,
+//! whatever their size, and the same systems with a fault in their progress are not.
+
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId, Timer};
+use everhold_sim::{Bounds, Clocks, Explorer, Faults, Report, System};
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
+enum Beat {
+    Heartbeat,
+    Ack,
+    Token(u32),
+}
+
+/// Heartbeats go to all others and are acknowledged; a token goes round beside them.
+#[derive(Clone, Serialize)]
+struct Member {
+    peers: u32,
+    me: u32,
+    hops: u32,
+    drops: bool,
+    done: bool,
+}
+
+impl Node for Member {
+    type Msg = Beat;
+    fn start(&mut self, cx: &mut Cx<Beat>) {
+        cx.set_timer("beat", Duration::from_millis(100));
+        if self.me == 0 {
+            cx.send(NodeId(1 % self.peers), Beat::Token(1));
+        }
+    }
+    fn message(&mut self, cx: &mut Cx<Beat>, from: NodeId, msg: Beat) {
+        match msg {
+            Beat::Heartbeat => cx.send(from, Beat::Ack),
+            Beat::Ack => {}
+            Beat::Token(hops) if hops == self.hops => self.done = true,
+            Beat::Token(hops) if self.drops && hops == self.hops - 1 => {}
+            Beat::Token(hops) => cx.send(NodeId((self.me + 1) % self.peers), Beat::Token(hops + 1)),
+        }
+    }
+    fn timer(&mut self, cx: &mut Cx<Beat>, _: Timer) {
+        for peer in (0..self.peers).filter(|peer| *peer != self.me) {
+            cx.send(NodeId(peer), Beat::Heartbeat);
+        }
+        cx.set_timer("beat", Duration::from_millis(100));
+    }
+}
+
+fn heartbeats(peers: u32, drops: bool, clocks: Clocks) -> impl Fn(&mut System<Beat>) + Clone {
+    move |system| {
+        for me in 0..peers {
+            system.node("member", Member { peers, me, hops: 10, drops, done: false });
+        }
+        system.clocks(clocks);
+        system.eventually("the token arrives", |s| s.all::<Member>().any(|(_, m)| m.done));
+    }
+}
+
+/// Short executions, so that much is under way when the fair tail begins.
+fn short() -> Explorer {
+    let bounds = Bounds { steps_max: 60, ..Bounds::default() };
+    Explorer::new().executions(100).bounds(bounds).regressions(false)
+}
+
+#[track_caller]
+fn silent(report: &Report) {
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!(report.unjudged, 0, "{report}");
+}
+
+#[test]
+fn heartbeats_among_many_nodes_do_not_starve_the_rest() {
+    for peers in [3, 5, 7, 15] {
+        for clocks in [Clocks::Independent, Clocks::Shared] {
+            silent(&short().run(heartbeats(peers, false, clocks)));
+        }
+    }
+    // Longer executions leave more behind.
+    silent(&Explorer::new().executions(100).regressions(false).run(heartbeats(
+        7,
+        false,
+        Clocks::Independent,
+    )));
+}
+
+#[test]
+fn a_token_that_is_dropped_among_heartbeats_is_found() {
+    for peers in [3, 7] {
+        let report = short().run(heartbeats(peers, true, Clocks::Independent));
+        let finding = report.finding().expect("it never arrives");
+        assert!(finding.failure.message.contains("went round"), "{report}");
+    }
+}
+
+/// Leader election with random timeouts, as in Raft, without a log.
+#[derive(Clone, Debug, Serialize)]
+enum Vote {
+    Ask { term: u32 },
+    Yes { term: u32 },
+    Lead { term: u32 },
+}
+
+#[derive(Clone, Serialize)]
+struct Server {
+    servers: u32,
+    me: u32,
+    /// Timeouts are all the same: votes are split for ever.
+    fixed: bool,
+    term: u32,
+    voted: Option<NodeId>,
+    votes: u32,
+    leads: bool,
+    /// Terms in a row that this server heard of its leader.
+    heard: u32,
+}
+
+impl Server {
+    fn wait(&self, cx: &mut Cx<Vote>) {
+        let extra = if self.fixed { 0 } else { cx.random() % 150 };
+        cx.set_timer("election", Duration::from_millis(150 + extra));
+    }
+    fn tell(&self, cx: &mut Cx<Vote>, msg: &Vote) {
+        for peer in (0..self.servers).filter(|peer| *peer != self.me) {
+            cx.send(NodeId(peer), msg.clone());
+        }
+    }
+    fn learn(&mut self, term: u32) {
+        if term > self.term {
+            (self.term, self.voted, self.votes, self.leads) = (term, None, 0, false);
+            self.heard = 0;
+        }
+    }
+}
+
+impl Node for Server {
+    type Msg = Vote;
+    fn start(&mut self, cx: &mut Cx<Vote>) {
+        self.wait(cx);
+    }
+    fn message(&mut self, cx: &mut Cx<Vote>, from: NodeId, msg: Vote) {
+        let (Vote::Ask { term } | Vote::Yes { term } | Vote::Lead { term }) = msg;
+        self.learn(term);
+        if term < self.term {
+            return;
+        }
+        match msg {
+            Vote::Ask { term } if self.voted.is_none() => {
+                self.voted = Some(from);
+                cx.send(from, Vote::Yes { term });
+                self.wait(cx);
+            }
+            Vote::Ask { .. } => {}
+            Vote::Yes { term } => {
+                self.votes += 1;
+                if self.votes * 2 > self.servers && !self.leads {
+                    self.leads = true;
+                    cx.cancel_timer("election");
+                    cx.set_timer("lead", Duration::from_millis(50));
+                    self.tell(cx, &Vote::Lead { term });
+                }
+            }
+            Vote::Lead { .. } => {
+                self.heard += 1;
+                self.wait(cx);
+            }
+        }
+    }
+    fn timer(&mut self, cx: &mut Cx<Vote>, timer: Timer) {
+        if timer.name == "lead" {
+            if self.leads {
+                self.tell(cx, &Vote::Lead { term: self.term });
+                cx.set_timer("lead", Duration::from_millis(50));
+            } else {
+                self.wait(cx);
+            }
+            return;
+        }
+        self.learn(self.term + 1);
+        (self.voted, self.votes) = (Some(NodeId(self.me)), 1);
+        self.tell(cx, &Vote::Ask { term: self.term });
+        self.wait(cx);
+    }
+}
+
+fn election(servers: u32, fixed: bool) -> impl Fn(&mut System<Vote>) + Clone {
+    move |system| {
+        for me in 0..servers {
+            let (term, votes, heard) = (0, 0, 0);
+            let (voted, leads) = (None, false);
+            let server = Server { servers, me, fixed, term, voted, votes, leads, heard };
+            system.node("server", server);
+        }
+        system.faults(Faults::none().lose(3));
+        system.eventually("a leader stays", move |s| {
+            let heard = s.all::<Server>().filter(|(_, server)| server.heard >= 20).count();
+            heard as u32 + 1 >= servers
+        });
+    }
+}
+
+#[test]
+fn an_election_with_random_timeouts_ends() {
+    for servers in [3, 5, 9] {
+        silent(&short().run(election(servers, false)));
+    }
+}
+
+/// Periods keep their proportion: a tick of 10 ms fires ten times as often as one of 100 ms.
+#[test]
+fn periods_are_in_proportion() {
+    #[derive(Clone, Default, Serialize)]
+    struct Ticks {
+        short: u32,
+        long: u32,
+    }
+    impl Node for Ticks {
+        type Msg = u32;
+        fn start(&mut self, cx: &mut Cx<u32>) {
+            cx.set_timer("short", Duration::from_millis(10));
+            cx.set_timer("long", Duration::from_millis(100));
+        }
+        fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+        fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+            if timer.name == "short" {
+                self.short += 1;
+                cx.set_timer("short", Duration::from_millis(10));
+                // Messages beside the timers change nothing.
+                cx.send(cx.id(), 0);
+            } else {
+                self.long += 1;
+                cx.set_timer("long", Duration::from_millis(100));
+            }
+        }
+    }
+    let bounds = Bounds { steps_max: 1, ..Bounds::default() };
+    let explorer = Explorer::new().executions(50).bounds(bounds).regressions(false);
+    let report = explorer.run(|system: &mut System<u32>| {
+        for _ in 0..4 {
+            system.node("ticks", Ticks::default());
+        }
+        system.eventually("ten long ticks", |s| s.all::<Ticks>().all(|(_, t)| t.long >= 10));
+        system.always("in proportion", |s| {
+            let mut all = s.all::<Ticks>().map(|(_, ticks)| ticks);
+            all.all(|t| t.short.abs_diff(t.long * 10) <= 11)
+        });
+        system.always("together", |s| {
+            let short = || s.all::<Ticks>().map(|(_, ticks)| ticks.short);
+            short().max().unwrap_or(0) - short().min().unwrap_or(0) <= 2
+        });
+    });
+    silent(&report);
+}
+
+/// Messages that go on for ever take time: a timer fires all the same.
+#[test]
+fn time_passes_while_messages_go_to_and_fro() {
+    #[derive(Clone, Serialize)]
+    struct Player {
+        other: NodeId,
+        serves: bool,
+        late: bool,
+    }
+    impl Node for Player {
+        type Msg = u32;
+        fn start(&mut self, cx: &mut Cx<u32>) {
+            cx.set_timer("late", Duration::from_secs(1));
+            if self.serves {
+                cx.send(self.other, 0);
+            }
+        }
+        fn message(&mut self, cx: &mut Cx<u32>, from: NodeId, _: u32) {
+            cx.send(from, 0);
+        }
+        fn timer(&mut self, _: &mut Cx<u32>, _: Timer) {
+            self.late = true;
+        }
+    }
+    let build = |system: &mut System<u32>| {
+        for (other, serves) in [(1, true), (0, false)] {
+            system.node("player", Player { other: NodeId(other), serves, late: false });
+        }
+        system.eventually("it is late", |s| s.all::<Player>().all(|(_, p)| p.late));
+    };
+    silent(&short().run(build));
+}
+
+/// A timer that is far away is waited for; where that takes too long, nothing is said.
+#[test]
+fn a_far_timer_is_no_violation() {
+    #[derive(Clone, Default, Serialize)]
+    struct Patient {
+        ticks: u32,
+        done: bool,
+    }
+    impl Node for Patient {
+        type Msg = u32;
+        fn start(&mut self, cx: &mut Cx<u32>) {
+            cx.set_timer("tick", Duration::from_millis(1));
+            cx.set_timer("done", Duration::from_secs(86_400));
+        }
+        fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+        fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+            if timer.name == "tick" {
+                self.ticks += 1;
+                cx.set_timer("tick", Duration::from_millis(1));
+            } else {
+                self.done = true;
+            }
+        }
+    }
+    let report = short().executions(2).run(|system: &mut System<u32>| {
+        let patient = system.node("patient", Patient::default());
+        system.eventually("it is done", move |s| s.get::<Patient>(patient).is_some_and(|p| p.done));
+    });
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!(report.unjudged, 2, "{report}");
+    assert!(report.to_string().contains("not judged"), "{report}");
+}
