@@ -67,7 +67,7 @@ fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
 
 fn sort(event: &EventRecord) -> String {
     match event {
-        EventRecord::Deliver { kind, .. } if kind.is_empty() => "message".to_owned(),
+        EventRecord::Deliver { kind: "", .. } => "message".to_owned(),
         EventRecord::Deliver { kind, .. } => (*kind).to_owned(),
         EventRecord::Timer(timer) => {
             format!("timer {}", timer.split('#').next().unwrap_or_default())
