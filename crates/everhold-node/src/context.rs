@@ -183,7 +183,7 @@ pub(crate) fn choose<M>(
     runtime.choose(node, label, domain) as usize
 }
 
-fn reply_tag(request: Tag) -> Tag {
+pub(crate) fn reply_tag(request: Tag) -> Tag {
     match request {
         Tag::Request(number) => Tag::Reply(number),
         Tag::None | Tag::Reply(_) => Tag::None,

@@ -43,6 +43,9 @@ pub trait Runtime<M> {
     fn random(&mut self, node: NodeId) -> u64;
     /// Picks a number below `domain`, which is at least one.
     fn choose(&mut self, node: NodeId, label: &'static str, domain: u32) -> u32;
+    /// How often the node came back after a crash. Of the number, the lower half has to differ
+    /// from one life of the node to the next.
+    fn incarnation(&self, node: NodeId) -> u64;
     /// The node's disk.
     fn disk(&mut self, node: NodeId) -> &mut Disk;
     /// Tells every monitor that listens to events of this type.
@@ -65,10 +68,11 @@ pub enum Tag {
     /// A message on its own.
     #[default]
     None,
-    /// Asks for an answer with the same number.
-    Request(u32),
+    /// Asks for an answer with the same number. The upper half is the asking node's
+    /// [incarnation](Runtime::incarnation), so that no two requests of a node are alike.
+    Request(u64),
     /// Answers the request with this number.
-    Reply(u32),
+    Reply(u64),
 }
 
 /// The right to answer one request later; see [`Cx::ticket`](crate::Cx::ticket).

@@ -123,10 +123,7 @@ impl<M: Message> AsyncCx<M> {
 
     /// Answers a request whose ticket was kept.
     pub fn answer(&self, ticket: Ticket, msg: M) {
-        let tag = match ticket.tag {
-            Tag::Request(number) => Tag::Reply(number),
-            Tag::None | Tag::Reply(_) => Tag::None,
-        };
+        let tag = context::reply_tag(ticket.tag);
         self.runtime.borrow_mut().send(self.node, ticket.to, tag, msg);
     }
 
@@ -142,12 +139,13 @@ impl<M: Message> AsyncCx<M> {
 
     /// Sends a request and waits for its answer.
     ///
-    /// An answer is a [`reply`](crate::Cx::reply) to this very request. A plain message from
-    /// `to` that no `recv` waits for answers the oldest call to it as well, so a callee may also
-    /// answer with `send`. To give up after a while use [`timeout`](AsyncCx::timeout); a reply
-    /// that comes later is dropped.
+    /// An answer is a [`reply`](crate::Cx::reply) of `to` to this very request and nothing else:
+    /// other messages of `to`, its own requests among them, wait for a [`recv`](AsyncCx::recv),
+    /// and a reply to a request from before a crash of this node is dropped. To give up after a
+    /// while use [`timeout`](AsyncCx::timeout); a reply that comes later is dropped too.
     pub async fn call(&self, to: NodeId, request: M) -> M {
-        let number = self.shared.next_number();
+        let life = self.runtime.borrow().incarnation(self.node);
+        let number = (life << 32) | u64::from(self.shared.next_number());
         self.runtime.borrow_mut().send(self.node, to, Tag::Request(number), request);
         self.wait(Wants::Reply { from: to, number }).await.msg
     }
@@ -299,7 +297,7 @@ struct Waiter<M> {
 enum Wants<M> {
     Any,
     Some(Box<dyn Fn(NodeId, &M) -> bool>),
-    Reply { from: NodeId, number: u32 },
+    Reply { from: NodeId, number: u64 },
 }
 
 impl<M> Waiter<M> {
@@ -312,20 +310,17 @@ impl<M> Waiter<M> {
             }
     }
 
-    fn awaits_reply(&self, expected: u32) -> bool {
+    fn awaits_reply(&self, callee: NodeId, expected: u64) -> bool {
+        let is_it = |from, number| from == callee && number == expected;
         self.got.is_none()
-            && matches!(self.wants, Wants::Reply { number, .. } if number == expected)
-    }
-
-    fn called(&self, callee: NodeId) -> bool {
-        self.got.is_none() && matches!(self.wants, Wants::Reply { from, .. } if from == callee)
+            && matches!(self.wants, Wants::Reply { from, number } if is_it(from, number))
     }
 }
 
 /// Where an arriving message goes.
 enum Addressee {
     Waiter(usize),
-    /// The answer to a call that was given up.
+    /// The answer to a call that was given up, or that an earlier life of the node made.
     Nobody,
 }
 
@@ -333,12 +328,12 @@ fn addressee<M>(waiters: &[Waiter<M>], from: NodeId, tag: Tag, msg: &M) -> Optio
     let position = |wanted: &dyn Fn(&Waiter<M>) -> bool| waiters.iter().position(wanted);
     match tag {
         Tag::Reply(number) => Some(
-            position(&|waiter| waiter.awaits_reply(number))
+            position(&|waiter| waiter.awaits_reply(from, number))
                 .map_or(Addressee::Nobody, Addressee::Waiter),
         ),
-        Tag::None | Tag::Request(_) => position(&|waiter| waiter.receives(from, msg))
-            .or_else(|| position(&|waiter| waiter.called(from)))
-            .map(Addressee::Waiter),
+        Tag::None | Tag::Request(_) => {
+            position(&|waiter| waiter.receives(from, msg)).map(Addressee::Waiter)
+        }
     }
 }
 
@@ -389,7 +384,7 @@ fn take_returned<M>(shared: &Shared<M>, wants: &Wants<M>) -> Option<Received<M>>
     let at = returned.iter().position(|message| match wants {
         Wants::Any => true,
         Wants::Some(accepts) => accepts(message.from, &message.msg),
-        Wants::Reply { from, .. } => message.from == *from,
+        Wants::Reply { .. } => false,
     })?;
     returned.remove(at)
 }
@@ -398,8 +393,19 @@ impl<M> Drop for Wait<M> {
     fn drop(&mut self) {
         let mut waiters = self.shared.waiters.borrow_mut();
         if let Some(at) = waiters.iter().position(|waiter| waiter.number == self.number) {
-            // Dropped between delivery and poll, as in a race: the message is not lost.
-            self.shared.returned.borrow_mut().extend(waiters.remove(at).got);
+            // Dropped between delivery and poll, as in a race: the message is not lost, unless it
+            // is a reply, for which nobody else can wait.
+            let Waiter { got, wants, .. } = waiters.remove(at);
+            let Some(message) = got.filter(|_| !matches!(wants, Wants::Reply { .. })) else {
+                return;
+            };
+            match waiters.iter_mut().find(|other| other.receives(message.from, &message.msg)) {
+                Some(other) => {
+                    other.got = Some(message);
+                    other.waker.wake_by_ref();
+                }
+                None => self.shared.returned.borrow_mut().push_back(message),
+            }
         }
     }
 }
@@ -525,9 +531,10 @@ impl<M: Message> Program<M> {
             return Some(format!("task {index} waits for something that never happens"));
         }
         mine.find_map(|waiter| match waiter.wants {
-            Wants::Reply { from, .. } => {
-                Some(format!("task {index} waits for an answer from {from}"))
-            }
+            Wants::Reply { from, .. } => Some(format!(
+                "task {index} waits for an answer from {from} (an answer is a `reply`, a \
+                     plain `send` is none)"
+            )),
             Wants::Any | Wants::Some(_) => None,
         })
     }

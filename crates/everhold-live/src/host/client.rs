@@ -56,7 +56,7 @@ impl<M> Client<M> {
     ///
     /// If the connection ends or the time is up; the request may have been carried out.
     pub fn call(&mut self, request: &M, patience: Duration) -> io::Result<M> {
-        let number = self.sent as u32;
+        let number = self.sent;
         self.send(request, Tag::Request(number))?;
         let until = Instant::now() + patience;
         loop {

@@ -146,6 +146,10 @@ impl<M: Message> Runtime<M> for Core<M> {
         value
     }
 
+    fn incarnation(&self, _: NodeId) -> u64 {
+        self.incarnation
+    }
+
     fn disk(&mut self, node: NodeId) -> &mut Disk {
         &mut self.local(node).disk
     }

@@ -16,7 +16,8 @@ use everhold_trace::NodeId;
 use crate::probe::Envelope;
 use crate::probe::envelope::{put_number, take_number};
 
-const VERSION: u8 = 1;
+/// Version 2 has calls numbered with 64 bits instead of 32.
+const VERSION: u8 = 2;
 const STREAM: [u8; 4] = *b"EVHN";
 const DATAGRAM: [u8; 4] = *b"EVHD";
 
@@ -87,7 +88,7 @@ impl Packet {
             Tag::Reply(number) => (2, number),
         };
         bytes.push(kind);
-        put_number(bytes, number.into());
+        put_number(bytes, number);
         bytes.extend_from_slice(&self.message);
     }
 
@@ -135,7 +136,7 @@ impl Packet {
         let (envelope, mut rest) = Envelope::from_bytes(bytes).ok()?;
         let to = NodeId(u32::try_from(take_number(&mut rest).ok()?).ok()?);
         let (kind, mut rest) = rest.split_first()?;
-        let number = u32::try_from(take_number(&mut rest).ok()?).ok()?;
+        let number = take_number(&mut rest).ok()?;
         let tag = match kind {
             0 => Tag::None,
             1 => Tag::Request(number),
@@ -165,7 +166,7 @@ mod tests {
             assert!(Identity::read(&mut &preface[..length]).is_err());
         }
         let envelope = Envelope { at: Stamp(9), sender: NodeId(7), seq: 1 << 40 };
-        for tag in [Tag::None, Tag::Request(7), Tag::Reply(u32::MAX)] {
+        for tag in [Tag::None, Tag::Request(7), Tag::Reply(u64::MAX)] {
             let packet = Packet { envelope, to: NodeId(3), tag, message: b"hello".to_vec() };
             assert_eq!(Packet::read(&mut &packet.frame()[..]).unwrap(), Some(packet.clone()));
             assert_eq!(Packet::from_datagram(&packet.datagram()), Some(packet.clone()));

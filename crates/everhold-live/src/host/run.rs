@@ -136,10 +136,9 @@ impl<M: Message> Loop<M> {
     fn arrive(&mut self, to: NodeId, arrived: Arrived<M>) {
         let Some(slot) = self.slots.get_mut(&to) else { return };
         let from = arrived.envelope.sender;
-        let behind = slot.waiting.iter().any(|other| other.envelope.sender == from);
-        if slot.process.is_guarded()
-            && (behind || !slot.process.accepts(from, arrived.tag, &arrived.msg))
-        {
+        // Those that wait were all refused by now: they do not hold up what is taken, or a reply
+        // would wait for ever behind a request of its sender.
+        if slot.process.is_guarded() && !slot.process.accepts(from, arrived.tag, &arrived.msg) {
             slot.waiting.push_back(arrived);
         } else {
             self.take(to, arrived);
@@ -309,18 +308,9 @@ impl<M: Message> Loop<M> {
     }
 }
 
-/// Messages of one sender are taken in their order.
+/// Messages that the guard takes are taken in their order; those that it refuses stay.
 fn first_acceptable<M>(slot: &Slot<M>) -> Option<usize> {
-    let mut refused = Vec::new();
     slot.waiting.iter().position(|arrived| {
-        let from = arrived.envelope.sender;
-        if refused.contains(&from) {
-            return false;
-        }
-        let takes = slot.process.accepts(from, arrived.tag, &arrived.msg);
-        if !takes {
-            refused.push(from);
-        }
-        takes
+        slot.process.accepts(arrived.envelope.sender, arrived.tag, &arrived.msg)
     })
 }

@@ -286,9 +286,9 @@ fn garbage_on_every_port_changes_nothing() {
     };
     says(b"GET / HTTP/1.1\r\n\r\n", "does not speak Everhold's protocol");
     says(b"EVHN\x09\x00", "version 9");
-    says(b"EVHN\x01\x04bank\0\0\0\0\0\0\0\0\0\0\0\0\x01", "system `bank`");
-    says(b"EVHN\x01\x06adders\0\0\0\0\0\0\0\0\0\0\0\0\x00", "one id, one process");
-    let mut client = b"EVHN\x01\x06adders\x01\0\0\x80\0\0\0\0\0\0\0\0\x01".to_vec();
+    says(b"EVHN\x02\x04bank\0\0\0\0\0\0\0\0\0\0\0\0\x01", "system `bank`");
+    says(b"EVHN\x02\x06adders\0\0\0\0\0\0\0\0\0\0\0\0\x00", "one id, one process");
+    let mut client = b"EVHN\x02\x06adders\x01\0\0\x80\0\0\0\0\0\0\0\0\x01".to_vec();
     says(&[&client[..], &[0xff; 40]].concat(), "bytes is announced");
     says(&[&client[..], b"\x04\0\0\0\0\0\0\0"].concat(), "damaged packet");
     // A whole packet whose message nobody can read.
@@ -331,4 +331,44 @@ fn what_cannot_be_hosted_is_refused() {
     let mut config = at("127.0.0.1:0");
     config.data = Some("/dev/null/nowhere".into());
     check(config, "the folder of n0");
+}
+
+/// Asks its colleague on behalf of clients.
+async fn front(cx: AsyncCx<Msg>, colleague: NodeId) {
+    loop {
+        let request = cx.recv_if(|_, msg| matches!(msg, Msg::Add(_))).await;
+        let answer = cx.call(colleague, request.msg.clone()).await;
+        cx.reply(&request, answer);
+    }
+}
+
+/// Sends its caller something else before the answer.
+async fn colleague(cx: AsyncCx<Msg>) {
+    loop {
+        let request = cx.recv().await;
+        if let Msg::Add(number) = request.msg {
+            cx.send(request.from, Msg::Forwarded(number));
+            cx.reply(&request, Msg::Sum(number));
+        }
+    }
+}
+
+#[test]
+fn a_call_is_answered_by_its_reply_and_nothing_else() {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
+    let addresses = listeners.each_ref().map(|l| l.local_addr().expect("bound"));
+    let config = Config::new("adders", (0..).map(NodeId).zip(addresses));
+    let mut host = Host::new(config, Codec::postcard())
+        .program(NodeId(0), "front", |cx| front(cx, NodeId(1)))
+        .program(NodeId(1), "colleague", colleague);
+    for (id, listener) in (0..).map(NodeId).zip(listeners) {
+        host = host.listen_on(id, listener);
+    }
+    let running = host.start().expect("it starts");
+    let mut client: Client<Msg> =
+        Client::connect("adders", NodeId(0), addresses[0], Codec::postcard()).expect("it is there");
+    for number in 1..4 {
+        assert_eq!(client.call(&Msg::Add(number), PATIENCE).unwrap(), Msg::Sum(number));
+    }
+    running.stop().unwrap();
 }

@@ -88,6 +88,10 @@ impl<M: Message> Runtime<M> for Env<M> {
         drawn
     }
 
+    fn incarnation(&self, node: NodeId) -> u64 {
+        self.state.nodes[node.index()].incarnation.into()
+    }
+
     fn disk(&mut self, node: NodeId) -> &mut Disk {
         self.state.nodes[node.index()].disk.get_or_insert_default()
     }

@@ -413,8 +413,8 @@ pub(super) fn flight_hash<M: Message>(from: NodeId, to: NodeId, tag: Tag, msg: &
     let pair = (u64::from(from.0) << 32) | u64::from(to.0);
     let tagged = match tag {
         Tag::None => 0,
-        Tag::Request(number) => u64::from(number) * 2 + 1,
-        Tag::Reply(number) => u64::from(number) * 2 + 2,
+        Tag::Request(number) => number.wrapping_mul(2).wrapping_add(1),
+        Tag::Reply(number) => number.wrapping_mul(2).wrapping_add(2),
     };
     mix(mix(pair, tagged), fingerprint::hash(msg))
 }

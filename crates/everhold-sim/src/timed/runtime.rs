@@ -52,6 +52,10 @@ impl<M: Message> Runtime<M> for Env<M> {
         below(drawn, u64::from(domain)) as u32
     }
 
+    fn incarnation(&self, node: NodeId) -> u64 {
+        self.state.nodes[node.index()].rest.incarnation.into()
+    }
+
     fn disk(&mut self, node: NodeId) -> &mut Disk {
         self.state.nodes[node.index()].rest.disk.get_or_insert_default()
     }

@@ -17,6 +17,7 @@
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod attack;
+mod calls;
 mod exhaustive;
 mod fairness;
 mod faults;
