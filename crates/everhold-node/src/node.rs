@@ -74,6 +74,36 @@ pub trait Node: Serialize + 'static {
         self.start(cx);
     }
 
+    /// The connection to `peer` ended: a stream broke, or the peer crashed or left. What the peer
+    /// sent before and arrived was handled before; what this node sent may or may not have arrived,
+    /// and nothing that was sent on the old connection arrives from now on. The next message makes
+    /// a new connection. By default nothing happens.
+    ///
+    /// Only connections end: on a network of datagrams nobody is told anything.
+    ///
+    /// ```
+    /// use everhold_node::{Cx, Node, NodeId};
+    /// use serde::Serialize;
+    ///
+    /// #[derive(Clone, Serialize)]
+    /// struct Client { server: NodeId, unanswered: Option<u32> }
+    ///
+    /// impl Node for Client {
+    ///     type Msg = u32;
+    ///     fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {
+    ///         self.unanswered = None;
+    ///     }
+    ///     fn disconnected(&mut self, cx: &mut Cx<u32>, peer: NodeId) {
+    ///         if let Some(request) = self.unanswered.filter(|_| peer == self.server) {
+    ///             cx.send(self.server, request);
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    fn disconnected(&mut self, cx: &mut Cx<Self::Msg>, peer: NodeId) {
+        let _ = (cx, peer);
+    }
+
     /// The guard: which messages this node takes now. The others wait, in their order for each
     /// sender, and are offered again after every event of this node.
     fn accepts(&self, from: NodeId, msg: &Self::Msg) -> bool {

@@ -36,6 +36,8 @@ pub trait Process<M> {
     fn message(&mut self, runtime: &Handle<M>, id: NodeId, from: NodeId, tag: Tag, msg: M);
     /// A timer fires.
     fn timer(&mut self, runtime: &Handle<M>, id: NodeId, timer: Timer);
+    /// The connection to a peer ended.
+    fn disconnected(&mut self, runtime: &Handle<M>, id: NodeId, peer: NodeId);
     /// A task goes on.
     fn poll(&mut self, runtime: &Handle<M>, id: NodeId, task: TaskId);
     /// The guard.
@@ -167,6 +169,9 @@ impl<N: Node> Process<N::Msg> for Handlers<N> {
     }
     fn timer(&mut self, runtime: &Handle<N::Msg>, id: NodeId, timer: Timer) {
         self.node.timer(&mut Cx::new(&mut *runtime.borrow_mut(), id, None), timer);
+    }
+    fn disconnected(&mut self, runtime: &Handle<N::Msg>, id: NodeId, peer: NodeId) {
+        self.node.disconnected(&mut Cx::new(&mut *runtime.borrow_mut(), id, None), peer);
     }
     fn poll(&mut self, _: &Handle<N::Msg>, _: NodeId, _: TaskId) {
         unreachable!("a node with handlers has no tasks")

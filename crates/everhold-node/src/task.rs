@@ -8,6 +8,8 @@
 //! Futures that need nothing but a waker (`tokio::sync`, `futures` channels, `select!`) work here.
 //! Whatever needs a reactor or a thread (sockets, `tokio::time`, `spawn_blocking`) does not.
 
+mod ends;
+
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -29,6 +31,7 @@ use crate::node::Message;
 use crate::process::{Process, Shown, TaskId, Waiting};
 use crate::runtime::{Handle, Tag, Ticket};
 use crate::timer::{Time, Timer};
+use ends::{Ends, NextEnd};
 
 /// The name of the timers behind [`AsyncCx::sleep`].
 const SLEEP: &str = "sleep";
@@ -135,6 +138,22 @@ impl<M: Message> AsyncCx<M> {
     /// The next message for which `accepts` is true; the others wait in the network.
     pub async fn recv_if(&self, accepts: impl Fn(NodeId, &M) -> bool + 'static) -> Received<M> {
         self.wait(Wants::Some(Box::new(accepts))).await
+    }
+
+    /// The peer of the next connection that ends; see
+    /// [`Node::disconnected`](crate::Node::disconnected). Ends that nobody waits for are kept in
+    /// their order. Waiting here is being idle, not being stuck.
+    ///
+    /// ```
+    /// use everhold_node::{AsyncCx, Either, NodeId};
+    ///
+    /// /// Asks until there is an answer, over as many connections as that takes.
+    /// async fn ask(cx: AsyncCx<u32>, server: NodeId) {
+    ///     while let Either::Right(_) = cx.race(cx.call(server, 1), cx.disconnected()).await {}
+    /// }
+    /// ```
+    pub async fn disconnected(&self) -> NodeId {
+        NextEnd { shared: Rc::clone(&self.shared) }.await
     }
 
     /// Sends a request and waits for its answer.
@@ -276,6 +295,7 @@ struct Shared<M> {
     state: RefCell<Option<Rc<dyn Shown>>>,
     current: Cell<TaskId>,
     numbers: Cell<u32>,
+    ends: RefCell<Ends>,
 }
 
 impl<M> Shared<M> {
@@ -486,6 +506,7 @@ impl<M: Message> Program<M> {
             state: RefCell::default(),
             current: Cell::default(),
             numbers: Cell::default(),
+            ends: RefCell::default(),
         };
         Program { program, shared: Rc::new(shared), tasks: Vec::new(), state: None }
     }
@@ -525,6 +546,9 @@ impl<M: Message> Program<M> {
         let waiters = self.shared.waiters.borrow();
         let mut mine = waiters.iter().filter(|waiter| waiter.task == task).peekable();
         if running.role == Role::Background {
+            return None;
+        }
+        if self.shared.ends.borrow().is_awaited_by(task) && mine.peek().is_none() {
             return None;
         }
         if mine.peek().is_none() {
@@ -568,6 +592,12 @@ impl<M: Message> Process<M> for Program<M> {
         self.shared.fired.borrow_mut().push(timer);
         waker.wake();
         self.run(task);
+    }
+    fn disconnected(&mut self, _: &Handle<M>, _: NodeId, peer: NodeId) {
+        let listener = self.shared.ends.borrow_mut().add(peer);
+        if let Some(task) = listener {
+            self.run(task);
+        }
     }
     fn poll(&mut self, _: &Handle<M>, _: NodeId, task: TaskId) {
         self.run(task);

@@ -1,7 +1,8 @@
 //! Everything around the nodes in one execution: network, timers, disks, clocks, monitors, faults.
 //!
 //! - `state`: the part that is copied when a search goes back to an earlier point.
-//! - `network`: messages under way, guards and streams.
+//! - `network`: messages under way, guards and the order of streams.
+//! - `streams`: connections, and what breaks them.
 //! - `time`: timers, and tasks that can go on.
 //! - `faults`: what goes wrong.
 //! - `runtime`: what nodes meet.
@@ -10,6 +11,7 @@ mod faults;
 mod network;
 mod runtime;
 mod state;
+mod streams;
 mod time;
 
 use std::cell::Cell;
@@ -61,6 +63,12 @@ pub(crate) enum Action<M> {
     /// Done already, inside the environment.
     Healed,
     Crash(NodeId),
+    /// The connection between two nodes breaks; what of it still arrives is to be chosen.
+    Reset(NodeId, NodeId),
+    Disconnected {
+        node: NodeId,
+        peer: NodeId,
+    },
     /// Done already; the node that it concerns, if one.
     Faulted,
 }
@@ -208,6 +216,7 @@ impl<M: Message> Env<M> {
             What::Deliver(flight) => self.take_flight(flight),
             What::Poll(task) => self.take_poll(node, task),
             What::Timer => self.take_timer(node),
+            What::Disconnected(flight) => self.take_notice(flight),
             What::Restart => Action::Restart(node),
             What::Heal => {
                 self.heal();

@@ -29,8 +29,9 @@ pub(crate) fn exhaust<M: Message>(
     world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
     world.env.borrow_mut().hashing = reduction == Reduction::States;
     let hashing = reduction == Reduction::States;
-    let mut search =
-        DepthFirst { world, copies: Vec::new(), spare: Vec::new(), copyable: true, hashing };
+    let goals = vec![false; world.goals().len()];
+    let (copies, spare) = (Vec::new(), Vec::new());
+    let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
     let failed = search.run(options, report);
@@ -70,6 +71,8 @@ struct DepthFirst<M: Message> {
     spare: Vec<Copy<M>>,
     copyable: bool,
     hashing: bool,
+    /// Goals that were reached before the world was started again.
+    goals: Vec<bool>,
 }
 
 /// The world at a branch.
@@ -101,8 +104,9 @@ impl<M: Message> DepthFirst<M> {
             blame(&self.world, panic);
         }
         report.steps = self.progress().map_or(0, |progress| progress.transitions);
-        for (goal, reached) in report.goals.iter_mut().zip(self.world.reached_goals()) {
-            goal.reached |= u64::from(reached);
+        self.keep_goals();
+        for (goal, reached) in report.goals.iter_mut().zip(&self.goals) {
+            goal.reached |= u64::from(*reached);
         }
         let failed = self.world.env.borrow().failure.is_some();
         failed.then(|| self.failed(options.seed, report.executions))
@@ -229,10 +233,17 @@ impl<M: Message> DepthFirst<M> {
             }
             _ => {
                 self.copies.clear();
+                self.keep_goals();
                 self.world.env.borrow_mut().strategy.rewind(0);
                 self.world.start(seed);
             }
         }
+    }
+
+    /// Starting the world again forgets which goals were reached.
+    fn keep_goals(&mut self) {
+        let reached = self.world.reached_goals();
+        self.goals.iter_mut().zip(reached).for_each(|(goal, reached)| *goal |= reached);
     }
 
     fn failed(&self, seed: u64, executions: u64) -> Failed {

@@ -27,6 +27,10 @@ pub struct Faults {
     pub delays: u32,
     /// Times that the network falls into two parts; each heals again.
     pub partitions: u32,
+    /// Partitions in which one side still hears the other; each heals again.
+    pub one_way_partitions: u32,
+    /// Connections that break, on a network of streams.
+    pub resets: u32,
     /// Times that a node's clock jumps by at most `skew_max` in either direction.
     pub skews: u32,
     /// How far a clock jumps.
@@ -56,13 +60,15 @@ impl Faults {
         Faults { stops: n, ..self }
     }
 
-    /// Up to `n` messages are lost.
+    /// Up to `n` messages are lost. On [streams](crate::Network::Streams) the connection breaks at
+    /// such a message: what was sent before it arrives, nothing after it does, and both ends are
+    /// [told](everhold_node::Node::disconnected).
     #[must_use]
     pub fn lose(self, n: u32) -> Self {
         Faults { losses: n, ..self }
     }
 
-    /// Up to `n` messages are delivered twice.
+    /// Up to `n` messages are delivered twice. A stream never does that.
     #[must_use]
     pub fn duplicate(self, n: u32) -> Self {
         Faults { duplicates: n, ..self }
@@ -79,6 +85,28 @@ impl Faults {
     #[must_use]
     pub fn partition(self, n: u32) -> Self {
         Faults { partitions: n, ..self }
+    }
+
+    /// Up to `n` partitions in which one side hears the other and is not heard, one at a time.
+    ///
+    /// ```
+    /// use everhold_sim::Faults;
+    /// let faults = Faults::none().one_way_partition(1).only(["server"]);
+    /// assert_eq!(faults.one_way_partitions, 1);
+    /// ```
+    #[must_use]
+    pub fn one_way_partition(self, n: u32) -> Self {
+        Faults { one_way_partitions: n, ..self }
+    }
+
+    /// Up to `n` connections break. On [streams](crate::Network::Streams) two nodes are connected
+    /// from their first message on. When their connection breaks, a beginning of what was under way
+    /// in each direction still arrives, then each end is
+    /// [told](everhold_node::Node::disconnected). Until it is told, what it sends is lost; after
+    /// that, its next message makes a new connection.
+    #[must_use]
+    pub fn reset(self, n: u32) -> Self {
+        Faults { resets: n, ..self }
     }
 
     /// Up to `n` clock jumps of at most `max`.
@@ -105,7 +133,15 @@ impl Faults {
 
     /// The most faults one execution can have. Torn writes come with a crash.
     pub(crate) fn total(&self) -> u32 {
-        let apart = [self.stops, self.losses, self.duplicates, self.delays, self.skews];
+        let apart = [
+            self.stops,
+            self.losses,
+            self.duplicates,
+            self.delays,
+            self.skews,
+            self.one_way_partitions,
+            self.resets,
+        ];
         apart
             .iter()
             .fold(self.crashes.saturating_add(self.partitions), |sum, n| sum.saturating_add(*n))
@@ -125,10 +161,16 @@ pub enum Fault {
     Duplicate(MessageId),
     /// A message waits until nothing else can happen.
     Delay(MessageId),
-    /// The network fell into two parts: the nodes whose bit is set, and the others.
-    Partition(u64),
+    /// The network fell into two parts: these nodes, and the others.
+    Partition(Side),
     /// A node's clock jumped by this many quarters of the configured maximum.
     Skew(NodeId, i8),
+    /// The others no longer hear these nodes, which still hear them.
+    Mute(Side),
+    /// These nodes no longer hear the others, which still hear them.
+    Deafen(Side),
+    /// The connection between two nodes broke; both will be told.
+    Reset(NodeId, NodeId),
 }
 
 /// The kinds of [`Fault`], for counting.
@@ -148,11 +190,15 @@ pub enum FaultKind {
     Partition,
     /// See [`Fault::Skew`].
     Skew,
+    /// See [`Fault::Mute`] and [`Fault::Deafen`].
+    OneWay,
+    /// See [`Fault::Reset`].
+    Reset,
 }
 
 impl FaultKind {
     /// Every kind, in the order in which they are offered.
-    pub const ALL: [FaultKind; 7] = [
+    pub const ALL: [FaultKind; 9] = [
         FaultKind::Crash,
         FaultKind::Stop,
         FaultKind::Lose,
@@ -160,6 +206,8 @@ impl FaultKind {
         FaultKind::Delay,
         FaultKind::Partition,
         FaultKind::Skew,
+        FaultKind::OneWay,
+        FaultKind::Reset,
     ];
 
     /// A word for reports.
@@ -173,7 +221,54 @@ impl FaultKind {
             FaultKind::Delay => "delay",
             FaultKind::Partition => "partition",
             FaultKind::Skew => "skew",
+            FaultKind::OneWay => "one-way partition",
+            FaultKind::Reset => "reset",
         }
+    }
+}
+
+/// The nodes on one side of a partition: the smaller one, so they are few.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Side {
+    /// In order; what is beyond `len` is [`NOBODY`].
+    nodes: [NodeId; Side::MAX],
+    len: u8,
+}
+
+const NOBODY: NodeId = NodeId(u32::MAX);
+
+impl Side {
+    /// The most nodes that are cut off together.
+    pub const MAX: usize = 6;
+
+    /// These nodes; `None` if there are none or more than [`MAX`](Side::MAX).
+    pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> Option<Side> {
+        let mut side = Side { nodes: [NOBODY; Side::MAX], len: 0 };
+        for node in nodes {
+            *side.nodes.get_mut(usize::from(side.len))? = node;
+            side.len += 1;
+        }
+        side.nodes.sort_unstable();
+        (side.len > 0).then_some(side)
+    }
+
+    /// The nodes, in order.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes[..usize::from(self.len)]
+    }
+
+    /// Whether a node is on this side.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.nodes().contains(&node)
+    }
+}
+
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes()).finish()
     }
 }
 

@@ -65,7 +65,7 @@ pub use everhold_node::NodeId;
 pub use execute::Bounds;
 pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};
-pub use fault::{Fault, FaultKind, Faults, MessageId};
+pub use fault::{Fault, FaultKind, Faults, MessageId, Side};
 pub use record::Recording;
 pub use recorded::{BadRecording, Decode};
 pub use report::{Finding, Report, Stop, Verdict};

@@ -128,5 +128,8 @@ pub(crate) fn name<M: Message>(state: &State<M>, offered: &Move) -> u64 {
         }
         What::Restart => mix(4, node),
         What::Heal => 5,
+        What::Disconnected(index) => {
+            mix(mix(6, node), u64::from(state.flights[index as usize].from.0))
+        }
     }
 }

@@ -31,6 +31,8 @@ pub enum What {
     Restart,
     /// The partition ends.
     Heal,
+    /// A node is told that a connection ended; the index is the notice's place in the network.
+    Disconnected(u32),
 }
 
 impl What {
@@ -38,7 +40,7 @@ impl What {
     #[must_use]
     pub fn is_idle(self) -> bool {
         match self {
-            What::Deliver(_) | What::Poll(_) => false,
+            What::Deliver(_) | What::Poll(_) | What::Disconnected(_) => false,
             What::Timer | What::Restart | What::Heal => true,
         }
     }
@@ -279,6 +281,22 @@ impl FaultMenu {
         self.counts[..kind as usize].iter().sum()
     }
 
+    /// How many faults make something possible where nothing is: crashes, after which a node comes
+    /// back, and broken connections, of which their ends are told.
+    #[must_use]
+    pub fn awakening(&self) -> u32 {
+        self.of(FaultKind::Crash) + self.of(FaultKind::Reset)
+    }
+
+    /// The pick of one of them, counted from the first fault.
+    #[must_use]
+    pub fn awaken(&self, number: u32) -> u32 {
+        match number.checked_sub(self.of(FaultKind::Crash)) {
+            None => self.first(FaultKind::Crash) + number,
+            Some(number) => self.first(FaultKind::Reset) + number,
+        }
+    }
+
     pub(crate) fn set(&mut self, counts: [u32; FaultKind::ALL.len()]) {
         self.counts = counts;
         self.total = counts.iter().sum();
@@ -319,4 +337,8 @@ pub(crate) mod identity {
     }
 
     pub(crate) const HEAL: u64 = 0x4EA1;
+
+    pub(crate) fn notice(node: NodeId, peer: NodeId, born: u32) -> u64 {
+        mix(mix(0xD15C, (u64::from(node.0) << 32) | u64::from(peer.0)), u64::from(born))
+    }
 }

@@ -80,6 +80,8 @@ pub enum EventRecord {
     Heal,
     /// Something went wrong.
     Fault(Fault),
+    /// The node was told that its connection to this peer ended.
+    Disconnected(NodeId),
 }
 
 /// A message as it was sent.
@@ -128,7 +130,10 @@ impl Recorder {
             Action::Timer { timer, .. } => EventRecord::Timer(timer.to_string()),
             Action::Restart(_) => EventRecord::Restart,
             Action::Healed => EventRecord::Heal,
-            Action::Crash(_) | Action::Faulted => unreachable!("{what:?} is not a fault"),
+            Action::Disconnected { peer, .. } => EventRecord::Disconnected(*peer),
+            Action::Crash(_) | Action::Reset(..) | Action::Faulted => {
+                unreachable!("{what:?} is not a fault")
+            }
         };
         self.recording.choices.push(Choice::of_event(node, &event));
         self.open(node, event);

@@ -12,7 +12,7 @@ use std::fmt;
 use everhold_node::fingerprint::mix;
 use everhold_node::{NodeId, Time};
 
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageId, Side};
 use crate::record::EventRecord;
 
 /// The version of the token format.
@@ -82,6 +82,13 @@ pub enum Choice {
         /// What it showed.
         nanos: u64,
     },
+    /// A node was told that its connection to a peer ended.
+    Disconnected {
+        /// Who was told.
+        node: NodeId,
+        /// The other end.
+        peer: NodeId,
+    },
 }
 
 impl Choice {
@@ -94,6 +101,7 @@ impl Choice {
             EventRecord::Poll(task) => Choice::Poll { node, task: *task },
             EventRecord::Restart => Choice::Restart(node),
             EventRecord::Heal => Choice::Heal,
+            EventRecord::Disconnected(peer) => Choice::Disconnected { node, peer: *peer },
             EventRecord::Fault(fault) => Choice::Fault(*fault),
             EventRecord::Start => unreachable!("starting is not a choice"),
         }
@@ -121,6 +129,9 @@ impl fmt::Display for Choice {
                 write!(f, "{node} chooses {value} of {domain} for \"{label}\"")
             }
             Choice::Tail => f.write_str("begin the fair tail"),
+            Choice::Disconnected { node, peer } => {
+                write!(f, "{node} learns that its connection to {peer} ended")
+            }
             Choice::Clock { node, nanos } => write!(f, "the clock of {node} at {}", Time(*nanos)),
         }
     }
@@ -344,6 +355,11 @@ impl Encoder {
                 self.node(*node);
                 self.number(*nanos);
             }
+            Choice::Disconnected { node, peer } => {
+                self.bytes.push(8);
+                self.node(*node);
+                self.node(*peer);
+            }
             Choice::Fault(fault) => self.fault(*fault),
         }
     }
@@ -370,16 +386,35 @@ impl Encoder {
                 self.bytes.push(20);
                 self.message(message);
             }
-            Fault::Partition(mask) => {
-                self.bytes.push(21);
-                self.number(mask);
-            }
+            Fault::Partition(side) => self.partition(side),
             Fault::Skew(node, quarters) => {
                 self.bytes.push(23);
                 self.node(node);
                 self.bytes.push(quarters as u8);
             }
+            Fault::Mute(side) => self.side(25, side),
+            Fault::Deafen(side) => self.side(26, side),
+            Fault::Reset(one, other) => {
+                self.bytes.push(27);
+                self.node(one);
+                self.node(other);
+            }
         }
+    }
+
+    /// A mask where the nodes fit into one, otherwise their numbers.
+    fn partition(&mut self, side: Side) {
+        if side.nodes().iter().any(|node| node.0 >= u64::BITS) {
+            return self.side(24, side);
+        }
+        self.bytes.push(21);
+        self.number(side.nodes().iter().fold(0, |mask, node| mask | (1 << node.0)));
+    }
+
+    fn side(&mut self, code: u8, side: Side) {
+        self.bytes.push(code);
+        self.number(side.nodes().len() as u64);
+        side.nodes().iter().for_each(|node| self.node(*node));
     }
 }
 
@@ -468,6 +503,18 @@ impl<'a> Decoder<'a> {
         self.names.get(at).cloned().ok_or(MAKES_NO_SENSE)
     }
 
+    fn mask(&mut self) -> Result<Side, TokenError> {
+        let mask = self.number()?;
+        let nodes = (0..u64::BITS).filter(|node| (mask >> node) & 1 == 1);
+        Side::of(nodes.map(NodeId)).ok_or(MAKES_NO_SENSE)
+    }
+
+    fn side(&mut self) -> Result<Side, TokenError> {
+        let length = self.number()?.min(Side::MAX as u64 + 1);
+        let nodes = (0..length).map(|_| self.node()).collect::<Result<Vec<_>, _>>()?;
+        Side::of(nodes).ok_or(MAKES_NO_SENSE)
+    }
+
     fn choice(&mut self) -> Result<Choice, TokenError> {
         Ok(match self.byte()? {
             0 => Choice::Deliver { to: self.node()?, message: self.message()?, kind: self.name()? },
@@ -483,13 +530,18 @@ impl<'a> Decoder<'a> {
             },
             6 => Choice::Tail,
             7 => Choice::Clock { node: self.node()?, nanos: self.number()? },
+            8 => Choice::Disconnected { node: self.node()?, peer: self.node()? },
             16 => Choice::Fault(Fault::Crash(self.node()?)),
             17 => Choice::Fault(Fault::Stop(self.node()?)),
             18 => Choice::Fault(Fault::Lose(self.message()?)),
             19 => Choice::Fault(Fault::Duplicate(self.message()?)),
             20 => Choice::Fault(Fault::Delay(self.message()?)),
-            21 => Choice::Fault(Fault::Partition(self.number()?)),
+            21 => Choice::Fault(Fault::Partition(self.mask()?)),
             23 => Choice::Fault(Fault::Skew(self.node()?, self.byte()? as i8)),
+            24 => Choice::Fault(Fault::Partition(self.side()?)),
+            25 => Choice::Fault(Fault::Mute(self.side()?)),
+            26 => Choice::Fault(Fault::Deafen(self.side()?)),
+            27 => Choice::Fault(Fault::Reset(self.node()?, self.node()?)),
             _ => return Err(MAKES_NO_SENSE),
         })
     }
@@ -532,13 +584,19 @@ fn unbase64(text: &str) -> Result<Vec<u8>, TokenError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::rng::Rng;
 
     fn any_choice(rng: &mut Rng) -> Choice {
         let node = NodeId(rng.below(300));
         let message = MessageId { from: NodeId(rng.below(9)), sequence: rng.next() as u32 };
-        match rng.below(15) {
+        let few = |rng: &mut Rng, most| {
+            let nodes: BTreeSet<u32> = (0..=rng.below(5)).map(|_| rng.below(most)).collect();
+            Side::of(nodes.into_iter().map(NodeId)).expect("few nodes")
+        };
+        match rng.below(20) {
             0 => Choice::Deliver { to: node, message, kind: "Vote".to_owned() },
             1 => Choice::Timer { node, timer: "election".to_owned() },
             2 => Choice::Poll { node, task: rng.below(5) },
@@ -551,8 +609,13 @@ mod tests {
             9 => Choice::Fault(Fault::Lose(message)),
             10 => Choice::Fault(Fault::Duplicate(message)),
             11 => Choice::Fault(Fault::Delay(message)),
-            12 => Choice::Fault(Fault::Partition(rng.next())),
+            12 => Choice::Fault(Fault::Partition(few(rng, 64))),
             13 => Choice::Clock { node, nanos: rng.next() },
+            14 => Choice::Fault(Fault::Partition(few(rng, 200))),
+            15 => Choice::Fault(Fault::Mute(few(rng, 200))),
+            16 => Choice::Fault(Fault::Deafen(few(rng, 70))),
+            17 => Choice::Fault(Fault::Reset(node, NodeId(3))),
+            18 => Choice::Disconnected { node, peer: NodeId(200) },
             _ => Choice::Fault(Fault::Skew(node, -4)),
         }
     }

@@ -214,6 +214,7 @@ fn node_of(choice: &Choice) -> Option<NodeId> {
         Choice::Deliver { to: node, .. }
         | Choice::Timer { node, .. }
         | Choice::Poll { node, .. }
+        | Choice::Disconnected { node, .. }
         | Choice::Restart(node) => Some(*node),
         Choice::Heal
         | Choice::Fault(_)

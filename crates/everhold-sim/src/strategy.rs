@@ -37,7 +37,7 @@ pub trait Strategy {
     /// `about` tells more of a move than most strategies want to know.
     fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32>;
 
-    /// Nothing can happen, but a node may still crash and come back. The pick of such a fault, or
+    /// Nothing can happen, but a node may still crash and come back, or a connection break. The pick of such a fault, or
     /// `None` to leave it at that.
     fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
         let _ = (moves, about);
@@ -106,6 +106,10 @@ pub trait About {
     fn kind(&self, offered: &Move) -> &'static str;
     /// The text of the timer that would fire next at a node.
     fn timer(&self, node: NodeId) -> Option<String>;
+    /// The other end of the connection of whose end a move tells.
+    fn peer(&self, offered: &Move) -> Option<NodeId>;
+    /// Whether a message of this sort is under way between two nodes, deliverable or not.
+    fn is_under_way(&self, from: NodeId, to: NodeId, kind: &str) -> bool;
     /// The pick of a fault, if it can be injected now.
     fn fault(&self, fault: &Fault) -> Option<u32>;
 }

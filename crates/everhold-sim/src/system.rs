@@ -21,8 +21,10 @@ pub enum Network {
     /// In any order, as datagrams do.
     #[default]
     Datagrams,
-    /// In the order of sending for each pair of nodes, as streams do. A crash breaks the streams
-    /// of its node: what was under way in them is lost.
+    /// In the order of sending for each pair of nodes, as streams do, once and without gaps. Two
+    /// nodes are connected from their first message on, until their connection breaks: by a crash
+    /// of either, by a [lost](Faults::lose) message or by a [reset](Faults::reset). A crash loses
+    /// what was under way. Both ends are told ([`Node::disconnected`]), after what arrived.
     Streams,
 }
 

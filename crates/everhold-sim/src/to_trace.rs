@@ -5,7 +5,7 @@ use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
 
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageId, Side};
 use crate::record::{EventRecord, Recording, SendRecord, StepRecord};
 use crate::report::Finding;
 use crate::schedule::Schedule;
@@ -77,6 +77,9 @@ fn add(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord, numbe
         EventRecord::Poll(task) => EventKind::Local { name: format!("task {task}") },
         EventRecord::Restart => EventKind::Restart,
         EventRecord::Heal => return trace.heal(),
+        EventRecord::Disconnected(peer) => {
+            EventKind::Local { name: format!("disconnected from {}", name_of(recording, *peer)) }
+        }
         EventRecord::Fault(Fault::Crash(_)) => EventKind::Crash,
         EventRecord::Fault(fault) => return mark(trace, recording, *fault),
         EventRecord::Start => unreachable!("starting is handled apart"),
@@ -110,11 +113,30 @@ fn mark(trace: &mut TraceBuilder, recording: &Recording, fault: Fault) {
         Fault::Skew(node, quarters) => {
             trace.fault(Some(node), &format!("clock skew of {quarters} quarters"));
         }
-        Fault::Partition(mask) => {
+        Fault::Partition(side) => {
             let all = (0..recording.nodes.len()).map(crate::env::node_id);
-            let (cut, rest): (Vec<_>, Vec<_>) =
-                all.partition(|node| node.0 < u64::BITS && (mask >> node.0) & 1 == 1);
+            let (cut, rest): (Vec<_>, Vec<_>) = all.partition(|node| side.contains(*node));
             trace.partition(vec![cut, rest]);
         }
+        Fault::Mute(side) => {
+            trace.fault(None, &format!("nobody hears {} any more", names(recording, &side)));
+        }
+        Fault::Deafen(side) => {
+            let names = names(recording, &side);
+            trace.fault(None, &format!("nothing from the others reaches {names} any more"));
+        }
+        Fault::Reset(one, other) => {
+            let (one, other) = (name_of(recording, one), name_of(recording, other));
+            trace.fault(None, &format!("reset of the connection between {one} and {other}"));
+        }
     }
+}
+
+fn name_of(recording: &Recording, node: NodeId) -> &str {
+    recording.nodes.get(node.index()).map_or("?", |info| info.name.as_str())
+}
+
+fn names(recording: &Recording, side: &Side) -> String {
+    let names = side.nodes().iter().map(|node| name_of(recording, *node));
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -258,6 +258,10 @@ impl<M: Message> World<M> {
                 slot.blueprint.reset(&mut slot.process);
                 self.env.borrow_mut().crash_disk(node);
             }
+            Action::Disconnected { node, peer } => {
+                slot.process.disconnected(&self.handle, node, peer);
+            }
+            Action::Reset(one, other) => self.env.borrow_mut().reset_between(one, other),
             Action::Healed | Action::Faulted => {}
         }
     }

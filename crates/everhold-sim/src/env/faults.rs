@@ -3,9 +3,9 @@
 use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId, Runtime};
 
-use super::state::Status;
+use super::state::{Cut, Status};
 use super::{Action, DUPLICATE, Env, node_id};
-use crate::fault::{Fault, FaultKind, MessageId};
+use crate::fault::{Fault, FaultKind, MessageId, Side};
 use crate::moves::{Move, NONE, What, identity};
 use crate::system::Network;
 
@@ -21,14 +21,18 @@ impl<M: Message> Env<M> {
         let deliveries = if state.deliveries() { state.moves.ready() } else { 0 };
         let within = |budget: u32, count: u32| if budget > 0 { count } else { 0 };
         let splits = if state.partition.is_none() { splits(members as usize) } else { 0 };
+        let streams = self.rules.network == Network::Streams;
         let counts = [
             within(state.left.crashes, targets),
             within(state.left.stops, targets),
             within(state.left.losses, deliveries),
-            within(state.left.duplicates, deliveries),
+            // A stream never brings anything twice.
+            within(state.left.duplicates, if streams { 0 } else { deliveries }),
             within(state.left.delays, deliveries),
             within(state.left.partitions, splits),
             within(state.left.skews, targets * 4),
+            within(state.left.one_way_partitions, splits * 2),
+            within(state.left.resets, state.connections.len() as u32),
         ];
         self.state.moves.faults.set(counts);
     }
@@ -42,6 +46,8 @@ impl<M: Message> Env<M> {
             FaultKind::Lose | FaultKind::Duplicate | FaultKind::Delay => self.disturb(kind, number),
             FaultKind::Partition => self.split(number),
             FaultKind::Skew => self.skew(number),
+            FaultKind::OneWay => self.split_one_way(number),
+            FaultKind::Reset => self.reset_connection(number),
         };
         let history = &mut self.state.nodes[node.index()].history;
         *history = mix(*history, 0xFA17 + kind as u64);
@@ -98,7 +104,7 @@ impl<M: Message> Env<M> {
         self.state.nodes[node.index()].status = Status::Gone;
         for index in 0..self.state.flights.len() {
             let flight = &self.state.flights[index];
-            if flight.msg.is_some() && flight.to == node {
+            if !flight.is_vacant() && flight.to == node {
                 self.discard(index as u32);
             }
         }
@@ -114,23 +120,16 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// A crash breaks its node's connections: what was in them is lost.
-    pub(super) fn break_streams(&mut self, node: NodeId) {
-        for index in 0..self.state.flights.len() {
-            let flight = &self.state.flights[index];
-            if flight.msg.is_some() && (flight.to == node || flight.from == node) {
-                self.discard(index as u32);
-            }
-        }
-    }
-
     pub(super) fn discard(&mut self, index: u32) {
         self.offer_flight(index, false);
         let flight = &mut self.state.flights[index as usize];
         let (from, to, sequence) = (flight.from, flight.to, flight.sequence);
         self.state.held -= u32::from(flight.held);
         self.state.network_hash = self.state.network_hash.wrapping_sub(flight.hash);
-        if let Some(msg) = flight.msg.take() {
+        if std::mem::take(&mut flight.notice) {
+            self.forget_flight(index);
+            self.state.was_told(to, from);
+        } else if let Some(msg) = flight.msg.take() {
             self.forget_flight(index);
             self.lost(from, to, sequence, &msg);
         }
@@ -155,7 +154,10 @@ impl<M: Message> Env<M> {
         let fault = match kind {
             FaultKind::Lose => {
                 self.state.left.losses -= 1;
-                self.discard(index);
+                match self.rules.network {
+                    Network::Datagrams => self.discard(index),
+                    Network::Streams => self.break_at(index),
+                }
                 Fault::Lose(id)
             }
             FaultKind::Duplicate => {
@@ -191,14 +193,28 @@ impl<M: Message> Env<M> {
 
     pub(super) fn split(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.partitions -= 1;
-        let members = self.state.strikable();
-        let mask = split_mask(&members, number);
-        self.state.partition = Some(mask);
-        let node = NodeId(mask.trailing_zeros());
+        let side = split_side(&self.state.strikable(), number);
+        let node = self.part(Cut { side, out: true, into: true });
+        (Action::Faulted, node, Fault::Partition(side))
+    }
+
+    /// Each split in both directions.
+    fn split_one_way(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
+        self.state.left.one_way_partitions -= 1;
+        let side = split_side(&self.state.strikable(), number / 2);
+        let out = number % 2 == 0;
+        let node = self.part(Cut { side, out, into: !out });
+        let fault = if out { Fault::Mute(side) } else { Fault::Deafen(side) };
+        (Action::Faulted, node, fault)
+    }
+
+    fn part(&mut self, cut: Cut) -> NodeId {
+        self.state.partition = Some(cut);
+        let node = cut.side.nodes()[0];
         let (born, id) = (self.state.step, identity::HEAL);
         self.state.heal = self.state.moves.add(Move { what: What::Heal, node, born, id });
         self.reoffer_all();
-        (Action::Faulted, node, Fault::Partition(mask))
+        node
     }
 
     pub(super) fn heal(&mut self) {
@@ -219,20 +235,25 @@ impl<M: Message> Env<M> {
     }
 }
 
+/// The most nodes that are split in every way.
+const SPLIT_MAX: usize = Side::MAX;
+
 /// Few nodes are split in every way, many by cutting one off.
 pub(super) fn splits(members: usize) -> u32 {
     match members {
         0 | 1 => 0,
-        2..=6 => (1 << (members - 1)) - 1,
+        2..=SPLIT_MAX => (1 << (members - 1)) - 1,
         many => many as u32,
     }
 }
 
-pub(super) fn split_mask(members: &[NodeId], number: u32) -> u64 {
-    if members.len() > 6 {
-        return 1 << members[number as usize].0;
-    }
+/// The side that the split with this number cuts off.
+pub(super) fn split_side(members: &[NodeId], number: u32) -> Side {
     let chosen = number + 1;
-    let bits = members.iter().enumerate().filter(|(at, _)| (chosen >> at) & 1 == 1);
-    bits.fold(0, |mask, (_, node)| mask | (1 << node.0))
+    let is_chosen = |at: usize| match members.len() {
+        0..=SPLIT_MAX => (chosen >> at) & 1 == 1,
+        _ => at == number as usize,
+    };
+    let nodes = members.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, node)| *node);
+    Side::of(nodes).expect("a split has few nodes on one side")
 }

@@ -41,9 +41,12 @@ impl<M: Message> Env<M> {
         let Some(receiver) = self.state.nodes.get(to.index()) else {
             return self.lost(from, to, sequence, &msg);
         };
-        if receiver.status == Status::Gone {
+        if receiver.status == Status::Gone
+            || self.rules.network == Network::Streams && !self.connect(from, to)
+        {
             return self.lost(from, to, sequence, &msg);
         }
+        let receiver = &self.state.nodes[to.index()];
         let hash = if self.hashing { flight_hash(from, to, tag, &msg) } else { 0 };
         self.state.network_hash = self.state.network_hash.wrapping_add(hash);
         let (tracked, up) = (receiver.tracked, receiver.status == Status::Up);
@@ -60,6 +63,7 @@ impl<M: Message> Env<M> {
             hash,
             refused: false,
             held: false,
+            notice: false,
         };
         if tracked {
             self.state.nodes[to.index()].inbox.push(index);
@@ -69,6 +73,11 @@ impl<M: Message> Env<M> {
             flight.slot =
                 self.state.moves.add(Move { what: What::Deliver(index), node: to, born, id });
         }
+        self.put_flight(index, flight);
+    }
+
+    #[inline]
+    pub(super) fn put_flight(&mut self, index: u32, flight: Flight<M>) {
         match self.state.flights.get_mut(index as usize) {
             Some(place) => *place = flight,
             None => self.state.flights.push(flight),
@@ -92,9 +101,11 @@ impl<M: Message> Env<M> {
         for &index in &inbox {
             let flight = &self.state.flights[index as usize];
             let (from, first) = (flight.from, !blocked.contains(&flight.from));
-            let reachable = up && !flight.held && !self.state.is_cut(from, node);
-            let msg = flight.msg.as_ref().expect("a waiting message is there");
-            let accepted = reachable && accepts(from, flight.tag, msg);
+            // The end of a connection is noticed across a partition too: its timers run out.
+            let cut = !flight.notice && self.state.is_cut(from, node);
+            let reachable = up && !flight.held && !cut;
+            let taken = flight.msg.as_ref().is_none_or(|msg| accepts(from, flight.tag, msg));
+            let accepted = reachable && taken;
             let ordered = streams || flight.refused;
             let offered = accepted && (first || !ordered);
             // What a guard refuses does not hold up what it takes, or a selective receive
@@ -113,8 +124,15 @@ impl<M: Message> Env<M> {
         let flight = &mut self.state.flights[index as usize];
         match (offered, flight.slot) {
             (true, NONE) => {
-                let id = identity::message(flight.from, flight.sequence);
-                let what = What::Deliver(index);
+                let (id, what) = match flight.notice {
+                    false => {
+                        (identity::message(flight.from, flight.sequence), What::Deliver(index))
+                    }
+                    true => (
+                        identity::notice(flight.to, flight.from, flight.born),
+                        What::Disconnected(index),
+                    ),
+                };
                 let offer = Move { what, node: flight.to, born: flight.born, id };
                 flight.slot = self.state.moves.add(offer);
             }
@@ -131,7 +149,7 @@ impl<M: Message> Env<M> {
     pub(super) fn reoffer_all(&mut self) {
         for index in 0..self.state.flights.len() {
             let flight = &self.state.flights[index];
-            if flight.msg.is_none() {
+            if flight.is_vacant() {
                 continue;
             }
             let receiver = &self.state.nodes[flight.to.index()];

@@ -3,15 +3,15 @@
 use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Disk, Message, NodeId, Tag, TaskId, Timer};
 
-use super::faults::{split_mask, splits};
+use super::faults::{split_side, splits};
 use super::node_id;
-use crate::fault::{Fault, FaultKind, Faults, MessageId};
+use crate::fault::{Fault, FaultKind, Faults, MessageId, Side};
 use crate::monitor::MonitorSlot;
 use crate::moves::{Move, Moves, NONE, Slot, What, identity};
 use crate::strategy::About;
 
-/// The most nodes that a partition's mask can name.
-const PARTITIONED_MAX: usize = 64;
+/// Tells the hash of a message that is held back from that of one that is not.
+const HELD: u64 = 0x4E1D;
 
 /// The part of an execution that is copied when a search goes back to an earlier point.
 pub(crate) struct State<M> {
@@ -26,10 +26,14 @@ pub(crate) struct State<M> {
     /// Nodes that faults can strike: those that are up, and those that are not gone. Counted again
     /// when one came, went or crashed, not at every step.
     pub(super) targets: Option<(u32, u32)>,
-    pub(crate) partition: Option<u64>,
+    pub(super) partition: Option<Cut>,
     pub(crate) heal: Slot,
     pub(crate) held: u32,
     pub(crate) injected: [u32; FaultKind::ALL.len()],
+    /// Pairs of nodes between which a stream is open, the smaller one first, in order.
+    pub(super) connections: Vec<(NodeId, NodeId)>,
+    /// Ends of broken streams that were not told yet, each with its peer.
+    pub(super) untold: Vec<(NodeId, NodeId)>,
     pub(crate) monitors: Vec<MonitorSlot>,
     /// Order-independent hash of the messages in flight.
     pub(crate) network_hash: u64,
@@ -53,6 +57,22 @@ pub(crate) struct Flight<M> {
     /// The receiver's guard said no before; from then on it keeps its place among its sender's.
     pub(super) refused: bool,
     pub(super) held: bool,
+    /// No message: the receiver learns that its connection to `from` ended.
+    pub(super) notice: bool,
+}
+
+impl<M> Flight<M> {
+    pub(super) fn is_vacant(&self) -> bool {
+        self.msg.is_none() && !self.notice
+    }
+}
+
+/// A partition: what goes out of one side, into it, or both, is held up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) side: Side,
+    pub(super) out: bool,
+    pub(super) into: bool,
 }
 
 /// What the environment keeps for one node.
@@ -114,6 +134,8 @@ impl<M: Message> State<M> {
             heal: NONE,
             held: 0,
             injected: [0; FaultKind::ALL.len()],
+            connections: Vec::new(),
+            untold: Vec::new(),
             monitors: Vec::new(),
             network_hash: 0,
             last_move: 0,
@@ -135,6 +157,8 @@ impl<M: Message> State<M> {
         (self.may_fail, self.targets) = (other.may_fail, other.targets);
         (self.partition, self.heal, self.held) = (other.partition, other.heal, other.held);
         self.injected = other.injected;
+        self.connections.clone_from(&other.connections);
+        self.untold.clone_from(&other.untold);
         self.monitors.clone_from(&other.monitors);
         (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
         self.shortest_timer = other.shortest_timer;
@@ -156,16 +180,20 @@ impl<M: Message> State<M> {
         self.heal = NONE;
         self.held = 0;
         self.injected = [0; FaultKind::ALL.len()];
+        self.connections.clear();
+        self.untold.clear();
         self.monitors.iter_mut().for_each(MonitorSlot::reset);
         self.network_hash = 0;
     }
 
-    /// Whether the partition lies between two nodes.
+    /// Whether a partition holds up what one node sends to another.
     #[inline]
-    pub(super) fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
-        match self.partition {
-            None => false,
-            Some(mask) => side(mask, a) != side(mask, b),
+    pub(super) fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+        let Some(cut) = &self.partition else { return false };
+        match (cut.side.contains(from), cut.side.contains(to)) {
+            (true, false) => cut.out,
+            (false, true) => cut.into,
+            _ => false,
         }
     }
 
@@ -200,7 +228,7 @@ impl<M: Message> State<M> {
     }
 
     pub(super) fn strikable(&self) -> Vec<NodeId> {
-        let nodes = self.nodes.iter().enumerate().take(PARTITIONED_MAX);
+        let nodes = self.nodes.iter().enumerate();
         nodes
             .filter(|(_, n)| n.strikes && n.status != Status::Gone)
             .map(|(i, _)| node_id(i))
@@ -213,12 +241,21 @@ impl<M: Message> State<M> {
         for monitor in &self.monitors {
             sum = mix(sum, monitor.fingerprint());
         }
+        if !self.connections.is_empty() || !self.untold.is_empty() {
+            sum = mix(sum, self.streams_hash());
+        }
         if !self.may_fail && self.partition.is_none() {
             return sum;
         }
+        if self.held > 0 {
+            let held = self.flights.iter().filter(|flight| flight.held && !flight.is_vacant());
+            sum = mix(sum, held.fold(0, |all, flight| mix(flight.hash, HELD).wrapping_add(all)));
+        }
         let left = &self.left;
         let budget = [left.crashes, left.stops, left.losses, left.duplicates, left.delays];
-        mix(sum, fingerprint::hash(&(budget, left.partitions, left.skews, self.partition)))
+        let rest = (left.partitions, left.skews, left.one_way_partitions, left.resets);
+        let cut = self.partition.map(|cut| (cut.side.nodes().to_vec(), cut.out, cut.into));
+        mix(sum, fingerprint::hash(&(budget, rest, cut)))
     }
 
     /// Names the partial order of the execution so far.
@@ -234,6 +271,17 @@ impl<M: Message> About for State<M> {
         self.flights[index as usize].msg.as_ref().map_or("", |msg| fingerprint::kind(msg))
     }
 
+    fn peer(&self, offered: &Move) -> Option<NodeId> {
+        let What::Disconnected(index) = offered.what else { return None };
+        Some(self.flights[index as usize].from)
+    }
+
+    fn is_under_way(&self, from: NodeId, to: NodeId, kind: &str) -> bool {
+        let is_it = |msg: &M| fingerprint::kind(msg) == kind;
+        let mut between = self.flights.iter().filter(|f| f.from == from && f.to == to);
+        between.any(|flight| flight.msg.as_ref().is_some_and(is_it))
+    }
+
     fn timer(&self, node: NodeId) -> Option<String> {
         self.next_timer(node).map(|timer| timer.to_string())
     }
@@ -245,7 +293,13 @@ impl<M: Message> About for State<M> {
             Fault::Lose(message) => (FaultKind::Lose, self.delivery_number(message)?),
             Fault::Duplicate(message) => (FaultKind::Duplicate, self.delivery_number(message)?),
             Fault::Delay(message) => (FaultKind::Delay, self.delivery_number(message)?),
-            Fault::Partition(mask) => (FaultKind::Partition, self.split_number(mask)?),
+            Fault::Partition(side) => (FaultKind::Partition, self.split_number(side)?),
+            Fault::Mute(side) => (FaultKind::OneWay, self.split_number(side)? * 2),
+            Fault::Deafen(side) => (FaultKind::OneWay, self.split_number(side)? * 2 + 1),
+            Fault::Reset(one, other) => {
+                let place = self.connections.binary_search(&(one, other));
+                (FaultKind::Reset, place.ok()? as u32)
+            }
             Fault::Skew(node, quarters) => {
                 let jump = [-4, -2, 2, 4].iter().position(|jump| *jump == quarters)?;
                 (FaultKind::Skew, self.target_number(node)? * 4 + jump as u32)
@@ -302,8 +356,12 @@ impl<M: Message> State<M> {
         for flight in &mut self.flights {
             if let Some(msg) = &flight.msg {
                 flight.hash = flight_hash(flight.from, flight.to, flight.tag, msg);
-                self.network_hash = self.network_hash.wrapping_add(flight.hash);
+            } else if flight.notice {
+                flight.hash = notice_hash(flight.to, flight.from);
+            } else {
+                continue;
             }
+            self.network_hash = self.network_hash.wrapping_add(flight.hash);
         }
     }
 
@@ -321,9 +379,9 @@ impl<M: Message> State<M> {
         (0..self.moves.ready()).find(|pick| is_it(self.moves.get(*pick)))
     }
 
-    fn split_number(&self, mask: u64) -> Option<u32> {
+    fn split_number(&self, side: Side) -> Option<u32> {
         let members = self.strikable();
-        (0..splits(members.len())).find(|number| split_mask(&members, *number) == mask)
+        (0..splits(members.len())).find(|number| split_side(&members, *number) == side)
     }
 }
 
@@ -395,6 +453,9 @@ impl NodeState {
             Status::Gone => 3,
         };
         hash = mix(hash, u64::from(self.drawn));
+        if self.skew != 0 {
+            hash = mix(hash, self.skew as u64);
+        }
         if !self.timers.is_empty() {
             let mut timers: Vec<_> = self.timers.iter().collect();
             timers.sort_by_key(|armed| (armed.deadline, armed.setting));
@@ -419,10 +480,10 @@ pub(super) fn flight_hash<M: Message>(from: NodeId, to: NodeId, tag: Tag, msg: &
     mix(mix(pair, tagged), fingerprint::hash(msg))
 }
 
-pub(super) fn earliest(timers: &[Armed]) -> Option<usize> {
-    (0..timers.len()).min_by_key(|at| (timers[*at].deadline, timers[*at].setting))
+pub(super) fn notice_hash(node: NodeId, peer: NodeId) -> u64 {
+    mix(0xD15C, (u64::from(node.0) << 32) | u64::from(peer.0))
 }
 
-fn side(mask: u64, node: NodeId) -> bool {
-    node.0 < u64::BITS && (mask >> node.0) & 1 == 1
+pub(super) fn earliest(timers: &[Armed]) -> Option<usize> {
+    (0..timers.len()).min_by_key(|at| (timers[*at].deadline, timers[*at].setting))
 }

@@ -7,6 +7,7 @@ use everhold_node::NodeId;
 use super::glyphs::Glyphs;
 use super::scene::{Arrow, Fate, Happening, Mark, Scene};
 use super::words::shorten;
+use crate::fault::Side;
 
 /// More lanes than this are harder to follow than a list.
 const LANES_MAX: usize = 8;
@@ -30,7 +31,7 @@ pub(super) struct Lanes {
     label_width: usize,
     width: usize,
     /// Mask of the nodes that are cut off.
-    apart: Option<u64>,
+    apart: Option<Side>,
 }
 
 struct Lane {
@@ -115,7 +116,7 @@ impl Lanes {
             Mark::Crash => Status::Down,
             Mark::Stop => Status::Gone,
             Mark::Restart => Status::Up,
-            Mark::Partition(mask) => return self.apart = Some(mask),
+            Mark::Partition(side) => return self.apart = Some(side),
             Mark::Heal => return self.apart = None,
             Mark::Start | Mark::Event | Mark::Arrow(_) => return,
         };
@@ -207,8 +208,7 @@ impl Lanes {
     fn row(&self) -> Vec<char> {
         let mut row = vec![' '; self.width];
         for lane in &self.lanes {
-            let cut_off =
-                self.apart.is_some_and(|mask| lane.node.0 < 64 && mask >> lane.node.0 & 1 == 1);
+            let cut_off = self.apart.is_some_and(|side| side.contains(lane.node));
             row[lane.column] = match lane.status {
                 Status::Up if cut_off => self.glyphs.apart,
                 Status::Up => self.glyphs.up,

@@ -10,7 +10,7 @@ use super::glyphs::Glyphs;
 use super::words;
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageId, Side};
 use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, StepRecord};
 
 pub(super) struct Scene<'r> {
@@ -46,8 +46,8 @@ pub(super) enum Mark {
     Crash,
     Restart,
     Stop,
-    /// The nodes whose bit is set are cut off from the others.
-    Partition(u64),
+    /// These nodes are cut off from the others, in one direction or both.
+    Partition(Side),
     Heal,
 }
 
@@ -134,7 +134,7 @@ impl<'r> Writer<'r> {
 
     fn happening(&mut self, at: usize, step: &StepRecord) -> Happening {
         let mark = self.mark(step);
-        let mut words = self.about_fault(step);
+        let mut words = self.about(step);
         if let Mark::Arrow(arrow) = &mark
             && arrow.from == step.node
         {
@@ -148,7 +148,8 @@ impl<'r> Writer<'r> {
             EventRecord::Start
             | EventRecord::Deliver { .. }
             | EventRecord::Timer(_)
-            | EventRecord::Poll(_) => false,
+            | EventRecord::Poll(_)
+            | EventRecord::Disconnected(_) => false,
         };
         // A note may have lines of its own.
         words.iter_mut().for_each(|word| *word = word.replace('\n', " "));
@@ -163,6 +164,7 @@ impl<'r> Writer<'r> {
             EventRecord::Poll(task) => format!("task {task}"),
             EventRecord::Restart => "restart".to_owned(),
             EventRecord::Heal => "heal".to_owned(),
+            EventRecord::Disconnected(_) => "disconnected".to_owned(),
             EventRecord::Fault(fault) => format!("! {}", fault_name(fault)),
         }
     }
@@ -184,7 +186,9 @@ impl<'r> Writer<'r> {
         match &step.event {
             EventRecord::Start => Mark::Start,
             EventRecord::Deliver { message, text, .. } => self.arrow(*message, text, Fate::Arrives),
-            EventRecord::Timer(_) | EventRecord::Poll(_) => Mark::Event,
+            EventRecord::Timer(_) | EventRecord::Poll(_) | EventRecord::Disconnected(_) => {
+                Mark::Event
+            }
             EventRecord::Restart => Mark::Restart,
             EventRecord::Heal => Mark::Heal,
             EventRecord::Fault(fault) => self.fault_mark(fault),
@@ -201,8 +205,10 @@ impl<'r> Writer<'r> {
             Fault::Lose(message) => self.arrow(message, text(message), Fate::Lost),
             Fault::Duplicate(message) => self.arrow(message, text(message), Fate::Twice),
             Fault::Delay(message) => self.arrow(message, text(message), Fate::Delayed),
-            Fault::Partition(mask) => Mark::Partition(mask),
-            Fault::Skew(..) => Mark::Event,
+            Fault::Partition(side) | Fault::Mute(side) | Fault::Deafen(side) => {
+                Mark::Partition(side)
+            }
+            Fault::Skew(..) | Fault::Reset(..) => Mark::Event,
         }
     }
 
@@ -211,29 +217,49 @@ impl<'r> Writer<'r> {
         Mark::Arrow(Arrow { from: message.from, text, fate })
     }
 
-    /// What a fault's mark does not say.
-    fn about_fault(&self, step: &StepRecord) -> Vec<String> {
-        let EventRecord::Fault(fault) = &step.event else { return Vec::new() };
+    /// What a mark does not say.
+    fn about(&self, step: &StepRecord) -> Vec<String> {
+        let fault = match &step.event {
+            EventRecord::Fault(fault) => fault,
+            EventRecord::Disconnected(peer) => {
+                return vec![format!("from {}", words::name(*peer, &self.recording.nodes))];
+            }
+            _ => return Vec::new(),
+        };
         match *fault {
             Fault::Crash(_) => Vec::new(),
             Fault::Stop(_) => vec!["for good".to_owned()],
             Fault::Lose(_) => vec!["never arrives".to_owned()],
             Fault::Duplicate(_) => vec!["will arrive twice".to_owned()],
             Fault::Delay(_) => vec!["waits until nothing else can happen".to_owned()],
-            Fault::Partition(mask) => vec![self.sides(mask)],
+            Fault::Partition(side) => vec![self.sides(side)],
+            Fault::Mute(side) => {
+                let mute = self.names(|node| side.contains(node));
+                vec![format!("{mute} can hear the others and is not heard")]
+            }
+            Fault::Deafen(side) => {
+                let deaf = self.names(|node| side.contains(node));
+                vec![format!("{deaf} is heard and cannot hear the others")]
+            }
+            Fault::Reset(_, other) => {
+                let other = words::name(other, &self.recording.nodes);
+                vec![format!("the connection with {other} breaks")]
+            }
             Fault::Skew(_, quarters) => {
                 vec![format!("clock {:+} % of the largest jump", i32::from(quarters) * 25)]
             }
         }
     }
 
-    fn sides(&self, mask: u64) -> String {
-        let side = |inside: bool| {
-            let nodes = (0u32..).zip(&self.recording.nodes);
-            let names = nodes.filter(|(n, _)| (*n < 64 && mask >> n & 1 == 1) == inside);
-            names.map(|(_, info)| info.name.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        format!("{} | {}", side(true), side(false))
+    fn sides(&self, side: Side) -> String {
+        let (cut, rest) =
+            (self.names(|node| side.contains(node)), self.names(|node| !side.contains(node)));
+        format!("{cut} | {rest}")
+    }
+
+    fn names(&self, which: impl Fn(NodeId) -> bool) -> String {
+        let nodes = (0u32..).zip(&self.recording.nodes).filter(|(node, _)| which(NodeId(*node)));
+        nodes.map(|(_, info)| info.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     fn changes(&mut self, at: usize, step: &StepRecord) -> Vec<String> {
@@ -279,5 +305,7 @@ fn fault_name(fault: &Fault) -> &'static str {
         Fault::Delay(_) => "delay",
         Fault::Partition(_) => "partition",
         Fault::Skew(..) => "skew",
+        Fault::Mute(_) | Fault::Deafen(_) => "one-way partition",
+        Fault::Reset(..) => "reset",
     }
 }

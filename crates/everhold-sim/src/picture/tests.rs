@@ -8,7 +8,7 @@ use everhold_trace::Value;
 use super::*;
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageId, Side};
 use crate::record::{EventRecord, NodeInfo, SendRecord, StepRecord};
 
 struct Script {
@@ -97,7 +97,8 @@ impl Script {
             "duplicate" => EventRecord::Fault(Fault::Duplicate(self.message(rest))),
             "delay" => EventRecord::Fault(Fault::Delay(self.message(rest))),
             "partition" => {
-                let mask = rest.split(' ').map(|name| 1 << self.node(name).0).sum();
+                let side = rest.split(' ').map(|name| self.node(name));
+                let mask = Side::of(side).expect("few nodes");
                 EventRecord::Fault(Fault::Partition(mask))
             }
             other => panic!("no event {other}"),

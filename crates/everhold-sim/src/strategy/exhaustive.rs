@@ -16,7 +16,6 @@ use std::fmt;
 
 use everhold_node::NodeId;
 
-use crate::fault::FaultKind;
 use crate::moves::Moves;
 use crate::strategy::{About, Done, Reduction, Run, Strategy};
 
@@ -310,14 +309,14 @@ impl Strategy for Exhaustive {
     }
 
     fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
-        let crashes = moves.faults().of(FaultKind::Crash);
-        if crashes == 0 {
+        let awakening = moves.faults().awakening();
+        if awakening == 0 {
             return None;
         }
         self.fresh = self.at >= self.frames.len();
         // Leaving it at that is the first possibility.
-        let crash = self.next(crashes + 1).checked_sub(1)?;
-        Some(moves.len() + moves.faults().first(FaultKind::Crash) + crash)
+        let fault = self.next(awakening + 1).checked_sub(1)?;
+        Some(moves.len() + moves.faults().awaken(fault))
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

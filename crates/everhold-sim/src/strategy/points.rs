@@ -44,14 +44,14 @@ impl FaultPoints {
         Some(moves.len() + menu.first(kind) + rng.below(menu.of(kind)))
     }
 
-    /// When nothing else can happen, a fault that was due later: a crash, since only that makes
-    /// something possible again.
+    /// When nothing else can happen, a fault that was due later: a crash or a broken connection,
+    /// since only those make something possible again.
     pub fn at_quiet(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
-        let crashes = moves.faults().of(FaultKind::Crash);
-        if crashes == 0 {
+        let awakening = moves.faults().awakening();
+        if awakening == 0 {
             return None;
         }
         self.at.pop()?;
-        Some(moves.len() + moves.faults().first(FaultKind::Crash) + rng.below(crashes))
+        Some(moves.len() + moves.faults().awaken(rng.below(awakening)))
     }
 }

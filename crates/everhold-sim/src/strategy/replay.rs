@@ -120,6 +120,7 @@ impl Replay {
                 position(moves, |m| m.what == What::Restart && m.node == *node)
             }
             Choice::Heal => position(moves, |m| m.what == What::Heal),
+            Choice::Disconnected { node, peer } => notice(moves, about, *node, *peer),
             Choice::Fault(fault) => about.fault(fault),
             Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } => None,
         }
@@ -128,6 +129,21 @@ impl Replay {
 
 fn position(moves: &Moves, is_it: impl Fn(&Move) -> bool) -> Option<u32> {
     moves.iter().position(is_it).map(|at| at as u32)
+}
+
+/// What a node is told of the connection to its peer.
+fn notice(moves: &Moves, about: &dyn About, node: NodeId, peer: NodeId) -> Option<u32> {
+    position(moves, |m| m.node == node && about.peer(m) == Some(peer))
+}
+
+/// A message of a new connection comes after the end of the old one. A schedule that does not say
+/// so, because it was edited or is older than such ends, still means it.
+fn in_the_way(choice: &Choice, moves: &Moves, about: &dyn About) -> Option<u32> {
+    let Choice::Deliver { to, message, kind } = choice else { return None };
+    if !about.is_under_way(message.from, *to, kind) {
+        return None;
+    }
+    notice(moves, about, *to, message.from)
 }
 
 /// Timers behind sleeps are numbered by the node; after an edit the numbers differ.
@@ -169,6 +185,9 @@ impl Strategy for Replay {
             }
             if let Some(pick) = Replay::find(choice, moves, about) {
                 self.used();
+                return Some(pick);
+            }
+            if let Some(pick) = in_the_way(choice, moves, about) {
                 return Some(pick);
             }
             if matches!(choice, Choice::Clock { .. }) {

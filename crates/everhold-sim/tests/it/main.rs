@@ -3,6 +3,7 @@
 //! - `toys`: small systems that the other modules explore.
 //! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
+//! - `network`: streams and their connections, links, one-way partitions, mailboxes.
 //! - `liveness`: hot for ever, quiet but hot, deadlock; fair tails and lassos.
 //! - `fairness`: correct systems with timers are left alone in the fair tail, whatever their size.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
@@ -24,6 +25,7 @@ mod faults;
 mod language;
 mod limits;
 mod liveness;
+mod network;
 mod nodes;
 mod perf;
 mod recorded;
