@@ -202,7 +202,7 @@ impl<M: Message> Env<M> {
     fn split_one_way(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.one_way_partitions -= 1;
         let side = split_side(&self.state.strikable(), number / 2);
-        let out = number % 2 == 0;
+        let out = number.is_multiple_of(2);
         let node = self.part(Cut { side, out, into: !out });
         let fault = if out { Fault::Mute(side) } else { Fault::Deafen(side) };
         (Action::Faulted, node, fault)
