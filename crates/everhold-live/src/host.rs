@@ -274,7 +274,7 @@ impl Ready {
         // With a full queue there are events to come, and each shows the state.
         let watched = move || drop(watched.try_send(Input::Watched));
         let probe = probe(id, &kind, config, recording, report, incarnation, first)
-            .refresh(move |_| watched())
+            .refresh_later(watched)
             .start();
         Ok(Ready {
             id,

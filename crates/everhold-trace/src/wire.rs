@@ -224,6 +224,10 @@ pub enum What {
     },
     /// A line for people about the present step.
     Note(String),
+    /// The node begins to tell everything that it shows.
+    Refresh,
+    /// It has: variables and tuples that were not told since [`What::Refresh`] are gone.
+    Whole,
     /// A step begins: the records up to the next step belong to it. The arrival of a message is
     /// [`EventKind::Deliver`].
     Event(EventKind),

@@ -95,6 +95,10 @@ pub enum Changing {
         /// How many, as far as is known.
         records: u64,
     },
+    /// The node begins to tell everything that it shows.
+    Refresh,
+    /// It has told everything since it began to.
+    Whole,
     /// The node came up with news from before the snapshots: nothing is known of it until it has
     /// caught up with them.
     Joining,
@@ -561,6 +565,8 @@ fn changing(what: What) -> Option<Changing> {
         What::State(values) => Changing::State(values),
         What::Add(tuple) => Changing::Add(tuple),
         What::Remove(tuple) => Changing::Remove(tuple),
+        What::Refresh => Changing::Refresh,
+        What::Whole => Changing::Whole,
         What::Send { to: Some(to), seq, .. } => Changing::Sent { to, seq },
         What::Event(EventKind::Deliver { message }) => {
             Changing::Received { from: message.sender, seq: message.seq }

@@ -237,6 +237,9 @@ impl PartitionChecker {
         }
         let touched = self.world.apply(&change);
         let at = change.at;
+        if change.what == Changing::Whole && touched != Touched::Nothing {
+            self.remember_left_out(at, change.node);
+        }
         self.history.push(change, self.world.mapped());
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {
@@ -252,11 +255,22 @@ impl PartitionChecker {
         self.tidy(touched);
     }
 
+    /// A node has told all: what it left out is gone from the states that traces show, too.
+    fn remember_left_out(&mut self, at: Stamp, node: NodeId) {
+        for tuple in self.world.take_left_out() {
+            let change = Change { at, node, what: Changing::Remove(tuple) };
+            self.history.push(change, self.world.mapped());
+        }
+        let values = self.world.variables(node);
+        let change = Change { at, node, what: Changing::State(values) };
+        self.history.push(change, self.world.mapped());
+    }
+
     /// Frees keys of which nothing is said any more.
     fn tidy(&mut self, touched: Touched) {
         match touched {
             Touched::Cell { slot, .. } => self.tidy_slot(slot),
-            Touched::Members(_) => (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s)),
+            Touched::Members(_) | Touched::Knowledge(_) => (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s)),
             _ => {}
         }
     }

@@ -113,6 +113,7 @@ impl Focus<'_> {
             Changing::Up { .. } | Changing::Down { .. } => true,
             Changing::Lost { .. } | Changing::Missing { .. } => true,
             Changing::Joining | Changing::Present => true,
+            Changing::Refresh | Changing::Whole => false,
             Changing::Sent { .. } | Changing::Received { .. } => false,
         }
     }

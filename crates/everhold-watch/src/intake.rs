@@ -364,6 +364,12 @@ fn write_log(
     }
 }
 
+/// Ends a connection whose records were lost here: its probe comes back and tells everything again.
+fn hang_up(reply: &Mutex<TcpStream>) {
+    let stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+}
+
 /// What is written at once: an entry for each partition.
 struct Round {
     entries: Vec<EntryWriter>,
@@ -432,6 +438,7 @@ impl Round {
             let partition = u32::try_from(partition).unwrap_or(u32::MAX);
             if let Err(error) = log.append(partition, &[&entry.finish()]) {
                 counts.unwritten.fetch_add(self.records, Relaxed);
+                self.acks.iter().for_each(|(reply, _)| hang_up(reply));
                 return Err(error);
             }
         }

@@ -51,8 +51,18 @@ struct Shown {
     reported: bool,
     /// Variables that may be out of date since records were lost.
     stale: BTreeSet<String>,
-    /// How often records were lost in this life.
+    /// How often in this life records were lost or it began to tell everything.
     epoch: u32,
+    /// What was told in this epoch or later is known.
+    known_from: u32,
+    /// Whether it says nothing of the keys of which nothing is known here.
+    whole: bool,
+    /// The epoch since which it tells everything.
+    refreshing: Option<u32>,
+    /// Variables that it has not told since.
+    untold: BTreeSet<String>,
+    /// Whether it told any tuple.
+    tupled: bool,
     /// Nothing is known of it at present.
     missing: bool,
 }
@@ -91,6 +101,8 @@ pub(crate) struct World {
     /// Of states as a whole, and of states seen under one key.
     schema: Schema,
     keyed_schema: Schema,
+    /// Tuples that a node left out when it told everything, for the history.
+    left_out: Vec<Tuple>,
     /// Which (kind, variable) were seen; types are joined only now and then.
     seen: BTreeMap<(String, Name), u32>,
 }
@@ -104,6 +116,54 @@ const IN_FLIGHT_MAX: usize = 4096;
 /// So many nodes that are gone are remembered as members that are down.
 const DOWN_MAX: usize = 1024;
 
+impl Shown {
+    fn new() -> Shown {
+        Shown {
+            state: Value::Record(BTreeMap::new()),
+            reported: false,
+            stale: BTreeSet::new(),
+            epoch: 0,
+            known_from: 0,
+            whole: true,
+            refreshing: None,
+            untold: BTreeSet::new(),
+            tupled: false,
+            missing: false,
+        }
+    }
+
+    /// Records were lost: what was told so far may be out of date.
+    fn lose(&mut self) {
+        self.hide_until_told();
+        self.refreshing = None;
+        let names: Vec<String> = fields(&mut self.state).keys().cloned().collect();
+        self.stale.extend(names);
+    }
+
+    fn hide_until_told(&mut self) {
+        self.epoch += 1;
+        self.known_from = self.epoch;
+        self.whole = false;
+    }
+
+    /// It begins to tell everything. What is known stays so meanwhile; but of a node that has said
+    /// nothing yet, nothing is known before it has finished.
+    fn refresh(&mut self) {
+        if self.reported {
+            self.epoch += 1;
+        } else {
+            self.hide_until_told();
+        }
+        self.refreshing = Some(self.epoch);
+        self.untold = fields(&mut self.state).keys().cloned().collect();
+    }
+
+    fn is_known(&self) -> bool {
+        let tuples = self.whole || !self.tupled;
+        self.reported && !self.missing && self.stale.is_empty() && tuples
+    }
+}
+
 impl State for World {
     fn members(&self) -> &[Member] {
         &self.members
@@ -111,7 +171,7 @@ impl State for World {
 
     fn state(&self, node: NodeId) -> Option<&Value> {
         let shown = &self.shown[self.place(node).ok()?];
-        (shown.reported && !shown.missing && shown.stale.is_empty()).then_some(&shown.state)
+        shown.is_known().then_some(&shown.state)
     }
 
     fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
@@ -156,8 +216,7 @@ impl World {
 
     /// Whether nothing is said of the key any more.
     pub(crate) fn is_idle(&self, slot: SlotId) -> bool {
-        let idle = |cell: &Cell| cell.value.is_none() && cell.epoch == 0;
-        self.slots[slot].cells.iter().all(idle)
+        self.slots[slot].cells.iter().all(|cell| cell.value.is_none())
     }
 
     /// The tuples of a relation and the values of a variable of that name (under the key null).
@@ -186,9 +245,22 @@ impl World {
         self.place(node).map_or(true, |place| self.shown[place].missing)
     }
 
-    /// How often records of a node were lost.
-    pub(crate) fn epoch(&self, node: NodeId) -> u32 {
-        self.place(node).map_or(0, |place| self.shown[place].epoch)
+    /// Whether a node says nothing of the keys of which nothing is known here.
+    pub(crate) fn is_whole(&self, node: NodeId) -> bool {
+        self.place(node).is_ok_and(|place| self.shown[place].whole)
+    }
+
+    /// What a node that has told everything left out; once.
+    pub(crate) fn take_left_out(&mut self) -> Vec<Tuple> {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// The variables of a node.
+    pub(crate) fn variables(&self, node: NodeId) -> Vec<(Name, Value)> {
+        let Ok(place) = self.place(node) else { return Vec::new() };
+        let Value::Record(fields) = &self.shown[place].state else { return Vec::new() };
+        let plain = fields.iter().filter(|(name, _)| !self.mapped.contains(*name));
+        plain.map(|(name, value)| (Name::from(name.as_str()), value.clone())).collect()
     }
 
     /// A variable of a node, if it is known.
@@ -208,8 +280,7 @@ impl World {
         }
         let same = |cell: &&Cell| cell.node == node && *cell.relation == *relation;
         let cell = self.slots[slot].cells.iter().find(same);
-        let epoch = cell.map_or(0, |cell| cell.epoch);
-        if epoch != shown.epoch {
+        if !cell.map_or(shown.whole, |cell| cell.epoch >= shown.known_from) {
             return Err(());
         }
         Ok(cell.and_then(|cell| cell.value.as_ref()).unwrap_or(&NULL))
@@ -245,11 +316,9 @@ impl World {
             Changing::Remove(tuple) => self.tuple(change.at, node, tuple, false),
             Changing::Sent { to, seq } => self.sent(node, *to, *seq),
             Changing::Received { from, seq } => self.received(*from, node, *seq),
-            Changing::Lost { .. } => self.with(node, |shown| {
-                shown.epoch += 1;
-                let names: Vec<String> = fields(&mut shown.state).keys().cloned().collect();
-                shown.stale.extend(names);
-            }),
+            Changing::Lost { .. } => self.with(node, Shown::lose),
+            Changing::Refresh => self.with(node, Shown::refresh),
+            Changing::Whole => self.whole(node),
             Changing::Joining | Changing::Missing { .. } => {
                 self.with(node, |shown| shown.missing = true)
             }
@@ -283,14 +352,35 @@ impl World {
         Touched::Knowledge(node)
     }
 
+    /// The node has told everything since it began to: what it did not tell is gone.
+    fn whole(&mut self, node: NodeId) -> Touched {
+        let Ok(place) = self.place(node) else { return Touched::Nothing };
+        let shown = &mut self.shown[place];
+        let Some(since) = shown.refreshing.take() else { return Touched::Nothing };
+        for slot in &mut self.slots {
+            let key = &slot.key;
+            slot.cells.retain(|cell| {
+                let stays = cell.node != node || cell.epoch >= since;
+                if let (false, Some(value)) = (stays, &cell.value) {
+                    let (relation, value) = (Name::clone(&cell.relation), value.clone());
+                    if self.mapped.contains(&*relation) {
+                        relation_map(&mut shown.state, &relation).remove(key);
+                    }
+                    self.left_out.push(Tuple { relation, key: key.clone(), value });
+                }
+                stays
+            });
+        }
+        let untold = std::mem::take(&mut shown.untold);
+        let mapped = &self.mapped;
+        fields(&mut shown.state).retain(|name, _| mapped.contains(name) || !untold.contains(name));
+        shown.stale.clear();
+        (shown.known_from, shown.whole, shown.reported) = (since, true, true);
+        Touched::Knowledge(node)
+    }
+
     fn up(&mut self, node: NodeId, name: &str, kind: &str) -> Touched {
-        let shown = Shown {
-            state: Value::Record(BTreeMap::new()),
-            reported: false,
-            stale: BTreeSet::new(),
-            epoch: 0,
-            missing: false,
-        };
+        let shown = Shown::new();
         let member = Member::new(node, name, kind);
         match self.place(node) {
             Ok(place) => {
@@ -316,12 +406,7 @@ impl World {
             self.shown.remove(place);
         } else {
             self.members[place].up = false;
-            let shown = &mut self.shown[place];
-            shown.reported = false;
-            shown.missing = false;
-            shown.epoch = 0;
-            shown.stale.clear();
-            shown.state = Value::Record(BTreeMap::new());
+            self.shown[place] = Shown::new();
         }
         Touched::Members(node)
     }
@@ -357,6 +442,7 @@ impl World {
         shown.reported = true;
         for (name, value) in values {
             shown.stale.remove(&**name);
+            shown.untold.remove(&**name);
             let state = fields(&mut shown.state);
             match state.get_mut(&**name) {
                 Some(held) => held.clone_from(value),
@@ -369,7 +455,7 @@ impl World {
     fn tuple(&mut self, at: Stamp, node: NodeId, tuple: &Tuple, add: bool) -> Touched {
         let Ok(place) = self.place(node) else { return Touched::Nothing };
         let epoch = self.shown[place].epoch;
-        self.shown[place].reported = true;
+        (self.shown[place].reported, self.shown[place].tupled) = (true, true);
         let slot = self.slot_for(&tuple.key);
         let cells = &mut self.slots[slot].cells;
         let same = |cell: &Cell| cell.node == node && cell.relation == tuple.relation;

@@ -110,7 +110,10 @@ impl<M: Message> Loop<M> {
             Input::Client(client, queue) => self.net.add(client, queue),
             Input::Gone(client) => self.net.remove(client),
             // Without this a node to which nothing happens any more would never be seen.
-            Input::Watched => self.show(),
+            Input::Watched => {
+                self.shown.audience = None;
+                self.show();
+            }
             Input::Stop => {}
         }
     }

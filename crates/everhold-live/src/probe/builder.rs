@@ -112,10 +112,21 @@ impl Builder {
         self
     }
 
-    /// Runs whenever a checker connects, on the probe's own thread, to observe everything once:
-    /// until then the checker knows nothing.
+    /// Observes everything once, on the probe's own thread: when a checker connects, when records
+    /// were dropped, when the process was stopped for a while. A checker then knows the node again,
+    /// and forgets what was not told. Without it, what was lost stays unknown until it is next told.
+    ///
+    /// Hold the lock that guards the state meanwhile: what another thread changes and shows between
+    /// being read here and being told here would be told in the wrong order. All of it has to fit
+    /// 64 times [`ring_words`](Builder::ring_words): a million tuples by default.
     pub fn refresh(mut self, refresh: impl Fn(&Probe) + Send + 'static) -> Builder {
-        self.refresh = Some(Refresh(Box::new(refresh)));
+        self.refresh = Some(Refresh { run: Box::new(refresh), is_whole: true });
+        self
+    }
+
+    /// The same for somebody who observes later, and variables alone.
+    pub(crate) fn refresh_later(mut self, refresh: impl Fn() + Send + 'static) -> Builder {
+        self.refresh = Some(Refresh { run: Box::new(move |_| refresh()), is_whole: false });
         self
     }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use everhold_trace::wire::{Name, Record, Stamp};
+use everhold_trace::wire::{Name, Record, Stamp, What};
 
 use super::link::Link;
-use super::ring::RingReader;
+use super::ring::{self, RingReader};
 use super::{Probe, Shared, lock};
 use crate::recording::Recording;
 
@@ -19,6 +19,16 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// The same while nobody watches.
 const IDLE: Duration = Duration::from_millis(50);
 
+/// A loop that took longer for one round was stopped, and may have been given up for dead.
+const STOPPED: Duration = Duration::from_millis(400);
+
+/// How soon everything is told again; twice as long each time that it did not arrive whole.
+const AGAIN: Duration = Duration::from_millis(250);
+const AGAIN_MAX: Duration = Duration::from_secs(8);
+
+/// How much larger the ring of a refresh is than others.
+const ROOM: usize = 64;
+
 /// How many records make a batch before its time.
 const BATCH: usize = 50;
 
@@ -26,7 +36,11 @@ const BATCH: usize = 50;
 const BATCH_MAX: usize = 4_096;
 
 /// Observes everything once.
-pub(super) struct Refresh(pub(super) Box<dyn Fn(&Probe) + Send>);
+pub(super) struct Refresh {
+    pub(super) run: Box<dyn Fn(&Probe) + Send>,
+    /// Whether everything is observed when it returns.
+    pub(super) is_whole: bool,
+}
 
 impl fmt::Debug for Refresh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,6 +67,12 @@ pub(super) struct Drain {
     dropped: u64,
     beaten: Instant,
     audience: u64,
+    /// Whether a checker may have missed something since everything was last told.
+    stale: bool,
+    /// Whether everything was told, but may not have found room.
+    unproven: bool,
+    refreshed: Instant,
+    again: Duration,
 }
 
 impl Drain {
@@ -79,13 +99,24 @@ impl Drain {
             dropped: 0,
             beaten: Instant::now(),
             audience: 0,
+            stale: false,
+            unproven: false,
+            refreshed: Instant::now(),
+            again: AGAIN,
         }
     }
 
     pub(super) fn run(mut self, stopped: &Receiver<()>) {
+        if self.tells_all() {
+            ring::roomy(&self.shared, ROOM);
+        }
+        let mut round = Instant::now();
         while stopped.recv_timeout(self.period()) == Err(RecvTimeoutError::Timeout) {
+            self.stale |= round.elapsed() > STOPPED;
+            round = Instant::now();
             self.look_for_watchers();
             let passed = self.collect();
+            self.confirm();
             self.write_down();
             if self.beaten.elapsed() >= self.heartbeat {
                 self.emit();
@@ -110,13 +141,36 @@ impl Drain {
 
     fn look_for_watchers(&mut self) {
         let connected = self.links.iter().any(Link::is_connected);
-        self.shared.watched.store(connected || self.recording.is_some(), Ordering::Release);
         let audience = self.links.iter().map(Link::connections).sum();
-        if audience != self.audience {
-            self.audience = audience;
-            self.shared.audience.store(audience, Ordering::Release);
-            if let Some(Refresh(refresh)) = &self.refresh {
-                refresh(&Probe { shared: Arc::clone(&self.shared), _drain: None });
+        let joined = audience != self.audience;
+        let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
+        let (is_due, is_whole) = (joined || again, self.tells_all());
+        if is_due && is_whole {
+            // Before anybody else may be heard: nothing that they show comes before it.
+            ring::boxed(&self.shared, What::Refresh);
+        }
+        self.shared.watched.store(connected || self.recording.is_some(), Ordering::Release);
+        self.audience = audience;
+        self.shared.audience.store(audience, Ordering::Release);
+        if let Some(refresh) = self.refresh.as_ref().filter(|_| is_due) {
+            (refresh.run)(&Probe { shared: Arc::clone(&self.shared), _drain: None });
+            (self.stale, self.unproven) = (false, is_whole);
+            self.refreshed = Instant::now();
+        }
+    }
+
+    fn tells_all(&self) -> bool {
+        self.refresh.as_ref().is_some_and(|refresh| refresh.is_whole)
+    }
+
+    /// Says that everything was told, if nothing of it was dropped: the rings were read since.
+    fn confirm(&mut self) {
+        if std::mem::take(&mut self.unproven) {
+            if self.stale {
+                self.again = (self.again * 2).min(AGAIN_MAX);
+            } else {
+                self.again = AGAIN;
+                ring::boxed(&self.shared, What::Whole);
             }
         }
     }
@@ -140,6 +194,7 @@ impl Drain {
         self.rings.retain(|ring| !ring.is_done());
         self.dropped += dropped;
         self.unwritten += dropped;
+        self.stale |= dropped > 0;
         self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
         self.early.sort_by_key(|record| record.at);
         let surely = self.early.partition_point(|record| record.at < passed);
@@ -177,10 +232,11 @@ impl Drain {
         }
     }
 
-    fn offer(&self, records: &[Record], dropped: u64) {
+    fn offer(&mut self, records: &[Record], dropped: u64) {
         let records: Arc<[Record]> = records.into();
         for link in &self.links {
             let lost = link.offer(&records, dropped);
+            self.stale |= lost > 0;
             self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
         }
     }

@@ -166,6 +166,7 @@ pub(super) fn boxed(shared: &Shared, what: What) {
             nests_within(&tuple.key, DEPTH_MAX) && nests_within(&tuple.value, DEPTH_MAX)
         }
         What::Send { .. } | What::Note(_) | What::Event(_) => true,
+        What::Refresh | What::Whole => true,
     };
     with_ring(shared, |ring| {
         let what = Box::new(what);
@@ -214,15 +215,22 @@ fn with_ring(shared: &Shared, then: impl FnOnce(&mut Ring)) {
         let mut rings = rings.borrow_mut();
         match rings.iter_mut().find(|ring| ring.serial == shared.serial) {
             Some(ring) => then(ring),
-            None => then(register(&mut rings, shared)),
+            None => then(register(&mut rings, shared, shared.ring_words)),
         }
     });
 }
 
+/// Gives the present thread a ring of so many times the usual size.
+pub(super) fn roomy(shared: &Shared, times: usize) {
+    let _ = RINGS.try_with(|rings| {
+        register(&mut rings.borrow_mut(), shared, shared.ring_words.saturating_mul(times));
+    });
+}
+
 #[cold]
-fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared) -> &'r mut Ring {
+fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared, words: usize) -> &'r mut Ring {
     rings.retain(|ring| !ring.cells.is_abandoned());
-    let (cells, cells_out) = RingBuffer::new(shared.ring_words.div_ceil(CELL_WORDS));
+    let (cells, cells_out) = RingBuffer::new(words.div_ceil(CELL_WORDS));
     let (boxes, boxes_out) = RingBuffer::new(BOXES);
     let marks = Arc::new(Marks::default());
     let reader = RingReader { cells: cells_out, boxes: boxes_out, marks: Arc::clone(&marks) };

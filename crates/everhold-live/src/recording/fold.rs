@@ -59,6 +59,7 @@ impl Fold {
                 self.event().sends.push(send);
                 ended
             }
+            What::Refresh | What::Whole => None,
             What::Note(text) => {
                 let ended = self.belongs(record.at, |_| false);
                 add_line(self.event(), text);

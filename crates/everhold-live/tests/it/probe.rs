@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use everhold_live::probe::Builder;
 use everhold_live::{NodeId, Probe, Report};
-use everhold_trace::wire::{Stamp, What};
+use everhold_trace::wire::{Record, Stamp, What};
 use everhold_trace::{EventKind, MessageId, Value};
 
-use crate::checker::Checker;
+use crate::checker::{Checker, Heard};
 
 fn probe_to(address: SocketAddr) -> Builder {
     Probe::to_checkers([address])
@@ -151,8 +151,33 @@ fn nobody_watching_costs_nothing_and_a_late_checker_is_refreshed() {
     let checker = Checker::on(TcpListener::bind(address).unwrap(), None);
     let probe = watched(probe);
     checker.hello();
-    let heard = checker.listen(|heard| !heard.records.is_empty());
-    assert_eq!(heard.records[0].what, What::Observe(vec![("all".into(), true.into())]));
+    let is_whole = |record: &Record| record.what == What::Whole;
+    let heard = checker.listen(|heard| heard.records.iter().any(is_whole));
+    let all = What::Observe(vec![("all".into(), true.into())]);
+    let told: Vec<_> = heard.records.into_iter().map(|record| record.what).collect();
+    assert!(told.starts_with(&[What::Refresh, all, What::Whole]), "{told:?}");
+    drop(probe);
+}
+
+#[test]
+fn a_probe_that_dropped_records_tells_everything_again() {
+    let checker = Checker::start(None);
+    let probe = probe_to(checker.address)
+        .ring_words(64)
+        .refresh(|probe| probe.observe(probe.var("all"), true))
+        .start();
+    let probe = watched(probe);
+    checker.hello();
+    let wholes = |heard: &Heard| {
+        heard.records.iter().filter(|record| record.what == What::Whole).count()
+    };
+    checker.listen(|heard| wholes(heard) > 0);
+    let x = probe.var("x");
+    // More than the ring holds, at once.
+    while probe.dropped() == 0 {
+        (0..1_000).for_each(|number| probe.observe(x, number));
+    }
+    checker.listen(|heard| heard.dropped > 0 && wholes(heard) > 0);
     drop(probe);
 }
 

@@ -26,6 +26,8 @@ pub(super) mod what {
     pub(in super::super) const RESTART: u8 = 11;
     pub(in super::super) const LOCAL: u8 = 12;
     pub(in super::super) const NOTE: u8 = 13;
+    pub(in super::super) const REFRESH: u8 = 14;
+    pub(in super::super) const WHOLE: u8 = 15;
     pub(in super::super) const CURSORS: u8 = 0x80;
 }
 

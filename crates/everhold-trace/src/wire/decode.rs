@@ -204,6 +204,8 @@ impl<'a> Input<'a> {
             what::RESTART => What::Event(EventKind::Restart),
             what::LOCAL => What::Event(EventKind::Local { name: self.name_text()? }),
             what::NOTE => What::Note(self.text()?.to_owned()),
+            what::REFRESH => What::Refresh,
+            what::WHOLE => What::Whole,
             _ => return Err(malformed("no record is of this kind")),
         })
     }

@@ -134,6 +134,8 @@ impl Encoder {
                 put_text(out, text);
                 what::NOTE
             }
+            What::Refresh => what::REFRESH,
+            What::Whole => what::WHOLE,
             What::Event(kind) => self.event(out, kind),
         }
     }

@@ -47,6 +47,8 @@ fn what(random: &mut Random) -> What {
             label: name(random),
         },
         5 => What::Note(name(random).to_string()),
+        6 => What::Refresh,
+        7 => What::Whole,
         _ => What::Event(kind(random)),
     }
 }

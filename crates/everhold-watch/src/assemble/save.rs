@@ -138,6 +138,8 @@ impl Changing {
             }
             Changing::Lost { records } => named("lost", list([number(*records)])),
             Changing::Missing { reason } => named("missing", list([reason.as_str().into()])),
+            Changing::Refresh => named("refresh", Value::Null),
+            Changing::Whole => named("whole", Value::Null),
             Changing::Joining => named("joining", Value::Null),
             Changing::Present => named("present", Value::Null),
         }
@@ -167,6 +169,8 @@ impl Changing {
             }
             "lost" => Changing::Lost { records: rest(&mut fields)?.number()? },
             "missing" => Changing::Missing { reason: rest(&mut fields)?.text()? },
+            "refresh" => Changing::Refresh,
+            "whole" => Changing::Whole,
             "joining" => Changing::Joining,
             "present" => Changing::Present,
             other => return Err(bad(format_args!("no change is called {other}"))),

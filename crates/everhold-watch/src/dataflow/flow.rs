@@ -33,6 +33,8 @@ pub struct Flow {
     every: u64,
     facts: BTreeMap<NodeId, BTreeMap<Value, Value>>,
     unknown: BTreeSet<NodeId>,
+    /// Of nodes that tell everything at present: the keys that they have told.
+    retold: BTreeMap<NodeId, BTreeSet<Value>>,
     pending: Delta,
     /// The stamp of the pending change.
     at: Stamp,
@@ -73,6 +75,7 @@ impl Flow {
             every: 0,
             facts: BTreeMap::new(),
             unknown: BTreeSet::new(),
+            retold: BTreeMap::new(),
             pending: Delta::new(),
             at: Stamp(0),
             judged: Stamp(0),
@@ -157,7 +160,13 @@ impl Flow {
                 keys.into_iter().for_each(|key| self.put(node, key, None));
                 self.facts.remove(&node);
             }
-            Changing::Lost { .. } | Changing::Missing { .. } => drop(self.unknown.insert(node)),
+            Changing::Refresh => drop(self.retold.insert(node, BTreeSet::new())),
+            Changing::Whole => self.whole(node),
+            Changing::Lost { .. } => {
+                self.retold.remove(&node);
+                self.unknown.insert(node);
+            }
+            Changing::Missing { .. } => drop(self.unknown.insert(node)),
             Changing::Present => drop(self.unknown.remove(&node)),
             _ => {}
         }
@@ -171,7 +180,19 @@ impl Flow {
         }
     }
 
+    /// The node has told everything: what it left out is gone.
+    fn whole(&mut self, node: NodeId) {
+        let Some(told) = self.retold.remove(&node) else { return };
+        self.unknown.remove(&node);
+        let held = self.facts.get(&node).into_iter().flat_map(BTreeMap::keys);
+        let gone: Vec<Value> = held.filter(|key| !told.contains(*key)).cloned().collect();
+        gone.into_iter().for_each(|key| self.put(node, key, None));
+    }
+
     fn put(&mut self, node: NodeId, key: Value, value: Option<Value>) {
+        if let Some(told) = self.retold.get_mut(&node) {
+            told.insert(key.clone());
+        }
         let facts = self.facts.entry(node).or_default();
         let old = match &value {
             Some(value) => facts.insert(key.clone(), value.clone()),

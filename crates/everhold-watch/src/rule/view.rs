@@ -83,6 +83,6 @@ impl KeyView {
 impl World {
     /// What a node says of a key that it has not spoken of.
     pub(super) fn absent(&self, node: NodeId) -> Result<&Value, ()> {
-        if self.is_hidden(node) || self.epoch(node) > 0 { Err(()) } else { Ok(&NULL) }
+        if self.is_hidden(node) || !self.is_whole(node) { Err(()) } else { Ok(&NULL) }
     }
 }

@@ -19,6 +19,11 @@ impl World {
                 list(shown.stale.iter().map(|name| name.as_str().into())),
                 number(shown.epoch.into()),
                 shown.missing.into(),
+                number(shown.known_from.into()),
+                shown.whole.into(),
+                number(shown.refreshing.map_or(0, u64::from)),
+                list(shown.untold.iter().map(|name| name.as_str().into())),
+                shown.tupled.into(),
             ])
         });
         let slots = self.slots.iter().filter(|slot| !slot.cells.is_empty());
@@ -70,12 +75,21 @@ impl World {
 fn load_node(fields: &mut Fields) -> Read<(Member, Shown)> {
     let (id, name, kind) = (fields.node()?, fields.text()?, fields.text()?);
     let member = Member { id, name, kind, up: fields.flag()? };
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let names = |items: Vec<Value>| {
+        items.iter().filter_map(|name| name.as_text().map(str::to_owned)).collect()
+    };
     let shown = Shown {
         state: fields.any()?,
         reported: fields.flag()?,
-        stale: fields.items()?.iter().filter_map(|n| n.as_text().map(str::to_owned)).collect(),
-        epoch: u32::try_from(fields.number()?).unwrap_or(u32::MAX),
+        stale: names(fields.items()?),
+        epoch: small(fields.number()?),
         missing: fields.flag()?,
+        known_from: small(fields.number()?),
+        whole: fields.flag()?,
+        refreshing: Some(small(fields.number()?)).filter(|epoch| *epoch > 0),
+        untold: names(fields.items()?),
+        tupled: fields.flag()?,
     };
     Ok((member, shown))
 }

@@ -3,7 +3,7 @@
 use everhold_trace::NodeId;
 use everhold_watch::{CheckOptions, Entry, Notice, PartitionChecker};
 
-use crate::feed::{Feed, START, add, notices, observe, remove, state, violations};
+use crate::feed::{Feed, START, add, notices, observe, refresh, remove, state, violations, whole};
 
 const LOCKS: &str = r#"always "one holder": forall a, b in nodes where a != b:
   not (a.locks[key] == "exclusive" and b.locks[key] != null)"#;
@@ -208,6 +208,61 @@ fn what_a_node_did_before_it_joined_is_not_put_beside_what_others_do_now() {
     feed.batch(START + 80, 1, vec![add(START + 75, 7, "shared")]);
     feed.beat(START + 90, &[0, 1]);
     check(&feed, &["+one holder[7]@75"]);
+}
+
+#[test]
+fn after_a_loss_a_node_that_tells_everything_is_known_again() {
+    let mut feed = two(LOCKS);
+    feed.batch(START + 10, 0, vec![add(START + 1, 7, "exclusive"), add(START + 2, 8, "exclusive")]);
+    // Node 0 gave lock 7 back, but nobody heard of it.
+    feed.lose(0);
+    let told = vec![refresh(START + 20), add(START + 21, 8, "exclusive"), whole(START + 22)];
+    feed.batch(START + 25, 0, told);
+    feed.batch(START + 26, 1, vec![add(START + 24, 7, "shared"), add(START + 25, 8, "shared")]);
+    feed.beat(START + 30, &[0, 1]);
+    let lost = "?n0@20";
+    check(&feed, &[lost, "+one holder[8]@25"]);
+    // Keys of which nothing was said are known too, and those that are removed are freed.
+    feed.batch(START + 40, 1, vec![add(START + 35, 9, "exclusive")]);
+    feed.batch(START + 41, 0, vec![add(START + 36, 9, "shared"), remove(START + 37, 9, "shared")]);
+    feed.batch(START + 42, 0, vec![remove(START + 38, 8, "exclusive")]);
+    let gone = [(39, 7, "shared"), (40, 8, "shared"), (41, 9, "exclusive")];
+    let gone = gone.map(|(at, key, mode)| remove(START + at, key, mode));
+    feed.batch(START + 43, 1, gone.to_vec());
+    feed.beat(START + 50, &[0, 1]);
+    let ends = ["+one holder[9]@36", "-one holder[9]@37", "-one holder[8]@38"];
+    check(&feed, &[&[lost, "+one holder[8]@25"], &ends[..]].concat());
+    let mut checker = PartitionChecker::new(CheckOptions::default());
+    feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
+    assert_eq!(checker.sizes().0, 0, "no key is left");
+    assert!(checker.members().all(|(_, known)| known));
+}
+
+#[test]
+fn what_is_lost_while_everything_is_told_is_not_known() {
+    let mut feed = two(LOCKS);
+    feed.batch(START + 10, 0, vec![add(START + 1, 7, "exclusive"), refresh(START + 2)]);
+    feed.lose(0);
+    feed.batch(START + 20, 0, vec![whole(START + 12)]);
+    feed.batch(START + 21, 1, vec![add(START + 15, 7, "shared"), add(START + 16, 8, "shared")]);
+    feed.beat(START + 30, &[0, 1]);
+    check(&feed, &["?n0@12"]);
+    let mut checker = PartitionChecker::new(CheckOptions::default());
+    feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
+    let known: Vec<bool> = checker.members().map(|(_, known)| known).collect();
+    assert_eq!(known, [false, true]);
+}
+
+#[test]
+fn a_node_is_not_judged_before_it_has_told_everything_the_first_time() {
+    let rule = r#"always "held": exists n in nodes: n.locks[key] != null"#;
+    let mut feed = two(rule);
+    feed.batch(START + 5, 1, vec![refresh(START + 1), whole(START + 2)]);
+    feed.batch(START + 5, 0, vec![refresh(START + 3), add(START + 4, 6, "shared")]);
+    feed.batch(START + 10, 1, vec![add(START + 6, 7, "shared"), remove(START + 7, 7, "shared")]);
+    feed.batch(START + 11, 0, vec![add(START + 8, 7, "shared"), whole(START + 9)]);
+    feed.beat(START + 30, &[0, 1]);
+    check(&feed, &[]);
 }
 
 #[test]

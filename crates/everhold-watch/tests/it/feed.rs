@@ -102,6 +102,14 @@ pub(crate) fn remove(at: u64, key: impl Into<Value>, value: &str) -> Record {
     Record::new(ms(at), What::Remove(tuple(key, value)))
 }
 
+pub(crate) fn refresh(at: u64) -> Record {
+    Record::new(ms(at), What::Refresh)
+}
+
+pub(crate) fn whole(at: u64) -> Record {
+    Record::new(ms(at), What::Whole)
+}
+
 /// Everything that a checker says about some entries.
 pub(crate) fn notices(options: CheckOptions, entries: &[Entry]) -> Vec<Notice> {
     let mut checker = PartitionChecker::new(options);
