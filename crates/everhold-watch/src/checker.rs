@@ -270,7 +270,9 @@ impl PartitionChecker {
     fn tidy(&mut self, touched: Touched) {
         match touched {
             Touched::Cell { slot, .. } => self.tidy_slot(slot),
-            Touched::Members(_) | Touched::Knowledge(_) => (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s)),
+            Touched::Members(_) | Touched::Knowledge(_) => {
+                (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s))
+            }
             _ => {}
         }
     }

@@ -168,9 +168,8 @@ fn a_probe_that_dropped_records_tells_everything_again() {
         .start();
     let probe = watched(probe);
     checker.hello();
-    let wholes = |heard: &Heard| {
-        heard.records.iter().filter(|record| record.what == What::Whole).count()
-    };
+    let wholes =
+        |heard: &Heard| heard.records.iter().filter(|record| record.what == What::Whole).count();
     checker.listen(|heard| wholes(heard) > 0);
     let x = probe.var("x");
     // More than the ring holds, at once.
