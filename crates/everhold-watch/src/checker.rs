@@ -271,7 +271,7 @@ impl PartitionChecker {
         match touched {
             Touched::Cell { slot, .. } => self.tidy_slot(slot),
             Touched::Members(_) | Touched::Knowledge(_) => {
-                (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s))
+                (0..self.world.slot_count()).for_each(|s| self.tidy_slot(s));
             }
             _ => {}
         }
