@@ -44,7 +44,7 @@
 //! In reading order:
 //!
 //! - `queue`, `draw`, `links`, `kinds`: the parts; [`Durations`], [`Net`]: the settings.
-//! - `env`, `network`, `fair`, `upset`, `runtime`: one execution's surroundings.
+//! - `env`, `network`, `fair`, `streams`, `upset`, `runtime`: one execution's surroundings.
 //! - `world`: nodes in them, a step function, forks; `stop`: when it is over.
 //! - [`Draws`]: the name of an execution; [`Recorded`]: what happened in it.
 
@@ -64,6 +64,7 @@ mod record;
 mod run;
 mod runtime;
 mod stop;
+mod streams;
 pub(crate) mod to_trace;
 mod train;
 mod upset;

@@ -81,7 +81,11 @@ impl Path {
                     leg(Spent::Timer(name), recorded.timers[timer as usize].set, here.ready);
                 }
                 Trigger::Task => {}
-                Trigger::Start | Trigger::Restart | Trigger::Input | Trigger::Crash => {
+                Trigger::Start
+                | Trigger::Restart
+                | Trigger::Input
+                | Trigger::Crash
+                | Trigger::Disconnected(_) => {
                     leg(Spent::Outside, Time(0), here.ready);
                 }
             }

@@ -58,6 +58,10 @@ pub(super) struct State<M> {
     pub(super) monitors: Vec<MonitorSlot>,
     /// Which side of the partition each node is on; empty while the network is whole.
     pub(super) sides: Vec<bool>,
+    /// The nodes on the side are not heard, but hear.
+    pub(super) one_way: bool,
+    /// Ends of broken streams that were not told yet, each with its peer.
+    pub(super) untold: Vec<(NodeId, NodeId)>,
     /// Messages of streams that wait for the partition to end.
     pub(super) stalled: Vec<u32>,
     /// Faults that wait for the next message.
@@ -94,6 +98,8 @@ pub(super) enum What<M> {
     Input(M),
     Fault(TimedFault),
     Heal,
+    /// The node learns that its connection to this peer ended.
+    Disconnected(NodeId),
     /// A message that is about to enter the fairly shared network.
     Departing(Flight<M>),
 }
@@ -190,6 +196,8 @@ impl<M> State<M> {
             kinds,
             monitors: Vec::new(),
             sides: Vec::new(),
+            one_way: false,
+            untold: Vec::new(),
             stalled: Vec::new(),
             upsets: Vec::new(),
             flows: None,
@@ -206,6 +214,7 @@ impl<M> State<M> {
         self.nodes.clear();
         self.links.clear(nodes);
         self.sides.clear();
+        self.untold.clear();
         self.stalled.clear();
         self.upsets.clear();
         self.delivered = None;
@@ -489,7 +498,11 @@ impl<M: Message> Env<M> {
                 }
                 node.status = Status::Up;
             }
-            What::Poll(_) | What::Input(_) | What::Vacant => {}
+            What::Disconnected(_) if item.dead => {
+                self.state.take(slot);
+                return None;
+            }
+            What::Poll(_) | What::Input(_) | What::Disconnected(_) | What::Vacant => {}
         }
         let node = self.state.items[slot as usize].node;
         let state = &self.state.nodes[node.index()];
@@ -575,6 +588,7 @@ impl<M: Message> Env<M> {
                 state.nodes[node.index()].rest.timers.retain(|armed| armed.timer != *timer);
             }
             What::Poll(task) => state.nodes[node.index()].rest.polls.retain(|poll| poll != task),
+            What::Disconnected(peer) => self.was_told(node, *peer),
             _ => {}
         }
         if self.recorder.is_some() {
@@ -600,6 +614,7 @@ impl<M: Message> Env<M> {
             What::Poll(_) => Trigger::Task,
             What::Input(_) => Trigger::Input,
             What::Restart => Trigger::Restart,
+            What::Disconnected(peer) => Trigger::Disconnected(*peer),
             _ => Trigger::Start,
         };
         let (start, end) = (Time(self.state.now), Time(self.state.end));

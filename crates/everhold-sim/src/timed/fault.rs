@@ -34,12 +34,25 @@ pub enum TimedFault {
         /// By how many nanoseconds.
         by: i64,
     },
-    /// The next message that any node sends never arrives.
+    /// The next message that any node sends never arrives. On a stream the connection breaks
+    /// there: nothing after it arrives, and both ends are told.
     Lose,
-    /// The next message arrives twice.
+    /// The next message arrives twice, unless a stream carries it.
     Duplicate,
     /// The next message takes so much longer.
     Delay(Duration),
+    /// Nobody else hears these nodes, which hear the others. Streams wait, datagrams are lost.
+    OneWay {
+        /// The nodes that are not heard.
+        mute: Vec<NodeId>,
+        /// For how long.
+        lasts: Duration,
+    },
+    /// The connection between two nodes breaks, if there is one: what is under way in it is lost,
+    /// and both are told.
+    Reset(NodeId, NodeId),
+    /// The same for one of the connections that exist then; the number says which.
+    ResetAny(u64),
 }
 
 /// Starts the system: what happens from outside, and when.
@@ -133,5 +146,12 @@ pub(crate) fn at_random(
     plan(budget.losses, &mut |_| TimedFault::Lose);
     plan(budget.duplicates, &mut |_| TimedFault::Duplicate);
     plan(budget.delays, &mut |n| TimedFault::Delay(lasts(n)));
+    if !struck.is_empty() {
+        plan(budget.one_way_partitions, &mut |n| TimedFault::OneWay {
+            mute: struck.iter().copied().filter(|_| n(2) == 0).collect(),
+            lasts: lasts(n),
+        });
+    }
+    plan(budget.resets, &mut |n| TimedFault::ResetAny(n(u64::MAX)));
     planned
 }

@@ -37,6 +37,18 @@ pub(crate) struct LinkState {
     pub(crate) way: u32,
     /// Some of its draws are changed.
     pub(crate) changed: bool,
+    /// A stream that was used since it last broke.
+    pub(crate) open: bool,
+}
+
+impl LinkState {
+    pub(crate) fn from(&self) -> NodeId {
+        NodeId((self.key >> (NODE_BITS + 8)) as u32)
+    }
+
+    pub(crate) fn to(&self) -> NodeId {
+        NodeId((self.key >> 8) as u32 & ((1 << NODE_BITS) - 1))
+    }
 }
 
 /// All links, in the order of their first use, with an open table over their keys.
@@ -81,6 +93,19 @@ impl Links {
     #[inline]
     pub(crate) fn get_mut(&mut self, link: u32) -> &mut LinkState {
         &mut self.states[link as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LinkState> {
+        self.states.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LinkState> {
+        self.states.iter_mut()
+    }
+
+    /// The links from one node to another, one for each transport.
+    pub(crate) fn between(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = &LinkState> {
+        self.states.iter().filter(move |link| link.from() == from && link.to() == to)
     }
 
     pub(crate) fn add(&mut self, state: LinkState) -> u32 {
@@ -149,8 +174,10 @@ mod tests {
                 assert_eq!(table.find(key), map.get(&key).copied());
                 map.entry(key).or_insert_with(|| {
                     let (last_arrival, bytes, messages, sent) = (0, 0, 0, 0);
-                    let (way, changed) = (0, false);
-                    table.add(LinkState { key, last_arrival, bytes, messages, sent, way, changed })
+                    let (way, changed, open) = (0, false, false);
+                    let state =
+                        LinkState { key, last_arrival, bytes, messages, sent, way, changed, open };
+                    table.add(state)
                 });
             }
             assert!(map.iter().all(|(key, link)| table.find(*key) == Some(*link)));

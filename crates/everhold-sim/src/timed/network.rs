@@ -49,18 +49,20 @@ impl<M: Message> Env<M> {
             Some(_) => self.state.end + self.disk_time(on.from),
         };
         let streams = model.ways.transports[usize::from(on.transport)].streams;
+        let untold = streams && !self.state.untold.is_empty() && self.is_untold(on.from, on.to);
         let state = self.state.links.get_mut(link);
         let way = &model.ways.ways[state.way as usize];
         state.sent += 1;
+        state.open |= streams && !untold && on.from != on.to;
         let drawn = draw(self.state.seed, Stream::Link(state.key), u64::from(on.index));
         let mut delay = way.propagation + way.jitter.sample(drawn);
         if state.changed {
             delay = self.draws.delay(on, delay, way.propagation);
         }
-        let mut lost = false;
+        let mut lost = untold;
         if way.loss > 0 {
             let losses = losses(drawn, way.loss, if streams { LOSSES_MAX } else { 1 });
-            lost = losses > 0 && !streams;
+            lost |= losses > 0 && !streams;
             delay += u64::from(losses) * 2 * way.propagation;
         }
         let sender = &mut self.state.nodes[on.from.index()];
@@ -72,7 +74,11 @@ impl<M: Message> Env<M> {
             self.record_sent(&mut item, on, kind, bytes, leaves, delay);
         }
         if !self.state.upsets.is_empty() {
-            lost |= self.upset_message(&mut item, leaves);
+            let upset = self.upset_message(&mut item, leaves, streams);
+            if upset && streams {
+                self.break_at(on, leaves);
+            }
+            lost |= upset;
         }
         if lost || on.to.index() >= self.state.nodes.len() {
             return self.lose(item);
@@ -118,8 +124,8 @@ impl<M: Message> Env<M> {
     fn open_link(&mut self, key: u64, from: NodeId, to: NodeId, transport: u8) -> u32 {
         let changed = !self.draws.changes.is_empty() && self.draws.has_link(from, to, transport);
         let way = self.model.ways.between(from, to);
-        let (last_arrival, bytes, messages, sent) = (0, 0, 0, 0);
-        let state = LinkState { key, last_arrival, bytes, messages, sent, way, changed };
+        let (last_arrival, bytes, messages, sent, open) = (0, 0, 0, 0, false);
+        let state = LinkState { key, last_arrival, bytes, messages, sent, way, changed, open };
         self.state.links.add(state)
     }
 
@@ -147,9 +153,9 @@ impl<M: Message> Env<M> {
         !dead
     }
 
-    pub(super) fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
+    pub(super) fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
         let side = |node: NodeId| self.state.sides.get(node.index()).copied().unwrap_or(false);
-        side(a) != side(b)
+        if self.state.one_way { side(from) && !side(to) } else { side(from) != side(to) }
     }
 
     /// A message meets the partition: a stream waits, a datagram is lost.
@@ -183,7 +189,7 @@ impl<M: Message> Env<M> {
 
     /// Faults that waited for a message; true if it is lost.
     #[cold]
-    fn upset_message(&mut self, item: &mut Item<M>, leaves: u64) -> bool {
+    fn upset_message(&mut self, item: &mut Item<M>, leaves: u64, streams: bool) -> bool {
         let mut lost = false;
         for fault in std::mem::take(&mut self.state.upsets) {
             match (fault, &mut item.what) {
@@ -191,7 +197,7 @@ impl<M: Message> Env<M> {
                 (TimedFault::Delay(by), What::Message(flight)) => {
                     flight.delay += nanoseconds(by);
                 }
-                (TimedFault::Duplicate, What::Message(flight)) => {
+                (TimedFault::Duplicate, What::Message(flight)) if !streams => {
                     let again = Item::new(item.node, item.kind, What::Message(flight.clone()));
                     let tie = draw(self.state.seed, Stream::Faults, leaves) as u32;
                     match self.state.flows {

@@ -67,6 +67,8 @@ pub enum Trigger {
     Input,
     /// The node crashed.
     Crash,
+    /// The node learned that its connection to this peer ended.
+    Disconnected(NodeId),
 }
 
 /// A message.
@@ -136,7 +138,7 @@ impl Recorded {
             Trigger::Timer(timer) => Some(self.timers[timer as usize].by),
             Trigger::Task => self.previous(event),
             Trigger::Restart => self.previous(event),
-            Trigger::Start | Trigger::Input | Trigger::Crash => None,
+            Trigger::Start | Trigger::Input | Trigger::Crash | Trigger::Disconnected(_) => None,
         }
     }
 

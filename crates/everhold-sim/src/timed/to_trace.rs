@@ -57,5 +57,9 @@ fn kind(recorded: &Recorded, trigger: Trigger, ids: &[Option<MessageId>]) -> Eve
         Trigger::Input => EventKind::Local { name: "input".to_owned() },
         Trigger::Restart => EventKind::Restart,
         Trigger::Crash => EventKind::Crash,
+        Trigger::Disconnected(peer) => {
+            let peer = recorded.nodes.get(peer.index()).map_or("?", |info| info.name.as_str());
+            EventKind::Local { name: format!("disconnected from {peer}") }
+        }
     }
 }

@@ -13,7 +13,10 @@ use super::record::{Event, Trigger};
 impl<M: Message> Env<M> {
     pub(super) fn upset(&mut self, fault: TimedFault) {
         match fault {
-            TimedFault::Partition { cut, lasts } => self.split(&cut, nanoseconds(lasts)),
+            TimedFault::Partition { cut, lasts } => self.split(&cut, nanoseconds(lasts), false),
+            TimedFault::OneWay { mute, lasts } => self.split(&mute, nanoseconds(lasts), true),
+            TimedFault::Reset(one, other) => self.reset_connection(one, other),
+            TimedFault::ResetAny(number) => self.reset_any(number),
             TimedFault::Skew { node, by } if self.is_up(node) => {
                 self.note_fault(&format!("the clock of {node} jumps by {by} ns"));
                 self.state.nodes[node.index()].rest.skew += by;
@@ -67,26 +70,23 @@ impl<M: Message> Env<M> {
         state.rest.timers.clear();
         state.rest.polls.clear();
         state.free_at = self.state.now;
-        for item in &mut self.state.items {
-            let (What::Message(flight) | What::Departing(flight)) = &item.what else { continue };
-            let transport = self.state.links.get_mut(flight.link).key as u8;
-            let streams = self.model.ways.transports[usize::from(transport)].streams;
-            item.dead |= streams && (flight.from == node || item.node == node);
+        self.kill(|from, to| from == node || to == node);
+        self.state.untold.retain(|(end, _)| *end != node);
+        for item in self.state.items.iter_mut().filter(|item| item.node == node) {
+            item.dead |= matches!(item.what, What::Disconnected(_));
         }
-        let dead = |slot: &u32| self.state.items[*slot as usize].dead;
-        let (broken, stalled) = std::mem::take(&mut self.state.stalled).into_iter().partition(dead);
-        self.state.stalled = stalled;
-        let broken: Vec<u32> = broken;
-        for slot in broken {
-            self.arrive(slot);
-        }
+        self.tell_peers(node);
     }
 
-    fn split(&mut self, cut: &[NodeId], lasts: u64) {
+    fn split(&mut self, cut: &[NodeId], lasts: u64, one_way: bool) {
         if !self.state.sides.is_empty() {
             return;
         }
-        self.note_fault(&format!("a partition: {cut:?} and the others"));
+        self.note_fault(&match one_way {
+            false => format!("a partition: {cut:?} and the others"),
+            true => format!("a one-way partition: nobody hears {cut:?}"),
+        });
+        self.state.one_way = one_way;
         self.state.sides = vec![false; self.state.nodes.len()];
         for node in cut {
             if let Some(side) = self.state.sides.get_mut(node.index()) {

@@ -294,6 +294,7 @@ impl<M: Message> World<M> {
             What::Poll(task) => self.poll(node, task),
             What::Start => process.start(&self.handle, node),
             What::Restart => process.restart(&self.handle, node),
+            What::Disconnected(peer) => process.disconnected(&self.handle, node, peer),
             What::Input(msg) => {
                 process.message(&self.handle, node, node, everhold_node::Tag::None, msg);
             }
