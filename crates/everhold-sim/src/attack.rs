@@ -128,6 +128,7 @@ fn merge(before: Option<Report>, mut last: Report) -> Report {
         last.rechecked += before.rechecked;
         last.bounded += before.bounded;
         last.unjudged += before.unjudged;
+        last.settled += before.settled;
         last.coverage.merge(&before.coverage);
     }
     last

@@ -91,6 +91,8 @@ pub(crate) struct Env<M> {
     /// A handler notified, drew or chose: it did more than its node's own business.
     pub(crate) touched_monitors: bool,
     pub(crate) chose: bool,
+    /// The present step is a message, a task or a fault, or it sent something: no idle tick.
+    pub(crate) worked: bool,
     /// A node looked at its clock.
     pub(crate) timed: Cell<bool>,
     pub(crate) in_monitor: Option<usize>,
@@ -117,6 +119,7 @@ impl<M: Message> Env<M> {
             hashing: false,
             touched_monitors: false,
             chose: false,
+            worked: true,
             timed: Cell::new(false),
             in_monitor: None,
             delivered: None,
@@ -133,6 +136,7 @@ impl<M: Message> Env<M> {
         self.spawned.clear();
         self.halted.clear();
         self.unchecked.clear();
+        self.worked = true;
         self.in_monitor = None;
         let tracks_nodes = self.strategy.tracks_nodes();
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
@@ -142,6 +146,12 @@ impl<M: Message> Env<M> {
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !(self.unchecked.is_empty() && self.spawned.is_empty() && self.halted.is_empty())
+    }
+
+    /// The last step was a timer that sent, told and chose nothing.
+    #[inline]
+    pub(crate) fn was_idle_tick(&self) -> bool {
+        !(self.worked || self.touched_monitors || self.chose)
     }
 
     /// Starts the fair end of the execution: no more faults, what was cut or held is let go.
@@ -176,6 +186,7 @@ impl<M: Message> Env<M> {
         self.touched_monitors = false;
         self.chose = false;
         self.timed.set(false);
+        self.worked = true;
         self.delivered = None;
         self.state.step += 1;
         let moves = self.state.moves.len();
@@ -215,7 +226,10 @@ impl<M: Message> Env<M> {
         let action = match what {
             What::Deliver(flight) => self.take_flight(flight),
             What::Poll(task) => self.take_poll(node, task),
-            What::Timer => self.take_timer(node),
+            What::Timer => {
+                self.worked = false;
+                self.take_timer(node)
+            }
             What::Disconnected(flight) => self.take_notice(flight),
             What::Restart => Action::Restart(node),
             What::Heal => {

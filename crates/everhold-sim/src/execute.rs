@@ -9,13 +9,16 @@ use everhold_node::Message;
 
 use crate::failure::{Cause, Failure};
 use crate::liveness::Lasso;
+use crate::moves::Moves;
 use crate::strategy::Run;
 use crate::world::{Stepped, World};
 
 /// How long an execution may be. Reaching a bound is a named outcome, never "holds".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Steps under the strategy. Systems with periodic timers never end by themselves.
+    /// Steps under the strategy that are not idle ticks: timers that send, tell and choose nothing.
+    /// Systems with periodic timers never end by themselves; one that only ticks any more, 64 times
+    /// at every node, is taken to have come to its end. An exhaustive search counts every step.
     pub steps_max: u32,
     /// The fewest steps of the fair tail that follows if progress is owed then. A monitor that stays
     /// hot this long, and for 32 times the longest timer of virtual time, is taken to stay hot for
@@ -37,6 +40,11 @@ const ROUNDS: u32 = 16;
 /// `temperature_max` steps, for four nodes or fewer, progress is not judged.
 const PATIENCE_MAX: u32 = 32;
 
+/// An execution in which nothing but idle ticks happened for this many rounds of all timers is over.
+const SETTLED: u32 = 64;
+/// Idle ticks that an execution may have for each step that counts.
+const TICKS_MAX: u32 = 16;
+
 /// How an execution ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -54,6 +62,8 @@ pub(crate) enum Ended {
     Quiet,
     /// The step bound was reached.
     Bounded,
+    /// Nothing but idle ticks happened any more.
+    Settled,
     /// Progress was owed, and the longest timer is too long to wait for it.
     Unjudged,
     /// The strategy had enough: a schedule was over, a state was seen before.
@@ -89,11 +99,14 @@ struct Execution {
     tail_at: Option<usize>,
     tail_steps: u32,
     lasso: Option<Lasso>,
+    /// Idle ticks so far, and since the last step that was none.
+    ticks: u32,
+    in_a_row: u32,
 }
 
 impl Execution {
     fn new(bounds: Bounds) -> Self {
-        Execution { bounds, tail_at: None, tail_steps: 0, lasso: None }
+        Execution { bounds, tail_at: None, tail_steps: 0, lasso: None, ticks: 0, in_a_row: 0 }
     }
 
     fn go<M: Message>(&mut self, world: &mut World<M>) -> Ended {
@@ -124,15 +137,30 @@ impl Execution {
             return self.in_tail(world);
         }
         let env = world.env.borrow();
-        if env.state.step < self.bounds.steps_max || env.strategy.is_replay() {
+        if env.was_idle_tick() {
+            self.ticks += 1;
+            self.in_a_row += 1;
+        } else {
+            self.in_a_row = 0;
+        }
+        let settled = self.in_a_row > 0 && self.is_settled(&env.state.moves);
+        let steps_max = self.bounds.steps_max;
+        let is_long = env.state.step - self.ticks >= steps_max
+            || self.ticks >= steps_max.saturating_mul(TICKS_MAX);
+        if !(is_long || settled) || env.strategy.is_replay() {
             return None;
         }
         drop(env);
         if !world.has_liveness() || world.hot().is_none() {
-            return Some(Ended::Bounded);
+            return Some(if settled { Ended::Settled } else { Ended::Bounded });
         }
         self.begin_tail(world);
         None
+    }
+
+    /// Whether every timer ticked often enough without a consequence, and nothing else can happen.
+    fn is_settled(&self, moves: &Moves) -> bool {
+        moves.ready() == 0 && self.in_a_row >= SETTLED.saturating_mul(moves.idle().max(1))
     }
 
     fn begin_tail<M: Message>(&mut self, world: &mut World<M>) {

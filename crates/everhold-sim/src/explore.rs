@@ -34,6 +34,8 @@ const EPOCH_FIRST: u64 = 128;
 const EPOCH_MAX: u64 = 2_048;
 /// What strategies take for the length of an execution before they have seen one.
 const STEPS_GUESS: u32 = 64;
+/// How far the bound on steps may grow by itself.
+const STEPS_MAX: u32 = 8_000;
 /// How often the explorer looks up from waiting.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -92,7 +94,7 @@ pub struct Explorer {
     seed: Option<u64>,
     workers: Option<usize>,
     search: Option<Search>,
-    bounds: Bounds,
+    bounds: Option<Bounds>,
     replay: Option<Schedule>,
     findings_max: Option<usize>,
     pub(crate) shrink_time: Option<Duration>,
@@ -144,14 +146,14 @@ impl Explorer {
     /// Bounds every execution.
     #[must_use]
     pub fn bounds(self, bounds: Bounds) -> Self {
-        Explorer { bounds, ..self }
+        Explorer { bounds: Some(bounds), ..self }
     }
 
     /// Bounds the steps of every execution.
     #[must_use]
     pub fn steps(self, steps_max: u32) -> Self {
-        let bounds = Bounds { steps_max, ..self.bounds };
-        Explorer { bounds, ..self }
+        let bounds = Bounds { steps_max, ..self.bounds.unwrap_or_default() };
+        Explorer { bounds: Some(bounds), ..self }
     }
 
     /// Runs this one execution instead of searching.
@@ -248,6 +250,8 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     pub(crate) search: Search,
     pub(crate) bounds: Bounds,
+    /// Nobody told the bounds, so they may follow the system.
+    pub(crate) adapts: bool,
     pub(crate) replay: Option<Schedule>,
     pub(crate) findings_max: usize,
     pub(crate) shrink_time: Duration,
@@ -294,7 +298,8 @@ impl Options {
             seed: seed.unwrap_or(DEFAULT_SEED),
             workers,
             search: told.search.unwrap_or(Search::Portfolio),
-            bounds: told.bounds,
+            bounds: told.bounds.unwrap_or_default(),
+            adapts: told.bounds.is_none(),
             replay,
             findings_max: told.findings_max.unwrap_or(1),
             shrink_time: told.shrink_time.unwrap_or(Duration::from_secs(10)),
@@ -434,10 +439,11 @@ impl<M: Message> Exploration<M> {
             let done = crew.run(&epoch, &self.options, watch);
             let (ran, failed) = report.absorb(done.batches);
             portfolio.learn(&ran);
-            steps = steps.max(ran.iter().map(|ran| ran.steps).max().unwrap_or(0));
+            self.adapt(&ran, report);
+            steps = steps.max(longest(&ran, report.steps_max));
             if report.executions == ran.len() as u64 {
                 // The guess was only for the first epoch.
-                steps = ran.iter().map(|ran| ran.steps).max().unwrap_or(1).max(1);
+                steps = longest(&ran, report.steps_max).max(1);
             }
             if let Some(worker) = done.stuck {
                 let finding = stuck::investigate(&self.setup, &epoch, worker, &self.options);
@@ -463,6 +469,16 @@ impl<M: Message> Exploration<M> {
         report.tally = portfolio.tally;
     }
 
+    /// Lets executions become longer if most are cut off before a goal was ever reached. Depends
+    /// only on finished epochs, so not on the number of workers.
+    fn adapt(&self, ran: &[Ran], report: &mut Report) {
+        let cut_off = ran.iter().filter(|ran| ran.bounded).count();
+        let missed = report.missed_goals().next().is_some();
+        if self.options.adapts && missed && cut_off * 2 > ran.len() {
+            report.steps_max = (report.steps_max * 2).min(STEPS_MAX);
+        }
+    }
+
     fn plan(&self, portfolio: &Portfolio, report: &Report, count: usize, steps: u32) -> Epoch {
         let (seed, first) = (self.options.seed, report.next_index);
         Epoch {
@@ -472,7 +488,7 @@ impl<M: Message> Exploration<M> {
             searches: portfolio.searches.clone(),
             parents: portfolio.parents.clone(),
             steps,
-            bounds: self.options.bounds,
+            bounds: Bounds { steps_max: report.steps_max, ..self.options.bounds },
             traces: self.options.traces,
             known: report.findings.iter().map(|f| f.failure.cause.clone()).collect(),
             next: AtomicU64::new(first),
@@ -485,6 +501,12 @@ impl<M: Message> Exploration<M> {
         let Options { bounds, shrink_time, .. } = self.options;
         investigate(&self.setup, failed, bounds, shrink_time)
     }
+}
+
+/// The most steps of an execution, at most as many as the bound: faults and changes of priority are
+/// for the beginning, not for ticks that go on and on.
+fn longest(ran: &[Ran], steps_max: u32) -> u32 {
+    ran.iter().map(|ran| ran.steps).max().unwrap_or(0).min(steps_max)
 }
 
 /// The worker threads. They are left alone, not joined, if one of them is stuck.

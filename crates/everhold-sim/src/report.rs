@@ -54,6 +54,10 @@ pub struct Report {
     pub tally: Vec<Tally>,
     /// Executions that were cut off by the bound on steps.
     pub bounded: u64,
+    /// Executions that ended because only timers without consequence fired any more.
+    pub settled: u64,
+    /// The bound on steps of the last executions; it grows with the system unless it was told.
+    pub steps_max: u32,
     /// Executions in which progress was still owed when patience ran out before the longest timer had
     /// fired often enough: neither right nor wrong.
     pub unjudged: u64,
@@ -195,6 +199,8 @@ impl Report {
             tally: Vec::new(),
             bounded: 0,
             unjudged: 0,
+            settled: 0,
+            steps_max: options.bounds.steps_max,
             rechecked: 0,
             regressions: 0,
             problems: Vec::new(),
@@ -324,6 +330,7 @@ impl Report {
         self.steps += u64::from(ran.steps);
         self.bounded += u64::from(ran.bounded);
         self.unjudged += u64::from(ran.unjudged);
+        self.settled += u64::from(ran.settled);
         self.rechecked += u64::from(ran.rechecked);
         self.coverage.orders.add(ran.order);
         for (sum, count) in self.coverage.faults.iter_mut().zip(ran.faults) {

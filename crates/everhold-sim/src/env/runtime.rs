@@ -20,6 +20,7 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     #[inline]
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
+        self.worked = true;
         let sender = &mut self.state.nodes[from.index()];
         let sequence = sender.sent;
         sender.sent += 1;
@@ -109,6 +110,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn spawn(&mut self, _: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        self.worked = true;
         let id = node_id(self.state.nodes.len());
         self.state.nodes.push(NodeState::fresh(u32::MAX, false, true));
         self.spawned.push((kind.to_owned(), blueprint));

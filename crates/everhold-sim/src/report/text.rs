@@ -136,21 +136,7 @@ pub(super) fn clean(report: &Report) -> String {
         let _ = writeln!(out, "    exhaustive   {progress}");
     }
     faults(&mut out, report);
-    if report.bounded > 0 {
-        let _ = writeln!(
-            out,
-            "    cut off      {} by the bound on steps: what comes later was not seen",
-            count(report.bounded, "execution")
-        );
-    }
-    if report.unjudged > 0 {
-        let _ = writeln!(
-            out,
-            "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
-             beside the others; raise `temperature_max`, or set timers of similar lengths",
-            count(report.unjudged, "execution")
-        );
-    }
+    ends(&mut out, report);
     goals(&mut out, report);
     if report.rechecked > 0 {
         let _ = writeln!(
@@ -163,6 +149,34 @@ pub(super) fn clean(report: &Report) -> String {
     traces(&mut out, report);
     out.truncate(out.trim_end().len());
     out
+}
+
+/// How executions ended that did not end by themselves.
+fn ends(out: &mut String, report: &Report) {
+    if report.settled > 0 {
+        let _ = writeln!(
+            out,
+            "    settled      {} ended when every timer had ticked 64 times without a consequence",
+            count(report.settled, "execution")
+        );
+    }
+    if report.bounded > 0 {
+        let _ = writeln!(
+            out,
+            "    cut off      {} by the bound of {} steps{}: what comes later was not seen",
+            count(report.bounded, "execution"),
+            thousands(u64::from(report.steps_max)),
+            if report.exhaustive.is_some() { "" } else { ", idle ticks not counted" }
+        );
+    }
+    if report.unjudged > 0 {
+        let _ = writeln!(
+            out,
+            "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
+             beside the others; raise `temperature_max`, or set timers of similar lengths",
+            count(report.unjudged, "execution")
+        );
+    }
 }
 
 fn sampled(out: &mut String, report: &Report) {

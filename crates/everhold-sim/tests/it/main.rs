@@ -5,6 +5,7 @@
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
 //! - `network`: streams and their connections, links, one-way partitions, mailboxes.
 //! - `liveness`: hot for ever, quiet but hot, deadlock; fair tails and lassos.
+//! - `bounds`: idle ticks do not count, and the bound on steps follows the system.
 //! - `fairness`: correct systems with timers are left alone in the fair tail, whatever their size.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
@@ -18,6 +19,7 @@
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod attack;
+mod bounds;
 mod calls;
 mod exhaustive;
 mod fairness;
