@@ -9,6 +9,7 @@ mod build;
 mod cuts;
 mod explore;
 mod infer;
+mod liveness;
 mod measure;
 mod table;
 mod timed;
@@ -22,9 +23,14 @@ use measure::{Scorecard, Size};
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 7] = [
+const AREAS: [Area; 8] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
+    (
+        "liveness",
+        "progress: correct systems are silent at every size, their bugs are found",
+        liveness::run,
+    ),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
@@ -40,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) size: Size,
     /// Only the part of the area with this name.
     pub(crate) only: Option<String>,
+    /// How many executions each search has, where an area lets this be said.
+    pub(crate) executions: Option<u64>,
     check: bool,
 }
 
@@ -62,18 +70,24 @@ impl Options {
     }
 
     fn parse(args: &[String]) -> Result<Options, String> {
-        let mut options = Options { size: Size::Full, only: None, check: false };
+        let mut options = Options { size: Size::Full, only: None, executions: None, check: false };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--check" => options.check = true,
                 "--smoke" => options.size = Size::Smoke,
                 "--only" => options.only = Some(args.next().ok_or("--only needs a name")?.clone()),
+                "--executions" => options.executions = Some(number(args.next())?),
                 other => return Err(format!("no option {other}")),
             }
         }
         Ok(options)
     }
+}
+
+fn number(text: Option<&String>) -> Result<u64, String> {
+    let number = text.and_then(|text| text.replace('_', "").parse().ok());
+    number.filter(|number| *number > 0).ok_or_else(|| "--executions needs a number".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -103,7 +117,9 @@ fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
 }
 
 fn usage(problem: &str) -> ExitCode {
-    eprintln!("{problem}\n\nusage: everhold-benches AREA [--check] [--smoke] [--only PART]\n");
+    eprintln!(
+        "{problem}\n\nusage: everhold-benches AREA [--check] [--smoke] [--only PART] [--executions N]\n"
+    );
     for (name, what, _) in AREAS {
         eprintln!("  {name:<10} {what}");
     }

@@ -11,6 +11,7 @@
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
 //! - [`termination`]: whether all nodes of a ring have come to rest.
+//! - [`progress`]: heartbeats, gossip, election, retries and leases of any size, for judging progress.
 //! - [`lock`]: a lock service with leases and cached locks; [`primary_backup`]: storage after
 //!   PacificA. From the D³S paper, hosted by [`live`].
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
@@ -33,6 +34,7 @@ pub mod pastry;
 pub mod path_vector;
 pub mod paxos;
 pub mod primary_backup;
+pub mod progress;
 #[cfg(feature = "raft")]
 pub mod raft;
 pub mod randtree;

@@ -22,6 +22,15 @@ fn bugs_still_runs() {
 }
 
 #[test]
+fn liveness_still_runs() {
+    let output = benches(&["liveness", "--smoke", "--executions", "20"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("| lease"), "{printed}");
+    assert!(printed.contains("alarms on correct systems"), "{printed}");
+}
+
+#[test]
 fn cuts_still_runs() {
     let output = benches(&["cuts", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -21,6 +21,7 @@ mod paxos;
 mod primary_backup;
 #[cfg(feature = "live")]
 mod primary_backup_live;
+mod progress;
 #[cfg(feature = "raft")]
 mod raft;
 #[cfg(feature = "raft")]

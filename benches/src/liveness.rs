@@ -1,0 +1,100 @@
+//! Progress is judged rightly: correct systems of many sizes are silent, and each with its bug is
+//! found.
+
+use std::time::Duration;
+
+use everhold::Explorer;
+use everhold_systems::progress::Family;
+
+use crate::Options;
+use crate::measure::{Bound, Scorecard, cpu_seconds};
+use crate::table::{Table, whole};
+
+const SIZES: [u32; 5] = [3, 5, 7, 15, 30];
+const SEEDS: u64 = 5;
+
+pub(crate) fn run(options: &Options) -> Scorecard {
+    let executions = options.executions.unwrap_or(options.size.pick(5, 10_000));
+    let sizes = options.size.pick(&SIZES[..2], &SIZES[..]);
+    let seeds = options.size.pick(1, SEEDS);
+    let mut table = Table::new(&[
+        "system",
+        "nodes",
+        "seeds",
+        "executions",
+        "alarms",
+        "not judged",
+        "bug found",
+        "executions to it, median",
+        "CPU s",
+    ]);
+    let (mut alarms, mut unjudged, mut missed) = (0, 0, 0);
+    for family in Family::ALL.into_iter().filter(|f| options.wants(&name(*f))) {
+        for &nodes in sizes {
+            eprintln!("{family:?}, {nodes} nodes");
+            let tried = Tried::of(family, nodes, seeds, executions);
+            alarms += tried.alarms;
+            unjudged += tried.unjudged;
+            missed += seeds - tried.found.len() as u64;
+            table.row(tried.row(&name(family), nodes, seeds, executions));
+        }
+    }
+    table.print("Liveness: correct systems, and the same with a bug");
+    let mut scores = Scorecard::default();
+    scores.hold("alarms on correct systems", alarms as f64, Bound::AtMost(0.0));
+    scores.hold("executions of correct systems not judged", unjudged as f64, Bound::AtMost(0.0));
+    scores.hold("bugs not found", missed as f64, Bound::AtMost(0.0));
+    scores
+}
+
+fn name(family: Family) -> String {
+    format!("{family:?}").to_lowercase()
+}
+
+/// One system of one size, with all seeds.
+#[derive(Default)]
+struct Tried {
+    alarms: u64,
+    unjudged: u64,
+    /// The executions that each seed needed to find the bug.
+    found: Vec<u64>,
+    seconds: f64,
+}
+
+impl Tried {
+    fn of(family: Family, nodes: u32, seeds: u64, executions: u64) -> Tried {
+        let before = cpu_seconds();
+        let mut tried = Tried::default();
+        for seed in 1..=seeds {
+            let explorer = Explorer::new().regressions(false).seed(seed).executions(executions);
+            let explorer = explorer.shrink_time(Duration::ZERO);
+            let correct = family.explore(nodes, false, explorer.clone());
+            if !correct.findings.is_empty() {
+                eprintln!("{correct}");
+            }
+            tried.alarms += correct.findings.len() as u64;
+            tried.unjudged += correct.unjudged;
+            let wrong = family.explore(nodes, true, explorer);
+            let found = wrong.finding().and_then(|finding| finding.origin.execution);
+            tried.found.extend(found.map(|index| index + 1));
+        }
+        tried.found.sort_unstable();
+        tried.seconds = cpu_seconds() - before;
+        tried
+    }
+
+    fn row(&self, name: &str, nodes: u32, seeds: u64, executions: u64) -> Vec<String> {
+        let median = self.found.get((seeds as usize - 1) / 2);
+        vec![
+            name.to_owned(),
+            nodes.to_string(),
+            seeds.to_string(),
+            whole(executions),
+            whole(self.alarms),
+            whole(self.unjudged),
+            format!("{}/{seeds}", self.found.len()),
+            median.map_or("-".to_owned(), |median| whole(*median)),
+            format!("{:.1}", self.seconds),
+        ]
+    }
+}
