@@ -347,7 +347,7 @@ impl Options {
     }
 }
 
-fn number(variable: &str) -> Result<Option<u64>, BadOption> {
+pub(crate) fn number(variable: &str) -> Result<Option<u64>, BadOption> {
     let Ok(text) = std::env::var(variable) else { return Ok(None) };
     let digits = text.trim().replace('_', "");
     digits.parse().map(Some).map_err(|_| {

@@ -1,7 +1,8 @@
-//! Schedules that failed before, in a file beside the test: they run first.
+//! Executions that failed before, in a file beside the test: they run first.
 //!
-//! `tests/it/raft.rs` keeps its schedules in `tests/it/everhold-regressions/raft.txt`, one a line:
-//! the test's name, the token, and after `#` what it violated.
+//! `tests/it/raft.rs` keeps its executions in `tests/it/everhold-regressions/raft.txt`, one per line:
+//! the test's name, the token, and after `#` what it violated. The token is a schedule of the explorer
+//! or the draws of a timed execution; each reader leaves the tokens of the other alone.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +11,38 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::artifacts;
-use crate::report::Finding;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, TokenError};
+use crate::timed::Draws;
 
 const HEADER: &str = "\
-# Schedules that violated a property. Everhold runs them first; commit this file.
+# Executions that failed. Everhold runs them first; commit this file.
 # To drop one, delete its line. Format: test name, token, # what it violated.
 ";
+
+/// An execution as regressions files and `EVERHOLD_REPLAY` name it.
+pub(crate) trait Token: Sized {
+    /// The beginning of the tokens of the other kind of execution.
+    const OTHERS: &str;
+    fn parse_token(text: &str) -> Result<Self, TokenError>;
+
+    fn is_others(text: &str) -> bool {
+        text.trim_start().starts_with(Self::OTHERS)
+    }
+}
+
+impl Token for Schedule {
+    const OTHERS: &str = "eh1t-";
+    fn parse_token(text: &str) -> Result<Self, TokenError> {
+        Schedule::parse(text)
+    }
+}
+
+impl Token for Draws {
+    const OTHERS: &str = "eh1-";
+    fn parse_token(text: &str) -> Result<Self, TokenError> {
+        Draws::parse(text)
+    }
+}
 
 /// The test that explores.
 #[derive(Clone, Debug)]
@@ -68,8 +94,8 @@ fn find_source(file: &str) -> Option<PathBuf> {
     here.ancestors().map(|folder| folder.join(file)).find(|path| path.is_file())
 }
 
-/// The saved schedules of a test, and what is wrong with its file.
-pub(crate) fn load(test: &TestId) -> (Vec<Schedule>, Vec<String>) {
+/// The saved executions of a test, and what is wrong with its file.
+pub(crate) fn load<T: Token>(test: &TestId) -> (Vec<T>, Vec<String>) {
     let (Some(key), Some(file)) = (test.key(), test.regressions_file()) else {
         return (Vec::new(), Vec::new());
     };
@@ -80,62 +106,68 @@ pub(crate) fn load(test: &TestId) -> (Vec<Schedule>, Vec<String>) {
     }
 }
 
-fn parse(bytes: &[u8], key: &str, file: &Path) -> (Vec<Schedule>, Vec<String>) {
-    let (mut schedules, mut problems) = (Vec::new(), Vec::new());
+fn parse<T: Token>(bytes: &[u8], key: &str, file: &Path) -> (Vec<T>, Vec<String>) {
+    let (mut executions, mut problems) = (Vec::new(), Vec::new());
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         let mut words = line.split_whitespace();
         let (Some(name), token) = (words.next(), words.next()) else { continue };
-        if name != key {
+        if name != key || token.is_some_and(T::is_others) {
             continue;
         }
         let place = format!("{}:{}", file.display(), number + 1);
-        match token.map(Schedule::parse) {
-            Some(Ok(schedule)) => schedules.push(schedule),
+        match token.map(T::parse_token) {
+            Some(Ok(execution)) => executions.push(execution),
             Some(Err(error)) => problems.push(format!("{place}: {error}; the line is left out")),
             None => problems.push(format!("{place}: a token is missing after the test's name")),
         }
     }
-    (schedules, problems)
+    (executions, problems)
 }
 
-/// Adds a failing schedule to the test's file, if there is a test. Says where, or why not.
-pub(crate) fn keep(test: &TestId, finding: &Finding) -> Option<Result<PathBuf, String>> {
+/// Adds a failing execution to the test's file, if there is a test. Says where, or why not.
+pub(crate) fn keep(test: &TestId, token: &str, violates: &str) -> Option<Result<PathBuf, String>> {
     let (key, file) = (test.key()?, test.regressions_file()?);
-    let token = finding.schedule.token();
     let known = fs::read_to_string(&file).unwrap_or_default();
-    if known.lines().any(|line| line.contains(&token)) {
+    if known.lines().any(|line| line.contains(token)) {
         return Some(Ok(file));
     }
     let mut text = if known.is_empty() { HEADER.to_owned() } else { known };
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    let _ = writeln!(text, "{key} {token} # {}", finding.failure.cause);
+    let _ = writeln!(text, "{key} {token} # {violates}");
     Some(artifacts::write_whole(&file, text.as_bytes()).map(|()| file))
 }
 
-/// The schedule that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id.
-pub(crate) fn replay_asked_for() -> Result<Option<Schedule>, String> {
+/// The execution that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id. None if it
+/// names an execution of the other kind.
+pub(crate) fn replay_asked_for<T: Token>() -> Result<Option<T>, String> {
     let Ok(asked) = std::env::var("EVERHOLD_REPLAY") else { return Ok(None) };
     let asked = asked.trim();
     if asked.is_empty() {
         return Ok(None);
     }
     let refused = |error: &dyn std::fmt::Display| format!("EVERHOLD_REPLAY: {error}");
-    if asked.starts_with("eh1-") {
-        return Schedule::parse(asked).map(Some).map_err(|error| refused(&error));
-    }
-    let found = [PathBuf::from(asked), artifacts::folder().join(asked).join("schedule.txt")]
-        .into_iter()
-        .chain(find_source(asked))
-        .find_map(|path| fs::read_to_string(path).ok());
-    match found {
-        Some(text) => Schedule::parse(&text).map(Some).map_err(|error| refused(&error)),
-        None => Err(refused(&format!(
-            "`{asked}` is not a token (they begin with `eh1-`), nor a file that can be read, nor \
-             the id of a finding under {}",
+    let Some(token) = token_of(asked) else {
+        return Err(refused(&format!(
+            "`{asked}` is not a token (they begin with `eh1-` or `eh1t-`), nor a file that can be \
+             read, nor the id of a finding under {}",
             artifacts::folder().display()
-        ))),
+        )));
+    };
+    if T::is_others(&token) {
+        return Ok(None);
     }
+    T::parse_token(&token).map(Some).map_err(|error| refused(&error))
+}
+
+fn token_of(asked: &str) -> Option<String> {
+    if Schedule::is_others(asked) || Draws::is_others(asked) {
+        return Some(asked.to_owned());
+    }
+    let mut files = [PathBuf::from(asked), artifacts::folder().join(asked).join("schedule.txt")]
+        .into_iter()
+        .chain(find_source(asked));
+    files.find_map(|path| fs::read_to_string(path).ok())
 }

@@ -288,7 +288,8 @@ impl Report {
             }
         };
         let saved = artifacts::save(&self, finding);
-        let kept = regressions::keep(&self.test, finding);
+        let violates = finding.failure.cause.to_string();
+        let kept = regressions::keep(&self.test, &finding.schedule.token(), &violates);
         println!("{}", text::failure(&self, finding, &saved, &kept));
         panic!("{}", text::last_words(&self, finding, &saved));
     }

@@ -119,7 +119,7 @@ fn impossible_options_are_refused_with_a_remedy() {
         ("EVERHOLD_SECONDS", "soon", "EVERHOLD_SECONDS=soon is not a whole number"),
         ("EVERHOLD_WORKERS", "0", "a budget of no workers explores nothing"),
         ("EVERHOLD_REPLAY", "eh1-zzzz", "the schedule token is damaged"),
-        ("EVERHOLD_REPLAY", "abcd", "is not a token (they begin with `eh1-`)"),
+        ("EVERHOLD_REPLAY", "abcd", "is not a token (they begin with `eh1-` or `eh1t-`)"),
     ] {
         let output = place.run(false, &[(variable, value)]);
         let printed = text(&output);
