@@ -34,9 +34,14 @@ pub enum Modality {
     Always,
     /// In at least one state of one execution.
     Sometimes,
-    /// Whenever it does not hold, it holds again before long.
+    /// In at least one state of every execution.
     Eventually {
-        /// How long it may fail to hold; `None`: it need only not end that way.
+        /// How long after the first state in which it is known; `None`: before the end.
+        within: Option<Bound>,
+    },
+    /// In the last state of every execution.
+    Finally {
+        /// How long it may be false at a time; `None`: any time, but not at the end.
         within: Option<Bound>,
     },
     /// Whenever the left side holds, the right side holds then or later.
@@ -44,6 +49,19 @@ pub enum Modality {
         /// How much later; `None`: before the end.
         within: Option<Bound>,
     },
+}
+
+impl Modality {
+    /// How long the claim leaves, if it is about time.
+    #[must_use]
+    pub fn within(self) -> Option<Bound> {
+        match self {
+            Modality::Always | Modality::Sometimes => None,
+            Modality::Eventually { within }
+            | Modality::Finally { within }
+            | Modality::LeadsTo { within } => within,
+        }
+    }
 }
 
 /// How long something may take.

@@ -169,7 +169,8 @@ impl Tally {
 #[must_use = "an outcome may be a violation"]
 pub struct Outcome {
     /// `always`: violated in some state, or true in at least one and false in none. `sometimes`:
-    /// holds if reached, otherwise unknown. `eventually` and `leads to`: violated if too late.
+    /// holds if reached, otherwise unknown. `eventually`, `finally` and `leads to`: violated if too
+    /// late, or if a complete sequence ended without it; unknown if it was cut off before.
     pub verdict: Verdict,
     /// The states, counted.
     pub tally: Tally,
@@ -204,8 +205,10 @@ pub struct Checker {
     past: Vec<Snapshot>,
     steps: u64,
     tally: Tally,
-    /// Since when the body of an `eventually` has been false.
+    /// Since when the body of an `eventually` or a `finally` has been false.
     hot: Option<Since>,
+    /// The body has been true.
+    reached: bool,
     violation: Option<Violation>,
 }
 
@@ -238,6 +241,7 @@ impl Checker {
             steps: 0,
             tally: Tally::default(),
             hot: None,
+            reached: false,
             violation: None,
         }
     }
@@ -249,6 +253,7 @@ impl Checker {
         self.steps = 0;
         self.tally = Tally::default();
         self.hot = None;
+        self.reached = false;
         self.violation = None;
     }
 
@@ -267,11 +272,11 @@ impl Checker {
     /// Whether the body has been true in some state: the goal of a `sometimes`.
     #[must_use]
     pub fn reached(&self) -> bool {
-        self.tally.holds > 0
+        self.reached
     }
 
-    /// Whether something is still owed: the body of an `eventually` is false, or a left side of a
-    /// `leads to` waits for its right side.
+    /// Whether something is still owed: the body of an `eventually` has been false and not yet true,
+    /// that of a `finally` is false, or a left side of a `leads to` waits for its right side.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.hot.is_some() || !self.leads.is_empty()
@@ -313,7 +318,9 @@ impl Checker {
                 let body = self.judge(state, changed);
                 body.map(|body| if body == Verdict::Holds { body } else { Verdict::Unknown })
             }
-            Modality::Eventually { within } => self.eventually(state, changed, now, within),
+            Modality::Eventually { within } | Modality::Finally { within } => {
+                self.becomes_true(state, changed, now, within)
+            }
         };
         self.remember(state, changed);
         result.unwrap_or(Verdict::Unknown)
@@ -328,7 +335,9 @@ impl Checker {
         verdict
     }
 
-    fn eventually(
+    /// A step of an `eventually`, which is done when it was true once, or of a `finally`, which is owed
+    /// again whenever it is false.
+    fn becomes_true(
         &mut self,
         state: &dyn State,
         changed: Changed,
@@ -344,8 +353,10 @@ impl Checker {
             let witness = self.explain(state, &[]);
             self.violate(now, format!("false from state {} on, for too long", since.step), witness);
         }
+        let once = matches!(self.rule.property().modality, Modality::Eventually { .. });
         match body {
             Some(Verdict::Holds) => self.hot = None,
+            Some(Verdict::Violated) if once && self.reached => {}
             Some(Verdict::Violated) => self.hot = Some(self.hot.unwrap_or(now)),
             Some(Verdict::Unknown) | None => {}
         }
@@ -357,7 +368,7 @@ impl Checker {
     pub fn tick(&mut self, state: &dyn State, now_ns: u64) -> Verdict {
         let now = Since { step: self.steps.saturating_sub(1), now_ns };
         let late = match self.rule.property().modality {
-            Modality::Eventually { within } => {
+            Modality::Eventually { within } | Modality::Finally { within } => {
                 self.hot.is_some_and(|since| since.is_late(now, within))
             }
             Modality::LeadsTo { within } => self.leads.first_late(now, within).is_some(),
@@ -409,14 +420,11 @@ impl Checker {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
             self.violate(now, "the execution ended without it".into(), Witness::default());
         }
-        let modality = self.rule.property().modality;
-        let verdict = match (modality, &self.violation) {
-            (_, Some(_)) => Verdict::Violated,
-            (Modality::Eventually { .. } | Modality::LeadsTo { .. }, None) if open => {
-                Verdict::Unknown
-            }
-            (_, None) if self.tally.holds == 0 => Verdict::Unknown,
-            (_, None) => Verdict::Holds,
+        let verdict = match &self.violation {
+            Some(_) => Verdict::Violated,
+            None if open => Verdict::Unknown,
+            None if self.tally.holds == 0 => Verdict::Unknown,
+            None => Verdict::Holds,
         };
         Outcome { verdict, tally: self.tally, violation: self.violation.clone() }
     }
@@ -453,6 +461,7 @@ impl Checker {
             }
         };
         self.tally.count(verdict);
+        self.reached |= verdict == Some(Verdict::Holds);
         verdict
     }
 

@@ -23,10 +23,11 @@ pub(crate) enum TokenKind {
 }
 
 /// Words that cannot be names.
-pub(crate) const RESERVED: [&str; 15] = [
+pub(crate) const RESERVED: [&str; 16] = [
     "always",
     "sometimes",
     "eventually",
+    "finally",
     "forall",
     "exists",
     "in",

@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
     }
 
     fn at_header(&self) -> bool {
-        ["always", "sometimes", "eventually"].iter().any(|word| self.at_word(word))
+        HEADERS.iter().any(|word| self.at_word(word))
     }
 
     fn file(&mut self) -> Vec<Property> {
@@ -225,18 +225,18 @@ impl<'a> Parser<'a> {
     fn misspelt_header(&self) -> Option<&'static str> {
         let word = self.word_after(0).filter(|word| !RESERVED.contains(word))?;
         let named = matches!(self.kind_after(1), TokenKind::Text(_));
-        nearest(word, ["always", "sometimes", "eventually"]).filter(|_| named)
+        nearest(word, HEADERS).filter(|_| named)
     }
 
     fn not_a_header(&mut self) {
         if let Some(header) = self.misspelt_header() {
             let help = format!("did you mean `{header}`?");
-            self.unexpected_with("`always`, `sometimes` or `eventually`", Some(help));
+            self.unexpected_with("`always`, `sometimes`, `eventually` or `finally`", Some(help));
             self.tokens[self.at].kind = TokenKind::Word(header.to_owned());
             return;
         }
         let help = "a property starts like this: always \"name\": ...".to_owned();
-        self.unexpected_with("`always`, `sometimes` or `eventually`", Some(help));
+        self.unexpected_with("`always`, `sometimes`, `eventually` or `finally`", Some(help));
         self.skip_to_header();
     }
 
@@ -272,6 +272,7 @@ impl<'a> Parser<'a> {
         let modality = match header.kind {
             TokenKind::Word(word) if word == "sometimes" => Modality::Sometimes,
             TokenKind::Word(word) if word == "eventually" => Modality::Eventually { within },
+            TokenKind::Word(word) if word == "finally" => Modality::Finally { within },
             _ if is_leads_to(&body) => Modality::LeadsTo { within: leads },
             _ => Modality::Always,
         };
@@ -394,10 +395,10 @@ impl<'a> Parser<'a> {
         leads: Option<Bound>,
         body: &mut Expr,
     ) {
-        let is_eventually = matches!(modality, Modality::Eventually { .. });
+        let is_bounded = matches!(modality, Modality::Eventually { .. } | Modality::Finally { .. });
         let is_leads = matches!(modality, Modality::LeadsTo { .. });
-        if within.is_some() && !is_eventually || leads.is_some() && !is_leads {
-            let help = "`within` goes with `eventually \"...\" within 5s: p`, \
+        if within.is_some() && !is_bounded || leads.is_some() && !is_leads {
+            let help = "`within` goes with `eventually \"...\" within 5s: p`, with `finally`, \
                         or with `p leads to q within 5s`";
             self.push(header, "a bound without anything to bound", help);
         }
@@ -413,6 +414,9 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(Diagnostic::new(span, message).with_help(help));
     }
 }
+
+/// The words that a property starts with.
+const HEADERS: [&str; 4] = ["always", "sometimes", "eventually", "finally"];
 
 const SCOPES: [(&[&str], Scope); 5] = [
     (&["at", "every", "cut"], Scope::EveryCut),

@@ -59,6 +59,7 @@ fn header(property: &Property) -> String {
         Modality::Always | Modality::LeadsTo { .. } => ("always", None),
         Modality::Sometimes => ("sometimes", None),
         Modality::Eventually { within } => ("eventually", within),
+        Modality::Finally { within } => ("finally", within),
     };
     let mut out = format!("{word} {}", quote(&property.name));
     if property.scope != Scope::EveryCut {

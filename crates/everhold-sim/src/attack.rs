@@ -114,7 +114,11 @@ fn with<M: Message>(
 
 /// Takes the candidate out that the finding breaks, if it is one.
 fn take(stood: &mut Vec<Property>, finding: &Finding) -> Option<Fallen> {
-    let (Cause::Always(name) | Cause::Liveness(name)) = &finding.failure.cause else { return None };
+    let (Cause::Always(name) | Cause::Liveness(name) | Cause::Finally(name)) =
+        &finding.failure.cause
+    else {
+        return None;
+    };
     let at = stood.iter().position(|property| property.name == *name)?;
     Some(Fallen { property: stood.remove(at), finding: finding.clone() })
 }

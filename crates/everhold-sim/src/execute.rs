@@ -98,6 +98,9 @@ struct Execution {
     bounds: Bounds,
     tail_at: Option<usize>,
     tail_steps: u32,
+    /// Steps of the tail since something was owed, and whether it was owed again after it had not been.
+    calm: u32,
+    flickered: bool,
     lasso: Option<Lasso>,
     /// Idle ticks so far, and since the last step that was none.
     ticks: u32,
@@ -106,7 +109,16 @@ struct Execution {
 
 impl Execution {
     fn new(bounds: Bounds) -> Self {
-        Execution { bounds, tail_at: None, tail_steps: 0, lasso: None, ticks: 0, in_a_row: 0 }
+        Execution {
+            bounds,
+            tail_at: None,
+            tail_steps: 0,
+            calm: 0,
+            flickered: false,
+            lasso: None,
+            ticks: 0,
+            in_a_row: 0,
+        }
     }
 
     fn go<M: Message>(&mut self, world: &mut World<M>) -> Ended {
@@ -172,18 +184,31 @@ impl Execution {
     }
 
     fn in_tail<M: Message>(&mut self, world: &mut World<M>) -> Option<Ended> {
-        if !world.is_hot() {
+        let Bounds { temperature_max, .. } = self.bounds;
+        let is_hot = world.is_hot();
+        if !is_hot && !world.has_finally() {
             return Some(Ended::Bounded);
         }
         self.tail_steps += 1;
         self.look_for_round(world);
-        let Bounds { temperature_max, .. } = self.bounds;
+        if !is_hot {
+            // It has to last for a while.
+            self.calm += 1;
+            let long = self.calm > temperature_max / ROUND_PATIENCE;
+            return (long || self.tail_steps > temperature_max).then_some(Ended::Bounded);
+        }
+        self.flickered |= std::mem::take(&mut self.calm) > 0;
         let rounds = self.lasso.as_ref().map_or(0, |lasso| lasso.rounds);
         if rounds >= ROUNDS && self.tail_steps > temperature_max / ROUND_PATIENCE {
-            return Some(self.owed(world, went_round(rounds)));
+            let words = if self.flickered { became_false(rounds) } else { went_round(rounds) };
+            return Some(self.owed(world, words));
         }
         if self.tail_steps <= temperature_max {
             return None;
+        }
+        if self.flickered {
+            // True and false in turn, without a round: that it never lasts is not known.
+            return Some(Ended::Bounded);
         }
         if world.env.borrow().is_long_tail() {
             let message = self.out_of_patience(world);
@@ -221,7 +246,7 @@ impl Execution {
 
     fn owed<M: Message>(&self, world: &World<M>, message: String) -> Ended {
         let hot = world.hot().expect("progress is owed");
-        fail(world, Cause::Liveness(hot), message)
+        fail(world, hot, message)
     }
 
     fn out_of_patience<M: Message>(&self, world: &World<M>) -> String {
@@ -249,6 +274,13 @@ fn went_round(rounds: u32) -> String {
     )
 }
 
+fn became_false(rounds: u32) -> String {
+    format!(
+        "true at times, but false again and again: the system went round {rounds} times through the \
+         same state in which it is false"
+    )
+}
+
 /// Nothing can happen: then nothing may be owed.
 pub(crate) fn judge_quiet<M: Message>(world: &World<M>) -> Ended {
     if let Some((node, what)) = world.waiting() {
@@ -257,7 +289,7 @@ pub(crate) fn judge_quiet<M: Message>(world: &World<M>) -> Ended {
     }
     if let Some(hot) = world.hot() {
         let message = "still owed, but nothing can happen any more".to_owned();
-        return fail(world, Cause::Liveness(hot), message);
+        return fail(world, hot, message);
     }
     Ended::Quiet
 }

@@ -232,8 +232,10 @@ impl Explorer {
         let goals = world.goals().iter().map(|name| Goal::new(name)).collect();
         let mut report = Report::new(test, &options, world.names.clone(), goals);
         report.problems.extend(world.property_problems());
-        let reduction_sound =
-            world.always.is_empty() && world.sometimes.is_empty() && world.properties.is_none();
+        let reduction_sound = world.always.is_empty()
+            && world.sometimes.is_empty()
+            && world.eventually.is_empty()
+            && world.properties.is_none();
         drop(world);
         let explorer = Exploration { setup, options };
         explorer.go(&mut report, reduction_sound);

@@ -24,6 +24,8 @@ pub enum Cause {
     Monitor(String),
     /// A monitor or `eventually` stays hot for ever.
     Liveness(String),
+    /// A `finally` is false when the execution ends, or becomes false again and again.
+    Finally(String),
     /// Nothing can happen any more, but a node of this kind waits.
     Deadlock(String),
     /// A handler of this kind of node did not return.
@@ -33,6 +35,11 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether the failure is that something did not happen: it shows only at the end.
+    pub(crate) fn is_progress(&self) -> bool {
+        matches!(self, Cause::Liveness(_) | Cause::Finally(_))
+    }
+
     /// The property's own name, for grouping and for the regressions file.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -42,6 +49,7 @@ impl Cause {
             | Cause::Panic(name)
             | Cause::Monitor(name)
             | Cause::Liveness(name)
+            | Cause::Finally(name)
             | Cause::Deadlock(name)
             | Cause::Stuck(name) => name,
             Cause::Nondeterminism => "a run is a function of its schedule",
@@ -57,6 +65,7 @@ impl fmt::Display for Cause {
             Cause::Panic(place) => write!(f, "no panic (at {place})"),
             Cause::Monitor(name) => write!(f, "monitor \"{name}\""),
             Cause::Liveness(name) => write!(f, "eventually \"{name}\""),
+            Cause::Finally(name) => write!(f, "finally \"{name}\""),
             Cause::Deadlock(kind) => write!(f, "no deadlock (kind \"{kind}\")"),
             Cause::Stuck(kind) => write!(f, "handlers return (kind \"{kind}\")"),
             Cause::Nondeterminism => f.write_str("a run is a function of its schedule"),

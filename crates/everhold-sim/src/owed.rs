@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use everhold_node::NodeId;
 
-use crate::failure::{Cause, Failure};
+use crate::failure::Failure;
 use crate::record::{EventRecord, Recording, StepRecord};
 
 /// Steps of a fair tail that are kept where no state came again.
@@ -18,7 +18,7 @@ pub(crate) fn explain(
     recording: &mut Recording,
     waiting: Option<(NodeId, String)>,
 ) {
-    let (Cause::Liveness(_), Some(tail)) = (&failure.cause, recording.tail_at) else { return };
+    let Some(tail) = recording.tail_at.filter(|_| failure.cause.is_progress()) else { return };
     let all = recording.steps.len();
     let (from, to) = recording.lasso.map_or((tail, all), |(from, to)| (from + 1, to + 1));
     let did = sorts(recording, recording.steps.get(from..to.min(all)).unwrap_or_default());

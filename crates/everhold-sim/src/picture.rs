@@ -311,7 +311,8 @@ impl<'s> Page<'s> {
     /// The lane of the event at which the execution failed. What never happens has none.
     fn hook(&self) -> Option<usize> {
         let (failure, last) = (self.scene.failure?, self.scene.happenings.last()?);
-        let at_event = !matches!(failure.cause, Cause::Liveness(_) | Cause::Deadlock(_));
+        let at_event =
+            !(failure.cause.is_progress() || matches!(failure.cause, Cause::Deadlock(_)));
         self.layout.lane(last).filter(|_| at_event)
     }
 

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everhold_node::{Message, NodeId, fingerprint};
+use everhold_node::fingerprint::{self, mix};
+use everhold_node::{Message, NodeId};
 use everhold_property::{
     Changed, Checker, Diagnostic, Library, Member, Modality, Property, Rule, Schema, Scope, State,
     check_all, parse, render_all,
@@ -261,15 +262,29 @@ impl Properties {
                 Modality::Eventually { .. } | Modality::LeadsTo { .. } => {
                     Cause::Liveness(property.name.clone())
                 }
+                Modality::Finally { .. } => Cause::Finally(property.name.clone()),
             };
             Some(Failure { cause, message: values.join(", ") })
         })
     }
 
     /// The first property that still owes something.
-    pub(crate) fn hot(&self) -> Option<String> {
+    pub(crate) fn hot(&self) -> Option<Cause> {
         let open = self.checkers.iter().find(|checker| checker.is_open())?;
-        Some(open.rule().property().name.clone())
+        let name = open.rule().property().name.clone();
+        Some(if is_finally(open) { Cause::Finally(name) } else { Cause::Liveness(name) })
+    }
+
+    /// Whether one of them must be true at the end.
+    pub(crate) fn has_finally(&self) -> bool {
+        self.checkers.iter().any(is_finally)
+    }
+
+    /// Hash of what the properties remember besides the present state, if one remembers anything.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let mut remembering = self.checkers.iter().filter(|checker| remembers(checker)).peekable();
+        remembering.peek()?;
+        Some(remembering.fold(0, |hash, checker| mix(hash, memory_of(checker))))
     }
 
     pub(crate) fn has_liveness(&self) -> bool {
@@ -279,6 +294,10 @@ impl Properties {
 
 fn is_goal(checker: &Checker) -> bool {
     checker.rule().property().modality == Modality::Sometimes
+}
+
+fn is_finally(checker: &Checker) -> bool {
+    matches!(checker.rule().property().modality, Modality::Finally { .. })
 }
 
 fn compare(old: Option<&Value>, new: &Value) -> Difference {
@@ -310,8 +329,23 @@ fn concerns(difference: &Difference, checker: &Checker) -> bool {
 fn owes(checker: &Checker) -> bool {
     matches!(
         checker.rule().property().modality,
-        Modality::Eventually { .. } | Modality::LeadsTo { .. }
+        Modality::Eventually { .. } | Modality::Finally { .. } | Modality::LeadsTo { .. }
     )
+}
+
+fn remembers(checker: &Checker) -> bool {
+    owes(checker) || checker.rule().program().depth() > 0
+}
+
+fn memory_of(checker: &Checker) -> u64 {
+    let progress = checker.progress();
+    let reached = checker.reached() && !is_finally(checker);
+    let bounded = checker.rule().property().modality.within().is_some();
+    // Since when something is owed matters only if it can be late.
+    let time = |point| if bounded { point } else { (0, 0) };
+    let owed: Vec<_> = progress.owed.iter().map(|(b, at)| (format!("{b:?}"), time(*at))).collect();
+    let past: Vec<String> = progress.past.iter().map(|state| format!("{state:?}")).collect();
+    fingerprint::hash(&(progress.hot.map(time), reached, owed, past))
 }
 
 /// Names and kinds of nodes by index.

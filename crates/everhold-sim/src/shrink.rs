@@ -90,7 +90,7 @@ impl Shrinker<'_> {
     /// A failure that shows only in the end, when nothing happens any more or for too long, needs
     /// a beginning and not the rest: let the fair tail supply that.
     fn end_in_tail(&mut self) {
-        if !matches!(self.cause, Cause::Liveness(_) | Cause::Deadlock(_)) {
+        if !(self.cause.is_progress() || matches!(self.cause, Cause::Deadlock(_))) {
             return;
         }
         let tail = self.best.choices.iter().position(|choice| *choice == Choice::Tail);

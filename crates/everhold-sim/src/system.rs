@@ -51,6 +51,7 @@ pub struct System<M: Message> {
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
     pub(crate) eventually: Vec<Rule<M>>,
+    pub(crate) finally: Vec<Rule<M>>,
     pub(crate) properties: Vec<Property>,
     pub(crate) library: Library,
     pub(crate) rules: Rules,
@@ -94,6 +95,7 @@ impl<M: Message> System<M> {
             always: Vec::new(),
             sometimes: Vec::new(),
             eventually: Vec::new(),
+            finally: Vec::new(),
             properties: Vec::new(),
             library: Library::new(),
             rules: Rules {
@@ -177,9 +179,39 @@ impl<M: Message> System<M> {
         self.sometimes.push(rule(name, reached));
     }
 
-    /// A property that every execution must make true at some point, if it is fair and faults end.
+    /// A state that every execution must reach at some point, if it is fair and faults end. What
+    /// happens afterwards does not matter; [`finally`](Self::finally) asks for the end.
+    ///
+    /// It is violated if an execution ends by itself without it, or if it is not reached in a long
+    /// fair tail without faults. Where an execution is cut off in another way nothing is known.
     pub fn eventually(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
         self.eventually.push(rule(name, reached));
+    }
+
+    /// A property that must be true when an execution has ended. Before, it may be false at times.
+    ///
+    /// It is violated if nothing can happen any more while it is false; if it stays false in a long
+    /// fair tail without faults; and if the system goes round in the tail, through states in which it
+    /// is false, again and again. Where an execution is cut off in another way nothing is known.
+    ///
+    /// ```
+    /// # fn setup(system: &mut everhold_sim::System<u32>) {
+    /// system.finally("all replicas agree", |s| {
+    ///     let values: Vec<_> = s.all::<Replica>().map(|(_, replica)| replica.value).collect();
+    ///     values.windows(2).all(|pair| pair[0] == pair[1])
+    /// });
+    /// # }
+    /// # #[derive(Clone, serde::Serialize)]
+    /// # struct Replica { value: u32 }
+    /// # impl everhold_node::Node for Replica {
+    /// #     type Msg = u32;
+    /// #     fn message(&mut self, _: &mut everhold_node::Cx<u32>, _: everhold_node::NodeId, new: u32) {
+    /// #         self.value = new;
+    /// #     }
+    /// # }
+    /// ```
+    pub fn finally(&mut self, name: &str, holds: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.finally.push(rule(name, holds));
     }
 
     /// Properties in the language, as text; `everhold help properties` describes it.

@@ -56,13 +56,14 @@ pub(crate) struct World<M: Message> {
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
     pub(crate) eventually: Vec<Rule<M>>,
+    pub(crate) finally: Vec<Rule<M>>,
     /// Properties in the language.
     pub(crate) properties: Option<Properties>,
     library: Library,
     has_no_rules: bool,
     /// Goals reached in this execution.
     pub(crate) reached: Vec<bool>,
-    /// `eventually` rules that are still open.
+    /// `eventually` rules that have not been true yet, then `finally` rules that are not true now.
     pub(crate) open: Vec<bool>,
     /// Where the present step happens, for blaming a panic.
     pub(crate) current: NodeId,
@@ -86,8 +87,8 @@ impl<M: Message> World<M> {
         let mut system = System::new();
         setup(&mut system);
         let names = system.names();
-        let System { nodes, monitors, always, sometimes, eventually, properties, library, rules } =
-            system;
+        let System { nodes, monitors, always, sometimes, eventually, finally, .. } = system;
+        let System { properties, library, rules, .. } = system;
         let properties = Properties::new(&properties, &library);
         let strategy: Box<dyn Strategy> = Box::new(Random::default());
         let mut env = Env::new(rules, strategy);
@@ -102,16 +103,18 @@ impl<M: Message> World<M> {
             kinds: Vec::new(),
             initial: nodes.len(),
             reached: vec![false; sometimes.len()],
-            open: vec![true; eventually.len()],
+            open: vec![true; eventually.len() + finally.len()],
             has_no_rules: always.is_empty()
                 && sometimes.is_empty()
                 && eventually.is_empty()
+                && finally.is_empty()
                 && properties.is_none(),
             properties,
             library,
             always,
             sometimes,
             eventually,
+            finally,
             current: NodeId(0),
             ready: Vec::new(),
             pulse: None,
@@ -361,7 +364,12 @@ impl<M: Message> World<M> {
 
     /// The same, for a caller that looks into the environment already.
     pub(crate) fn fingerprint_in(&self, state: &State<M>) -> u64 {
-        mix(self.hash, state.fingerprint())
+        let hash = mix(self.hash, state.fingerprint());
+        // Rules that remember tell states apart: where one is still owed, another future counts.
+        let once = &self.open[..self.eventually.len()];
+        let hash = if once.is_empty() { hash } else { mix(hash, fingerprint::hash(&once)) };
+        let memory = self.properties.as_ref().and_then(Properties::memory);
+        memory.map_or(hash, |memory| mix(hash, memory))
     }
 
     fn rehash(&mut self, node: NodeId) {
@@ -454,8 +462,12 @@ impl<M: Message> World<M> {
             for (rule, reached) in self.sometimes.iter().zip(&mut self.reached) {
                 *reached = *reached || (rule.holds)(&view).is_ok();
             }
-            for (rule, open) in self.eventually.iter().zip(&mut self.open) {
+            let (once, at_end) = self.open.split_at_mut(self.eventually.len());
+            for (rule, open) in self.eventually.iter().zip(once) {
                 *open = *open && (rule.holds)(&view).is_err();
+            }
+            for (rule, open) in self.finally.iter().zip(at_end) {
+                *open = (rule.holds)(&view).is_err();
             }
             first_false(&self.always, &view)
         };
@@ -527,21 +539,28 @@ impl<M: Message> World<M> {
             || self.properties.as_ref().is_some_and(|properties| properties.hot().is_some())
     }
 
-    /// The first monitor or `eventually` that owes progress.
-    pub(crate) fn hot(&self) -> Option<String> {
-        let open = self.open.iter().position(|open| *open);
-        if let Some(open) = open {
-            return Some(self.eventually[open].name.clone());
+    /// The first rule or monitor that owes progress.
+    pub(crate) fn hot(&self) -> Option<Cause> {
+        if let Some(open) = self.open.iter().position(|open| *open) {
+            return Some(match self.eventually.get(open) {
+                Some(rule) => Cause::Liveness(rule.name.clone()),
+                None => Cause::Finally(self.finally[open - self.eventually.len()].name.clone()),
+            });
         }
         let env = self.env.borrow();
         let monitor = env.state.monitors.iter().find(|monitor| monitor.is_hot());
-        let monitor = monitor.map(|monitor| monitor.name.clone());
+        let monitor = monitor.map(|monitor| Cause::Liveness(monitor.name.clone()));
         monitor.or_else(|| self.properties.as_ref().and_then(Properties::hot))
+    }
+
+    /// True if something must be true at the end, so that having been true before is not enough.
+    pub(crate) fn has_finally(&self) -> bool {
+        !self.finally.is_empty() || self.properties.as_ref().is_some_and(Properties::has_finally)
     }
 
     /// True if an execution of this system can be judged for progress at all.
     pub(crate) fn has_liveness(&self) -> bool {
-        !self.eventually.is_empty()
+        !self.open.is_empty()
             || !self.env.borrow().state.monitors.is_empty()
             || self.properties.as_ref().is_some_and(Properties::has_liveness)
     }

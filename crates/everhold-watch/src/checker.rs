@@ -60,7 +60,7 @@ pub struct PartitionChecker {
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
 
-const CHECKPOINT_VERSION: u64 = 2;
+const CHECKPOINT_VERSION: u64 = 3;
 
 impl PartitionChecker {
     /// A checker before its first entry.

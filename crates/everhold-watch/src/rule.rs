@@ -159,6 +159,13 @@ fn compile(property: &Property) -> Result<Compiled, Obstacle> {
              recordings, with `everhold check`",
         ));
     }
+    let unbounded = Modality::Eventually { within: None };
+    if [unbounded, Modality::Finally { within: None }].contains(&property.modality) {
+        return Err(Obstacle::NotWatched(
+            "a running system has no end at which it could be too late; give it a bound \
+             (`within 5s`), or judge it with `everhold check` and in tests",
+        ));
+    }
     let endless = property.body.any(&mut |expr| match &expr.kind {
         ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
             over.binders.iter().any(|binder| is_endless(&binder.domain))

@@ -13,8 +13,10 @@ pub type Point = (u64, u64);
 pub struct Progress {
     /// How many states it has seen.
     pub steps: u64,
-    /// Since when the body of an `eventually` has been false.
+    /// Since when the body of an `eventually` or a `finally` has been false.
     pub hot: Option<Point>,
+    /// The body has been true.
+    pub reached: bool,
     /// Each binding for which a `leads to` is owed, and since when.
     pub owed: Vec<(Vec<(String, Value)>, Point)>,
     /// The states before the present one that the property looks back on, the oldest first.
@@ -29,7 +31,8 @@ impl Checker {
         // The last of the kept states is the present one.
         let past = self.past.split_last().map(|(_, past)| past.to_vec()).unwrap_or_default();
         let owed = self.leads.iter().map(|(bindings, since)| (bindings.clone(), point(since)));
-        Progress { steps: self.steps, hot: self.hot.map(point), owed: owed.collect(), past }
+        let Checker { steps, hot, reached, .. } = *self;
+        Progress { steps, hot: hot.map(point), reached, owed: owed.collect(), past }
     }
 
     /// A checker that goes on where another stood, in the state that it saw last.
@@ -46,6 +49,7 @@ impl Checker {
         let since = |(step, now_ns): Point| Since { step, now_ns };
         checker.steps = progress.steps;
         checker.hot = progress.hot.map(since);
+        checker.reached = progress.reached;
         checker.leads = Leads::of(progress.owed.into_iter().map(|(b, at)| (b, since(at))));
         checker.tally = super::Tally::default();
         checker.violation = None;

@@ -74,8 +74,32 @@ fn sometimes() {
 }
 
 #[test]
-fn eventually() {
+fn eventually_is_about_one_moment() {
     let property = "eventually \"p\" within 5s: forall n in server nodes: n.x == 1";
+    check(property, "0 a {x: 0}; 5 a {x: 1}", End::Cut, "holds");
+    check(property, "0 a {x: 1}; 3 a {x: 0}; 9 a {x: 2}; 20 tick", End::Complete, "holds");
+    check(
+        property,
+        "0 a {x: 0}; 6 a {x: 1}",
+        End::Cut,
+        "violated at 1 (false from state 0 on, for too long):",
+    );
+    check(property, "0 a {x: 0}; 3 tick", End::Cut, "unknown");
+    check(
+        property,
+        "0 a {x: 0}; 6 tick",
+        End::Cut,
+        "violated at 0 (the time is over): n = a; n.x = 0",
+    );
+    check(property, "0 a {x: 0}", End::Complete, "violated at 0 (the execution ended without it):");
+    // The time runs from the first state in which it is known.
+    check(property, "0 b {x: 0}; 9 a {x: 0}; 12 a {x: 1}", End::Cut, "holds");
+    check(property, "0 b {x: 0}", End::Complete, "unknown");
+}
+
+#[test]
+fn finally_is_about_the_end() {
+    let property = "finally \"p\" within 5s: forall n in server nodes: n.x == 1";
     check(property, "0 a {x: 0}; 5 a {x: 1}", End::Cut, "holds");
     check(
         property,
@@ -97,13 +121,22 @@ fn eventually() {
         "violated at 0 (the time is over): n = a; n.x = 0",
     );
     check(property, "0 a {x: 0}", End::Complete, "violated at 0 (the execution ended without it):");
-    let steps = "eventually \"p\" within 2 steps: forall n in server nodes: n.x == 1";
+    let steps = "finally \"p\" within 2 steps: forall n in server nodes: n.x == 1";
     check(steps, "0 a {x: 0}; 0 a {x: 2}; 0 a {x: 1}", End::Cut, "holds");
     check(
         steps,
         "0 a {x: 0}; 0 a {x: 2}; 0 a {x: 3}; 0 a {x: 4}",
         End::Cut,
         "violated at 3 (false from state 0 on, for too long): n = a; n.x = 4",
+    );
+    let unbounded = "finally \"p\": forall n in server nodes: n.x == 1";
+    check(unbounded, "0 a {x: 0}; 9 a {x: 1}", End::Complete, "holds");
+    check(unbounded, "0 a {x: 1}; 9 a {x: 0}", End::Cut, "unknown");
+    check(
+        unbounded,
+        "0 a {x: 1}; 9 a {x: 0}",
+        End::Complete,
+        "violated at 1 (the execution ended without it):",
     );
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn property(random: &mut Random) -> Property {
         Modality::Always,
         Modality::Sometimes,
         Modality::Eventually { within },
+        Modality::Finally { within },
         Modality::LeadsTo { within },
     ]);
     let body = match modality {

@@ -195,3 +195,60 @@ fn a_violation_is_found_and_shrunk() {
     let finding = report.finding().expect("some order is wrong");
     assert_eq!(finding.schedule.steps(), 1, "delivering 3 is enough: {report}");
 }
+
+/// Whether something has been true is part of what an exhaustive search tells states apart by: both
+/// orders of two messages end in the same state, but only one has been through the state that is asked for.
+#[test]
+fn what_has_been_true_tells_states_apart() {
+    #[derive(Clone, Default, Serialize)]
+    struct Register {
+        one: bool,
+        two: bool,
+    }
+    impl Node for Register {
+        type Msg = u8;
+        fn message(&mut self, _: &mut Cx<u8>, _: NodeId, msg: u8) {
+            if msg == 1 { self.one = true } else { self.two = true }
+        }
+    }
+    #[derive(Clone, Serialize)]
+    struct Telling(NodeId, u8);
+    impl Node for Telling {
+        type Msg = u8;
+        fn start(&mut self, cx: &mut Cx<u8>) {
+            cx.send(self.0, self.1);
+        }
+        fn message(&mut self, _: &mut Cx<u8>, _: NodeId, _: u8) {}
+    }
+    let check = |rule: fn(&mut System<u8>, NodeId)| {
+        for reduction in [Reduction::None, Reduction::States, Reduction::Orders, Reduction::Auto] {
+            let search = Search::Exhaustive { reduction };
+            let report = Explorer::new().search(search).run(move |system| {
+                let register = system.node("register", Register::default());
+                for msg in [1, 2] {
+                    system.node("sender", Telling(register, msg));
+                }
+                rule(system, register);
+            });
+            assert!(report.finding().is_some(), "{reduction:?}: {report}");
+        }
+    };
+    check(|system, register| {
+        system.eventually("one without two", move |s| {
+            s.get::<Register>(register).is_some_and(|r| r.one && !r.two)
+        });
+    });
+    check(|system, register| {
+        system.eventually("two without one", move |s| {
+            s.get::<Register>(register).is_some_and(|r| r.two && !r.one)
+        });
+    });
+    check(|system, _| {
+        system
+            .property("eventually \"one alone\": forall r in register nodes: r.one and not r.two");
+    });
+    check(|system, _| {
+        system
+            .property("eventually \"two alone\": forall r in register nodes: r.two and not r.one");
+    });
+}

@@ -80,6 +80,12 @@ fn what_is_owed_is_judged_in_the_end() {
     let report = explore("eventually \"more arrive\": forall l in log nodes: len(l.received) == 5");
     let cause = &report.finding().expect("they never do").failure.cause;
     assert_eq!(*cause, Cause::Liveness("more arrive".to_owned()), "{report}");
+    // Three are there at some point, but not at the end.
+    check_holds("eventually \"three arrive\": forall l in log nodes: len(l.received) == 3");
+    let report = explore("finally \"three arrive\": forall l in log nodes: len(l.received) == 3");
+    let cause = &report.finding().expect("four are there at the end").failure.cause;
+    assert_eq!(*cause, Cause::Finally("three arrive".to_owned()), "{report}");
+    check_holds("finally \"all arrived\": forall l in log nodes: len(l.received) == 4");
 }
 
 #[test]

@@ -171,3 +171,65 @@ fn a_liveness_finding_shrinks_to_its_cause() {
     let finding = report.finding().expect("it is deaf");
     assert!(finding.schedule.choices.len() <= 2, "nothing has to happen: {report}");
 }
+
+/// Lights up and goes out, as often as it is told.
+#[derive(Clone, Serialize)]
+struct Lamp {
+    lit: bool,
+    switches: u32,
+}
+
+impl Node for Lamp {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("switch", Duration::from_millis(1));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        self.lit = !self.lit;
+        if self.switches < u32::MAX {
+            self.switches -= 1;
+        }
+        if self.switches > 0 {
+            cx.set_timer("switch", Duration::from_millis(1));
+        }
+    }
+}
+
+/// `eventually` asks for one moment, `finally` for the end; where there is no end, for what comes again.
+#[test]
+fn eventually_and_finally_differ_in_what_comes_after() {
+    let check = |switches, finally, expected: Option<&str>| {
+        let bounds = Bounds { steps_max: 21, temperature_max: 300 };
+        let report = Explorer::new().executions(20).bounds(bounds).run(move |system| {
+            let lamp = system.node("lamp", Lamp { lit: false, switches });
+            let is_lit = move |s: &everhold_sim::View<'_, Msg>| {
+                s.get::<Lamp>(lamp).is_some_and(|lamp| lamp.lit)
+            };
+            if finally {
+                system.finally("lit", is_lit);
+            } else {
+                system.eventually("lit", is_lit);
+            }
+        });
+        let failure = report.finding().map(|finding| finding.failure.to_string());
+        match expected {
+            Some(expected) => {
+                let failure = failure.expect("it is violated");
+                assert!(failure.contains(expected), "{switches} switches: {failure}");
+            }
+            None => assert_eq!(failure, None, "{switches} switches"),
+        }
+    };
+    check(1, false, None);
+    check(1, true, None);
+    check(2, false, None);
+    check(2, true, Some("finally \"lit\" violated: still owed, but nothing can happen any more"));
+    // For ever: it was lit once, but it does not last.
+    check(u32::MAX, false, None);
+    check(
+        u32::MAX,
+        true,
+        Some("finally \"lit\" violated: true at times, but false again and again"),
+    );
+}

@@ -104,6 +104,7 @@ fn save_progress(progress: &Progress) -> Value {
     list([
         number(progress.steps),
         progress.hot.map_or(Value::Null, |hot| list(point(hot))),
+        Value::Bool(progress.reached),
         list(owed),
         list(progress.past.iter().map(save_snapshot)),
     ])
@@ -119,12 +120,13 @@ fn load_progress(value: Value) -> Read<Progress> {
             Some((fields.number()?, fields.number()?))
         }
     };
+    let reached = fields.any()? == Value::Bool(true);
     let owed = fields.each(|f| {
         let bindings = f.each(|f| Ok((f.text()?, f.any()?)))?;
         Ok((bindings, (f.number()?, f.number()?)))
     })?;
     let past = fields.items()?.into_iter().map(load_snapshot).collect::<Read<Vec<Snapshot>>>()?;
-    Ok(Progress { steps, hot, owed, past })
+    Ok(Progress { steps, hot, reached, owed, past })
 }
 
 fn save_snapshot(snapshot: &Snapshot) -> Value {

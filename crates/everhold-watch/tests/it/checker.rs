@@ -344,6 +344,12 @@ fn rules_that_do_not_fit_are_refused_with_the_place() {
     };
     set_aside(r#"always "x" on delivery: sender.role == receiver.role"#, "everhold check");
     set_aside(r#"always "x" along chains: forall n in nodes: n.role != null"#, "everhold check");
+    for word in ["eventually", "finally"] {
+        let rule = format!("{word} \"x\": forall n in nodes: n.role != null");
+        set_aside(&rule, "a running system has no end");
+        let bounded = format!("{word} \"x\" within 5s: forall n in nodes: n.role != null");
+        assert!(checker.vet(&bounded, "rules.prop").unwrap().not_watched().is_empty());
+    }
     set_aside(r#"always "x": in_flight("Ack") < 9"#, "does not count messages in flight");
     set_aside(r#"always "x": forall n in nodes, i in 0..9999999999: i < n.role"#, "too long");
 }

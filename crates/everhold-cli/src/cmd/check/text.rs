@@ -65,6 +65,7 @@ pub(super) fn modality(property: &Property) -> &'static str {
         Modality::Always | Modality::LeadsTo { .. } => "always",
         Modality::Sometimes => "sometimes",
         Modality::Eventually { .. } => "eventually",
+        Modality::Finally { .. } => "finally",
     }
 }
 

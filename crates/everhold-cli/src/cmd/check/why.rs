@@ -27,9 +27,14 @@ pub(super) fn unknown(rule: &Rule, execution: &Execution, outcome: &ExecutionOut
         Modality::Sometimes if tally.unknown == 0 => {
             format!("never true in the {} states; other executions may reach it", number(judged))
         }
-        Modality::Eventually { .. } if tally.unknown < judged => open.to_owned(),
+        Modality::Eventually { .. } | Modality::Finally { .. } if tally.unknown < judged => {
+            open.to_owned()
+        }
         Modality::LeadsTo { .. } => open.to_owned(),
-        Modality::Always | Modality::Sometimes | Modality::Eventually { .. } => {
+        Modality::Always
+        | Modality::Sometimes
+        | Modality::Eventually { .. }
+        | Modality::Finally { .. } => {
             let lacks = at_the_end(rule, execution);
             let lacks = lacks.unwrap_or_else(|| "something that decides it".to_owned());
             format!("{lacks} (unknown in {} of {} cases)", number(tally.unknown), number(judged))
