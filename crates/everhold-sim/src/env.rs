@@ -15,6 +15,7 @@ mod streams;
 mod time;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use everhold_node::fingerprint::mix;
@@ -81,7 +82,8 @@ pub(crate) struct Env<M> {
     pub(crate) seed: u64,
     pub(crate) failure: Option<Failure>,
     pub(crate) recorder: Option<Box<Recorder>>,
-    pub(crate) spawned: Vec<(String, Blueprint<M>)>,
+    /// Nodes that were added and have not started yet.
+    pub(crate) spawned: VecDeque<(String, Blueprint<M>)>,
     pub(crate) halted: Vec<NodeId>,
     /// Messages to tracked nodes whose guards were not asked yet.
     pub(crate) unchecked: Vec<NodeId>,
@@ -112,7 +114,7 @@ impl<M: Message> Env<M> {
             seed: 0,
             failure: None,
             recorder: None,
-            spawned: Vec::new(),
+            spawned: VecDeque::new(),
             halted: Vec::new(),
             unchecked: Vec::new(),
             tail: None,

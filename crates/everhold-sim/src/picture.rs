@@ -192,7 +192,7 @@ impl<'s> Page<'s> {
         let scene = self.scene;
         let mut hidden = 0;
         for (at, happening) in scene.happenings.iter().enumerate() {
-            if scene.tail_at == Some(happening.step) {
+            if scene.tail_at == Some(happening.step) && !happening.within {
                 hidden = self.leave_out(hidden, happening.step);
                 self.row(happening.step, "", self.layout.between(), &self.tail_words());
             }
@@ -204,7 +204,8 @@ impl<'s> Page<'s> {
             } else {
                 hidden += 1;
             }
-            if self.lasso().is_some_and(|(_, last)| last == happening.step) {
+            let ends = scene.happenings.get(at + 1).is_none_or(|next| !next.within);
+            if ends && self.lasso().is_some_and(|(_, last)| last == happening.step) {
                 hidden = self.leave_out(hidden, happening.step);
                 self.lasso_end();
             }
@@ -214,7 +215,7 @@ impl<'s> Page<'s> {
     fn step(&mut self, happening: &Happening, drawn: String, step_rows: usize) {
         let words = self.wrap(&happening.words, step_rows);
         let mut words = words.iter().map(String::as_str);
-        let number = happening.step.to_string();
+        let number = if happening.within { String::new() } else { happening.step.to_string() };
         self.row(happening.step, &number, drawn, words.next().unwrap_or_default());
         for more in words {
             self.row(happening.step, "", self.layout.between(), more);

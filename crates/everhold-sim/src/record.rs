@@ -14,7 +14,7 @@ use crate::schedule::Choice;
 pub struct Recording {
     /// The nodes, those that were added later included.
     pub nodes: Vec<NodeInfo>,
-    /// Every node's state before the first step.
+    /// The state of every node of the setup before the first step.
     pub initial: Vec<Value>,
     /// What happened, step by step; the start of all nodes is step 0.
     pub steps: Vec<StepRecord>,
@@ -52,6 +52,36 @@ pub struct StepRecord {
     pub notes: Vec<String>,
     /// The node's state after it.
     pub state: Value,
+    /// The starts of the nodes that were added during it, in their order.
+    pub spawned: Vec<SpawnRecord>,
+}
+
+/// The start of a node that another node added.
+#[derive(Clone, Debug)]
+pub struct SpawnRecord {
+    /// The new node.
+    pub node: NodeId,
+    /// What it sent at its start.
+    pub sends: Vec<SendRecord>,
+    /// What it noted, chose or notified at its start.
+    pub notes: Vec<String>,
+    /// Its state after its start.
+    pub state: Value,
+}
+
+impl StepRecord {
+    /// Everything that was sent during the step, also by nodes that were added in it.
+    pub fn all_sends(&self) -> impl Iterator<Item = &SendRecord> {
+        self.sends.iter().chain(self.spawned.iter().flat_map(|spawned| &spawned.sends))
+    }
+
+    fn all_sends_mut(&mut self) -> impl Iterator<Item = &mut SendRecord> {
+        self.sends.iter_mut().chain(self.spawned.iter_mut().flat_map(|spawned| &mut spawned.sends))
+    }
+
+    fn spawn_of(&mut self, node: NodeId) -> Option<&mut SpawnRecord> {
+        self.spawned.iter_mut().find(|spawned| spawned.node == node)
+    }
 }
 
 /// What a step was.
@@ -154,16 +184,39 @@ impl Recorder {
     }
 
     fn open(&mut self, node: NodeId, event: EventRecord) {
-        let (sends, notes) = (Vec::new(), Vec::new());
-        self.recording.steps.push(StepRecord { node, event, sends, notes, state: Value::Null });
+        let (sends, notes, spawned) = (Vec::new(), Vec::new(), Vec::new());
+        let state = Value::Null;
+        self.recording.steps.push(StepRecord { node, event, sends, notes, state, spawned });
+    }
+
+    /// A node that was added in the present step is about to start.
+    pub(crate) fn spawn(&mut self, node: NodeId, info: NodeInfo) {
+        self.recording.nodes.push(info);
+        let (sends, notes, state) = (Vec::new(), Vec::new(), Value::Null);
+        if let Some(step) = self.recording.steps.last_mut() {
+            step.spawned.push(SpawnRecord { node, sends, notes, state });
+        }
+    }
+
+    /// The state of an added node after its start.
+    pub(crate) fn spawned(&mut self, node: NodeId, state: Value) {
+        let step = self.recording.steps.last_mut();
+        if let Some(spawned) = step.and_then(|step| step.spawn_of(node)) {
+            spawned.state = state;
+        }
     }
 
     /// What a node showed last, before the step that is open.
     pub(crate) fn last_state(&self, node: NodeId) -> Value {
-        let before = self.recording.steps.iter().rev().skip(1);
-        let last = before.filter(|step| step.event != EventRecord::Start).find(|s| s.node == node);
-        let initial = self.recording.initial.get(node.index());
-        last.map(|step| &step.state).or(initial).cloned().unwrap_or(Value::Null)
+        let shown = |step: &'_ StepRecord| {
+            let own = step.node == node && step.event != EventRecord::Start;
+            let start = step.spawned.iter().find(|spawned| spawned.node == node);
+            let start = start.map(|spawned| spawned.state.clone());
+            start.or_else(|| own.then(|| step.state.clone()))
+        };
+        let last = self.recording.steps.iter().rev().skip(1).find_map(shown);
+        let initial = || self.recording.initial.get(node.index()).cloned();
+        last.or_else(initial).unwrap_or(Value::Null)
     }
 
     pub(crate) fn close(&mut self, state: Value) {
@@ -182,14 +235,17 @@ impl Recorder {
             lost: false,
         };
         if let Some(step) = self.recording.steps.last_mut() {
-            step.sends.push(sent);
+            match step.spawn_of(from) {
+                Some(spawned) => spawned.sends.push(sent),
+                None => step.sends.push(sent),
+            }
         }
     }
 
     /// A message that was just sent, or was in flight, will not arrive.
     pub(crate) fn lost<M: Message>(&mut self, from: NodeId, _: NodeId, sequence: u32, _: &M) {
         let message = MessageId { from, sequence };
-        let sends = self.recording.steps.iter_mut().rev().flat_map(|step| &mut step.sends);
+        let sends = self.recording.steps.iter_mut().rev().flat_map(StepRecord::all_sends_mut);
         if let Some(sent) = sends.into_iter().find(|sent| sent.message == message) {
             sent.lost = true;
         }
@@ -202,9 +258,12 @@ impl Recorder {
         self.note(node, text);
     }
 
-    pub(crate) fn note(&mut self, _: NodeId, text: String) {
+    pub(crate) fn note(&mut self, node: NodeId, text: String) {
         if let Some(step) = self.recording.steps.last_mut() {
-            step.notes.push(text);
+            match step.spawn_of(node) {
+                Some(spawned) => spawned.notes.push(text),
+                None => step.notes.push(text),
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
 use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, Recording, SendRecord, StepRecord};
+use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord};
 use crate::report::Finding;
 use crate::schedule::Schedule;
 
@@ -36,6 +36,7 @@ fn build(recording: &Recording, schedule: &Schedule, failure: Option<&Failure>) 
             EventRecord::Start => starts(&mut trace, recording, step),
             _ => add(&mut trace, recording, step, number),
         }
+        step.spawned.iter().for_each(|spawned| start_of(&mut trace, spawned, number));
     }
     let execution = trace.finish();
     let last = execution.events().len().saturating_sub(1);
@@ -51,13 +52,24 @@ fn starts(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord) {
         let node = crate::env::node_id(index);
         trace.begin(node, EventKind::Start);
         trace.time(Time::logical(0));
-        sends(trace, step, node);
+        sends(trace, step.sends.iter().filter(|sent| sent.message.from == node));
         trace.observe(state.clone());
     }
 }
 
-fn sends(trace: &mut TraceBuilder, step: &StepRecord, node: NodeId) {
-    for sent in step.sends.iter().filter(|sent| sent.message.from == node) {
+/// Nodes that were added during a step start within it, each at an event of its own after it.
+fn start_of(trace: &mut TraceBuilder, spawned: &SpawnRecord, number: usize) {
+    trace.begin(spawned.node, EventKind::Start);
+    trace.time(Time::logical(number as u64));
+    sends(trace, &spawned.sends);
+    trace.observe(spawned.state.clone());
+    for note in &spawned.notes {
+        trace.text(note);
+    }
+}
+
+fn sends<'r>(trace: &mut TraceBuilder, sends: impl IntoIterator<Item = &'r SendRecord>) {
+    for sent in sends {
         let id = trace.send(sent.to, sent.kind, Some(sent.payload.clone()));
         if sent.lost {
             trace.lost(id);
@@ -86,21 +98,13 @@ fn add(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord, numbe
     };
     trace.begin(step.node, kind);
     trace.time(Time::logical(number as u64));
-    sends(trace, step, step.node);
+    sends(trace, &step.sends);
     if !matches!(step.event, EventRecord::Fault(_)) {
         trace.observe(step.state.clone());
     }
     for note in &step.notes {
         trace.text(note);
     }
-    for other in spawned_sends(step) {
-        trace.text(&format!("{} sent {} at its start", other.message.from, other.kind));
-    }
-}
-
-/// Nodes that were added during a step start within it.
-fn spawned_sends(step: &StepRecord) -> impl Iterator<Item = &SendRecord> {
-    step.sends.iter().filter(|sent| sent.message.from != step.node)
 }
 
 fn mark(trace: &mut TraceBuilder, recording: &Recording, fault: Fault) {

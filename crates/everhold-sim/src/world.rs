@@ -300,22 +300,27 @@ impl<M: Message> World<M> {
     }
 
     fn adopt_spawned(&mut self) {
+        let parent = self.current;
         loop {
-            let spawned = std::mem::take(&mut self.env.borrow_mut().spawned);
-            if spawned.is_empty() {
-                return;
-            }
-            for (kind, blueprint) in spawned {
-                self.adopt_one(&kind, Rc::new(blueprint));
-            }
+            let next = self.env.borrow_mut().spawned.pop_front();
+            let Some((kind, blueprint)) = next else { break };
+            self.adopt_one(&kind, Rc::new(blueprint));
         }
+        self.current = parent;
+    }
+
+    /// The name of a node that is added now.
+    fn introduce(&mut self, kind: &str) -> NodeInfo {
+        let number = self.names.iter().filter(|info| info.kind == kind).count();
+        let info = NodeInfo { name: format!("{kind}-{number}"), kind: kind.to_owned() };
+        self.names.push(info.clone());
+        info
     }
 
     fn adopt_one(&mut self, kind: &str, blueprint: Rc<Blueprint<M>>) {
         let id = node_id(self.slots.len());
         let state = self.adopt(kind, blueprint);
-        let number = self.names.iter().filter(|info| info.kind == kind).count();
-        self.names.push(NodeInfo { name: format!("{kind}-{number}"), kind: kind.to_owned() });
+        let info = self.introduce(kind);
         {
             let mut env = self.env.borrow_mut();
             let inbox = std::mem::take(&mut env.state.nodes[id.index()].inbox);
@@ -324,7 +329,11 @@ impl<M: Message> World<M> {
             env.state.forget_targets();
             // Messages may wait for it already; let the one path that knows the rules offer them.
             env.state.nodes[id.index()].tracked = true;
+            if let Some(recorder) = &mut env.recorder {
+                recorder.spawn(id, info);
+            }
         }
+        self.current = id;
         self.slots[id.index()].plain = false;
         self.slots[id.index()].process.start(&self.handle, id);
         if self.slots[id.index()].tasks {
@@ -336,8 +345,7 @@ impl<M: Message> World<M> {
         }
         let observed = self.env.borrow().recorder.is_some().then(|| self.observe(id));
         if let (Some(recorder), Some(state)) = (&mut self.env.borrow_mut().recorder, observed) {
-            recorder.recording.nodes.push(self.names[id.index()].clone());
-            recorder.recording.initial.push(state);
+            recorder.spawned(id, state);
         }
     }
 
@@ -593,8 +601,7 @@ impl<M: Message> World<M> {
         }
         let states = (0..self.initial).map(|index| self.observe(node_id(index))).collect();
         if let Some(recorder) = &mut self.env.borrow_mut().recorder {
-            let spawned = std::mem::replace(&mut recorder.recording.initial, states);
-            recorder.recording.initial.extend(spawned);
+            recorder.recording.initial = states;
         }
     }
 
@@ -616,9 +623,14 @@ impl<M: Message> World<M> {
 
     /// The notes of the execution that just ran.
     pub(crate) fn take_recording(&mut self) -> Recording {
+        // Nodes that were to be added when a handler panicked; messages may be on their way there.
+        let missed: Vec<String> =
+            self.env.borrow_mut().spawned.drain(..).map(|(kind, _)| kind).collect();
+        let missed: Vec<NodeInfo> = missed.iter().map(|kind| self.introduce(kind)).collect();
         let mut env = self.env.borrow_mut();
         let recorder = env.recorder.take().expect("the execution was recorded");
         let mut recording = recorder.recording;
+        recording.nodes.extend(missed);
         recording.failure = env.failure.clone();
         recording.monitors =
             env.state.monitors.iter().map(|m| (m.name.clone(), m.value())).collect();

@@ -113,7 +113,7 @@ impl<M: Message> Runtime<M> for Env<M> {
         self.worked = true;
         let id = node_id(self.state.nodes.len());
         self.state.nodes.push(NodeState::fresh(u32::MAX, false, true));
-        self.spawned.push((kind.to_owned(), blueprint));
+        self.spawned.push_back((kind.to_owned(), blueprint));
         id
     }
 

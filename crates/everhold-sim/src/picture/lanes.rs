@@ -64,7 +64,8 @@ impl Lanes {
         let pitch = pitch(scene, &cast, &names, room)?;
         let lane = |(at, (node, name))| {
             let column = label_width + at * pitch;
-            Lane { node, name, column, status: Status::Up }
+            let status = if scene.begins_without(node) { Status::Gone } else { Status::Up };
+            Lane { node, name, column, status }
         };
         let lanes: Vec<Lane> = cast.into_iter().zip(names).enumerate().map(lane).collect();
         let width = lanes.last().map_or(0, |lane| lane.column) + last;
@@ -115,7 +116,7 @@ impl Lanes {
         let status = match happening.mark {
             Mark::Crash => Status::Down,
             Mark::Stop => Status::Gone,
-            Mark::Restart => Status::Up,
+            Mark::Restart | Mark::Spawned => Status::Up,
             Mark::Partition(side) => return self.apart = Some(side),
             Mark::Heal => return self.apart = None,
             Mark::Start | Mark::Event | Mark::Arrow(_) => return,
@@ -134,7 +135,7 @@ impl Lanes {
             Mark::Arrow(arrow) => return self.arrow(row, arrow, happening.node),
             Mark::Partition(_) => return replace(row, glyphs.apart, glyphs.part),
             Mark::Heal => return replace(row, glyphs.apart, glyphs.heal),
-            Mark::Event => glyphs.event,
+            Mark::Event | Mark::Spawned => glyphs.event,
             Mark::Crash => glyphs.crash,
             Mark::Stop => glyphs.stop,
             Mark::Restart => glyphs.restart,

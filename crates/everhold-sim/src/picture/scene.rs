@@ -11,7 +11,7 @@ use super::words;
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
 use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, StepRecord};
+use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, SpawnRecord, StepRecord};
 
 pub(super) struct Scene<'r> {
     pub(super) nodes: &'r [NodeInfo],
@@ -33,6 +33,8 @@ pub(super) struct Happening {
     pub(super) words: Vec<String>,
     /// Faults and their ends are never left out.
     pub(super) is_fault: bool,
+    /// It happens within the step of the happening before it.
+    pub(super) within: bool,
 }
 
 /// How a step shows in the lanes.
@@ -40,6 +42,8 @@ pub(super) struct Happening {
 pub(super) enum Mark {
     /// At every node.
     Start,
+    /// At a node that was not there before.
+    Spawned,
     /// At its node.
     Event,
     Arrow(Arrow),
@@ -71,7 +75,7 @@ impl<'r> Scene<'r> {
     pub(super) fn new(recording: &'r Recording, glyphs: &'static Glyphs) -> Self {
         let mut writer = Writer::new(recording, glyphs);
         let steps = recording.steps.iter().enumerate();
-        let mut happenings: Vec<_> = steps.map(|(at, step)| writer.happening(at, step)).collect();
+        let mut happenings: Vec<_> = steps.flat_map(|(at, step)| writer.step(at, step)).collect();
         // Everything starts; that is worth a row only if something was said there.
         let silent = |first: &Happening| first.mark == Mark::Start && first.words.is_empty();
         if happenings.len() > 1 && happenings.first().is_some_and(silent) {
@@ -94,7 +98,8 @@ impl<'r> Scene<'r> {
             match &happening.mark {
                 Mark::Start => {}
                 Mark::Arrow(arrow) => cast.extend([arrow.from, happening.node]),
-                Mark::Event
+                Mark::Spawned
+                | Mark::Event
                 | Mark::Crash
                 | Mark::Restart
                 | Mark::Stop
@@ -105,6 +110,12 @@ impl<'r> Scene<'r> {
         cast.sort_unstable();
         cast.dedup();
         if cast.is_empty() { (0..self.nodes.len() as u32).map(NodeId).collect() } else { cast }
+    }
+
+    /// Whether the node is added in an execution that begins without it.
+    pub(super) fn begins_without(&self, node: NodeId) -> bool {
+        let added = |one: &Happening| one.node == node && one.mark == Mark::Spawned;
+        self.happenings.iter().any(added)
     }
 
     pub(super) fn name(&self, node: NodeId) -> String {
@@ -123,12 +134,37 @@ struct Writer<'r> {
 impl<'r> Writer<'r> {
     fn new(recording: &'r Recording, glyphs: &'static Glyphs) -> Self {
         let steps = recording.steps.iter().enumerate();
-        let sends = steps.flat_map(|(at, step)| step.sends.iter().map(move |send| (at, send)));
+        let sends = steps.flat_map(|(at, step)| step.all_sends().map(move |send| (at, send)));
         Writer {
             recording,
             glyphs,
             states: recording.initial.clone(),
             sent: sends.map(|(at, send)| (send.message, (at, send))).collect(),
+        }
+    }
+
+    /// The step itself, and the starts of the nodes that were added in it.
+    fn step(&mut self, at: usize, step: &StepRecord) -> Vec<Happening> {
+        let mut happenings = vec![self.happening(at, step)];
+        happenings.extend(step.spawned.iter().map(|spawned| self.start_of(at, spawned)));
+        happenings
+    }
+
+    fn start_of(&mut self, at: usize, spawned: &SpawnRecord) -> Happening {
+        let notes = spawned.notes.iter().map(|note| words::message(note, &self.recording.nodes));
+        let mut words: Vec<String> = notes.chain(self.undeliverable(&spawned.sends)).collect();
+        words.iter_mut().for_each(|word| *word = word.replace('\n', " "));
+        let index = spawned.node.index();
+        self.states.resize(self.states.len().max(index + 1), Value::Null);
+        self.states[index].clone_from(&spawned.state);
+        Happening {
+            step: at,
+            node: spawned.node,
+            label: "start".to_owned(),
+            mark: Mark::Spawned,
+            words,
+            is_fault: false,
+            within: true,
         }
     }
 
@@ -142,7 +178,7 @@ impl<'r> Writer<'r> {
         }
         words.extend(self.changes(at, step));
         words.extend(step.notes.iter().map(|note| words::message(note, &self.recording.nodes)));
-        words.extend(self.undeliverable(step));
+        words.extend(self.undeliverable(&step.sends));
         let is_fault = match step.event {
             EventRecord::Fault(_) | EventRecord::Restart | EventRecord::Heal => true,
             EventRecord::Start
@@ -153,7 +189,8 @@ impl<'r> Writer<'r> {
         };
         // A note may have lines of its own.
         words.iter_mut().for_each(|word| *word = word.replace('\n', " "));
-        Happening { step: at, node: step.node, label: self.label(step), mark, words, is_fault }
+        let label = self.label(step);
+        Happening { step: at, node: step.node, label, mark, words, is_fault, within: false }
     }
 
     fn label(&self, step: &StepRecord) -> String {
@@ -277,13 +314,13 @@ impl<'r> Writer<'r> {
     }
 
     /// Messages that no fault took, and that still had nowhere to go.
-    fn undeliverable(&self, step: &StepRecord) -> Vec<String> {
+    fn undeliverable(&self, sends: &[SendRecord]) -> Vec<String> {
         let taken = |send: &SendRecord| {
             let lost = EventRecord::Fault(Fault::Lose(send.message));
             self.recording.steps.iter().any(|step| step.event == lost)
         };
         let nodes = &self.recording.nodes;
-        let lost = step.sends.iter().filter(|send| send.lost && !taken(send));
+        let lost = sends.iter().filter(|send| send.lost && !taken(send));
         let words = |send: &SendRecord| {
             let text = words::message(&send.text, nodes);
             format!("{text} {} {} is lost", self.glyphs.becomes, words::name(send.to, nodes))

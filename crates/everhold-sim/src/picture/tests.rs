@@ -57,7 +57,7 @@ impl Script {
             EventRecord::Start => Value::Null,
             _ => Value::Record(self.states[node.index()].clone()),
         };
-        self.recording.steps.push(StepRecord { node, event, sends, notes, state });
+        self.recording.steps.push(StepRecord { node, event, sends, notes, state, spawned: vec![] });
     }
 
     fn node(&self, name: &str) -> NodeId {

@@ -2,6 +2,7 @@
 //!
 //! - `toys`: small systems that the other modules explore.
 //! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
+//! - `findings`: nothing that was found is lost, whatever fails while it is shown.
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
 //! - `network`: streams and their connections, links, one-way partitions, mailboxes.
 //! - `liveness`: hot for ever, quiet but hot, deadlock; fair tails and lassos.
@@ -24,6 +25,7 @@ mod calls;
 mod exhaustive;
 mod fairness;
 mod faults;
+mod findings;
 mod language;
 mod limits;
 mod liveness;
