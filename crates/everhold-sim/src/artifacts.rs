@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use everhold_trace::Execution;
 use everhold_trace::format::native::Writer;
 
+use crate::execute::attempt;
 use crate::report::page;
 use crate::report::{Finding, Report, Saved};
 
@@ -17,26 +19,38 @@ pub(crate) fn folder() -> PathBuf {
     target.map_or_else(|| PathBuf::from("target"), Path::to_path_buf).join("everhold")
 }
 
-/// Writes schedule and trace; what cannot be written is said, not fatal.
-pub(crate) fn save(report: &Report, finding: &Finding) -> Saved {
-    let folder = folder().join(finding.id());
-    let schedule = folder.join("schedule.txt");
-    let trace = folder.join("trace.jsonl");
-    let page = folder.join("report.html");
-    let mut saved = Saved::default();
-    match write_whole(&schedule, format!("{}\n", finding.schedule.token()).as_bytes()) {
-        Ok(()) => saved.schedule = Some(schedule),
-        Err(problem) => saved.problem = Some(problem),
+/// The folder of one finding. Its name begins with the test's and is the finding's id.
+fn folder_of(report: &Report, finding: &Finding) -> PathBuf {
+    folder().join(report.id_of(finding))
+}
+
+/// Writes the schedule.
+pub(crate) fn save_schedule(report: &Report, finding: &Finding, saved: &mut Saved) {
+    let file = folder_of(report, finding).join("schedule.txt");
+    let token = format!("{}\n", finding.schedule.token());
+    saved.schedule = saved.kept(file, "the schedule's file", || Ok(token.into_bytes()));
+}
+
+/// Writes trace and page; what cannot be made or written is said, and the rest goes on.
+pub(crate) fn save_rest(report: &Report, finding: &Finding, saved: &mut Saved) {
+    let folder = folder_of(report, finding);
+    let trace = || Ok(bytes(&[finding.trace().with_name(report.name())]));
+    saved.trace = saved.kept(folder.join("trace.jsonl"), "the trace", trace);
+    let page = || Ok(page::finding(report, finding).html().into_bytes());
+    saved.page = saved.kept(folder.join("report.html"), "the page", page);
+}
+
+impl Saved {
+    /// Makes a file; gives its path if it is there.
+    fn kept(
+        &mut self,
+        file: PathBuf,
+        what: &str,
+        make: impl FnOnce() -> Result<Vec<u8>, String>,
+    ) -> Option<PathBuf> {
+        let written = attempt(what, || make().and_then(|bytes| write_whole(&file, &bytes)));
+        written.map_err(|problem| self.problems.push(problem)).ok().map(|()| file)
     }
-    match write_whole(&trace, &bytes(&[finding.trace().with_name(report.name())])) {
-        Ok(()) => saved.trace = Some(trace),
-        Err(problem) => saved.problem = Some(problem),
-    }
-    match write_whole(&page, page::finding(report, finding).html().as_bytes()) {
-        Ok(()) => saved.page = Some(page),
-        Err(problem) => saved.problem = Some(problem),
-    }
-    saved
 }
 
 /// Executions in the native format.
@@ -56,13 +70,20 @@ pub(crate) fn file_name(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
+/// A name that no other thread and no other process uses.
+fn part_name() -> String {
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    let number = PARTS.fetch_add(1, Ordering::Relaxed);
+    format!("part-{}-{number}", std::process::id())
+}
+
 /// Writes a file so that it is never seen half written.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let write = || -> std::io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let part = path.with_extension(format!("part-{}", std::process::id()));
+        let part = path.with_extension(part_name());
         let mut file = fs::File::create(&part)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         drop(file);

@@ -1,6 +1,7 @@
 //! One execution from start to end.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::time::Duration;
@@ -322,6 +323,20 @@ pub(crate) struct Panic {
     pub(crate) place: String,
 }
 
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a panic at {}: {}", self.place, self.message)
+    }
+}
+
+/// Does something that may fail beside the exploration itself; a panic is an error like any other.
+pub(crate) fn attempt<T>(
+    what: &str,
+    body: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    quietly(body).unwrap_or_else(|panic| Err(format!("{what} failed: {panic}")))
+}
+
 thread_local! {
     /// Set while a search runs on this thread: panics are findings, not noise.
     static MUTED: RefCell<Option<Panic>> = const { RefCell::new(None) };
@@ -345,9 +360,9 @@ pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
             }
         }));
     });
-    MUTED.set(Some(Panic::default()));
+    let outer = MUTED.replace(Some(Panic::default()));
     let result = panic::catch_unwind(AssertUnwindSafe(body));
-    let panic = MUTED.take().unwrap_or_default();
+    let panic = MUTED.replace(outer).unwrap_or_default();
     result.map_err(|_| panic)
 }
 

@@ -7,7 +7,7 @@ use crate::clock::Stopwatch;
 use crate::env::{Env, State};
 use crate::execute::{Ended, blame, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
-use crate::investigate::investigate;
+use crate::investigate::investigate_safely;
 use crate::properties::Properties;
 use crate::report::{Report, Stop};
 use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
@@ -37,7 +37,8 @@ pub(crate) fn exhaust<M: Message>(
     let failed = search.run(options, report);
     report.exhaustive = search.progress();
     if let Some(failed) = failed {
-        report.findings.push(investigate(setup, &failed, options.bounds, options.shrink_time));
+        let Options { bounds, shrink_time, .. } = *options;
+        report.findings.push(investigate_safely(setup, &failed, bounds, shrink_time));
         report.stop = Stop::Found;
     }
 }

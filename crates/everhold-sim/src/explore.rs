@@ -13,9 +13,9 @@ use everhold_node::Message;
 use crate::clock::Stopwatch;
 use crate::execute::Bounds;
 use crate::interrupt;
-use crate::investigate::{Replayer, investigate};
+use crate::investigate::{Replayer, investigate_safely};
 use crate::portfolio::Portfolio;
-use crate::regressions::{self, TestId};
+use crate::regressions::{self, Known, TestId};
 use crate::report::{Finding, Goal, Origin, Report, Stop};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
@@ -410,11 +410,13 @@ impl<M: Message> Exploration<M> {
             return false;
         }
         let mut replayer = Replayer::new(&self.setup, self.options.bounds);
-        for schedule in saved {
+        for Known { execution: schedule, story } in saved {
             report.regressions += 1;
             let replayed = replayer.replay(&schedule);
             if let Some(failure) = replayed.outcome.failure {
-                let origin = Origin { execution: None, search: "a saved schedule".to_owned() };
+                let story = story.map(|story| format!(", found in {story}"));
+                let search = format!("a saved schedule{}", story.unwrap_or_default());
+                let origin = Origin { execution: None, search };
                 report.findings.push(Finding {
                     failure,
                     original: schedule.clone(),
@@ -501,7 +503,7 @@ impl<M: Message> Exploration<M> {
 
     fn investigate(&self, failed: &Failed) -> Finding {
         let Options { bounds, shrink_time, .. } = self.options;
-        investigate(&self.setup, failed, bounds, shrink_time)
+        investigate_safely(&self.setup, failed, bounds, shrink_time)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everhold_node::Message;
 
-use crate::execute::{Bounds, Outcome, execute};
+use crate::execute::{Bounds, Outcome, execute, quietly};
 use crate::failure::{Cause, Failure};
 use crate::owed;
 use crate::record::Recording;
@@ -28,11 +28,17 @@ pub(crate) struct Replayed {
 pub(crate) struct Replayer<M: Message> {
     world: World<M>,
     bounds: Bounds,
+    /// The cause that a search saw, which a recording should show again.
+    sought: Option<Cause>,
 }
 
 impl<M: Message> Replayer<M> {
     pub(crate) fn new(setup: &Setup<M>, bounds: Bounds) -> Self {
-        Replayer { world: World::new(&**setup), bounds }
+        Replayer { world: World::new(&**setup), bounds, sought: None }
+    }
+
+    fn seeking(self, cause: &Cause) -> Self {
+        Replayer { sought: Some(cause.clone()), ..self }
     }
 
     fn run(
@@ -75,6 +81,11 @@ impl<M: Message> Replayer<M> {
         let waiting = self.world.waiting();
         let mut recording = self.world.take_recording();
         recording.lasso = outcome.lasso;
+        if let Some(unshown) = &recording.unshown
+            && (outcome.failure.is_none() || self.sought.as_ref() == Some(&unshown.cause))
+        {
+            outcome.failure = Some(unshown.clone());
+        }
         if let Some(failure) = &mut outcome.failure {
             owed::explain(failure, &mut recording, waiting);
         }
@@ -97,14 +108,14 @@ impl<M: Message> Oracle for Replayer<M> {
 }
 
 /// Replays a failing execution until it is certain, then makes it small.
-pub(crate) fn investigate<M: Message>(
+fn investigate<M: Message>(
     setup: &Setup<M>,
     failed: &Failed,
     bounds: Bounds,
     shrink_time: Duration,
 ) -> Finding {
     let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
-    let mut replayer = Replayer::new(setup, bounds);
+    let mut replayer = Replayer::new(setup, bounds).seeking(&failed.failure.cause);
     let (outcome, recording) = replayer.raw(failed);
     let original = Schedule { seed: failed.seed, choices: recording.choices.clone() };
     let cause = &failed.failure.cause;
@@ -121,8 +132,41 @@ pub(crate) fn investigate<M: Message>(
             return diverged(&mut replayer, failed, original, again.recording, seen, origin);
         }
     }
-    let (schedule, shrunk) = shrink(original.clone(), cause, &mut replayer, shrink_time);
-    finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure)
+    match quietly(|| shrink(original.clone(), cause, &mut replayer, shrink_time)) {
+        Ok((schedule, shrunk)) => {
+            finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure)
+        }
+        Err(panic) => {
+            // The world may be in disorder, so the schedule is recorded in a new one.
+            let (mut replayer, shrunk) = (Replayer::new(setup, bounds), Shrunk::default());
+            let schedule = original.clone();
+            let mut finding =
+                finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure);
+            finding.recording.problems.push(format!("shrinking failed: {panic}"));
+            finding
+        }
+    }
+}
+
+/// The same, and whatever fails meanwhile, the violation itself is not lost.
+pub(crate) fn investigate_safely<M: Message>(
+    setup: &Setup<M>,
+    failed: &Failed,
+    bounds: Bounds,
+    shrink_time: Duration,
+) -> Finding {
+    quietly(|| investigate(setup, failed, bounds, shrink_time)).unwrap_or_else(|panic| {
+        let schedule = Schedule { seed: failed.seed, choices: Vec::new() };
+        let problems = vec![format!("replaying it failed: {panic}")];
+        Finding {
+            failure: failed.failure.clone(),
+            original: schedule.clone(),
+            schedule,
+            recording: Recording { problems, ..Recording::default() },
+            shrunk: Shrunk::default(),
+            origin: Origin { execution: Some(failed.index), search: failed.search.clone() },
+        }
+    })
 }
 
 /// Records the schedule that is reported.

@@ -1,13 +1,19 @@
 //! A full record of one execution. Only replays are recorded, so searching pays nothing for it.
 
+use std::fmt::Debug;
+
 use everhold_node::{Message, NodeId, fingerprint};
 use everhold_trace::Value;
 
 use crate::env::{Action, State};
-use crate::failure::Failure;
+use crate::execute::{Panic, quietly};
+use crate::failure::{Cause, Failure};
 use crate::fault::{Fault, MessageId};
 use crate::moves::What;
 use crate::schedule::Choice;
+
+/// Different problems with showing states and messages that are kept.
+const PROBLEMS_MAX: usize = 8;
 
 /// Everything that happened in one execution, in order.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +34,10 @@ pub struct Recording {
     pub lasso: Option<(usize, usize)>,
     /// The monitors' states at the end.
     pub monitors: Vec<(String, Value)>,
+    /// What could not be recorded or made small, and why.
+    pub problems: Vec<String>,
+    /// The first panic while a state or a message was shown: a failure if there is no other.
+    pub(crate) unshown: Option<Failure>,
 }
 
 /// Who a node is.
@@ -139,18 +149,36 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// A panic in the `Debug` or `Serialize` of a node, message or event: told, and no more.
+    pub(crate) fn unshown(&mut self, what: &str, panic: Panic) {
+        let problem = format!("{what} cannot be shown: {panic}");
+        let Recording { problems, unshown, .. } = &mut self.recording;
+        if !problems.contains(&problem) && problems.len() < PROBLEMS_MAX {
+            problems.push(problem);
+        }
+        let message = format!("while {what} was shown: {}", panic.message);
+        unshown.get_or_insert(Failure { cause: Cause::Panic(panic.place), message });
+    }
+
+    fn message<M: Message>(&mut self, msg: &M) -> (String, Value) {
+        match quietly(|| (format!("{msg:?}"), Value::of(msg))) {
+            Ok(shown) => shown,
+            Err(panic) => {
+                self.unshown("a message", panic);
+                (fingerprint::kind(msg).to_owned(), Value::Null)
+            }
+        }
+    }
+
     /// Opens the step in which all nodes start.
     pub(crate) fn start(&mut self) {
         self.open(NodeId(0), EventRecord::Start);
     }
 
     pub(crate) fn arriving<M: Message>(&mut self, from: NodeId, sequence: u32, msg: &M) {
-        self.arriving = Some(EventRecord::Deliver {
-            message: MessageId { from, sequence },
-            kind: fingerprint::kind(msg),
-            text: format!("{msg:?}"),
-            payload: Value::of(msg),
-        });
+        let (text, payload) = self.message(msg);
+        let (message, kind) = (MessageId { from, sequence }, fingerprint::kind(msg));
+        self.arriving = Some(EventRecord::Deliver { message, kind, text, payload });
     }
 
     pub(crate) fn begin<M>(&mut self, node: NodeId, action: &Action<M>, what: What, _: &State<M>) {
@@ -226,14 +254,9 @@ impl Recorder {
     }
 
     pub(crate) fn sent<M: Message>(&mut self, from: NodeId, to: NodeId, sequence: u32, msg: &M) {
-        let sent = SendRecord {
-            to,
-            message: MessageId { from, sequence },
-            kind: fingerprint::kind(msg),
-            text: format!("{msg:?}"),
-            payload: Value::of(msg),
-            lost: false,
-        };
+        let (text, payload) = self.message(msg);
+        let (message, kind) = (MessageId { from, sequence }, fingerprint::kind(msg));
+        let sent = SendRecord { to, message, kind, text, payload, lost: false };
         if let Some(step) = self.recording.steps.last_mut() {
             match step.spawn_of(from) {
                 Some(spawned) => spawned.sends.push(sent),
@@ -248,6 +271,13 @@ impl Recorder {
         let sends = self.recording.steps.iter_mut().rev().flat_map(StepRecord::all_sends_mut);
         if let Some(sent) = sends.into_iter().find(|sent| sent.message == message) {
             sent.lost = true;
+        }
+    }
+
+    pub(crate) fn notified(&mut self, node: NodeId, event: &dyn Debug) {
+        match quietly(|| format!("notifies {event:?}")) {
+            Ok(text) => self.note(node, text),
+            Err(panic) => self.unshown("an event for monitors", panic),
         }
     }
 

@@ -1,23 +1,40 @@
 //! Executions that failed before, in a file beside the test: they run first.
 //!
 //! `tests/it/raft.rs` keeps its executions in `tests/it/everhold-regressions/raft.txt`, one per line:
-//! the test's name, the token, and after `#` what it violated. The token is a schedule of the explorer
+//! the test's name, the token, and after `#` what it violated and how it was found. The token is a schedule of the explorer
 //! or the draws of a timed execution; each reader leaves the tokens of the other alone.
+//! Tests that fail at the same time, in one process or in several, add their lines under the file's own
+//! lock.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::artifacts;
-use crate::schedule::{Schedule, TokenError};
+use crate::execute::attempt;
+use crate::schedule::{Schedule, TokenError, checksum};
 use crate::timed::Draws;
 
 const HEADER: &str = "\
 # Executions that failed. Everhold runs them first; commit this file.
-# To drop one, delete its line. Format: test name, token, # what it violated.
+# To drop one, delete its line. Format: test name, token, # what it violated; how it was found.
 ";
+/// Between what an execution violated and how it was found.
+pub(crate) const STORY: &str = "; found in ";
+
+/// The file in which an execution is kept, or why it is not there.
+pub(crate) type Kept = Result<PathBuf, String>;
+
+/// An execution from a regressions file.
+#[derive(Clone, Debug)]
+pub(crate) struct Known<T> {
+    pub(crate) execution: T,
+    /// How it was found, if the file says so.
+    pub(crate) story: Option<String>,
+}
 
 /// An execution as regressions files and `EVERHOLD_REPLAY` name it.
 pub(crate) trait Token: Sized {
@@ -80,6 +97,14 @@ impl TestId {
         })
     }
 
+    /// A finding's id: the test's name, and digits that depend on its file and on the execution.
+    pub(crate) fn id_of(&self, token: &str) -> String {
+        let key = self.key();
+        let name = key.as_deref().unwrap_or(self.name());
+        let digits = checksum(format!("{} {name} {token}", self.file).as_bytes());
+        format!("{}-{digits:08x}", artifacts::file_name(name))
+    }
+
     fn regressions_file(&self) -> Option<PathBuf> {
         let source = find_source(&self.file)?;
         let stem = source.file_stem()?.to_owned();
@@ -95,49 +120,111 @@ fn find_source(file: &str) -> Option<PathBuf> {
 }
 
 /// The saved executions of a test, and what is wrong with its file.
-pub(crate) fn load<T: Token>(test: &TestId) -> (Vec<T>, Vec<String>) {
+pub(crate) fn load<T: Token>(test: &TestId) -> (Vec<Known<T>>, Vec<String>) {
     let (Some(key), Some(file)) = (test.key(), test.regressions_file()) else {
         return (Vec::new(), Vec::new());
     };
-    match fs::read(&file) {
+    match read(&file) {
         Ok(bytes) => parse(&bytes, &key, &file),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => (Vec::new(), Vec::new()),
         Err(error) => (Vec::new(), vec![format!("{} cannot be read: {error}", file.display())]),
     }
 }
 
-fn parse<T: Token>(bytes: &[u8], key: &str, file: &Path) -> (Vec<T>, Vec<String>) {
-    let (mut executions, mut problems) = (Vec::new(), Vec::new());
+/// Reads while nobody writes.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    locked(file.lock_shared())?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Some file systems know no locks; then a single write at the end has to do.
+fn locked(lock: io::Result<()>) -> io::Result<()> {
+    match lock {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        other => other,
+    }
+}
+
+fn parse<T: Token>(bytes: &[u8], key: &str, file: &Path) -> (Vec<Known<T>>, Vec<String>) {
+    let (mut known, mut problems) = (Vec::new(), Vec::new());
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
+        let (line, comment) = line.split_once('#').unwrap_or((line, ""));
         let mut words = line.split_whitespace();
         let (Some(name), token) = (words.next(), words.next()) else { continue };
         if name != key || token.is_some_and(T::is_others) {
             continue;
         }
         let place = format!("{}:{}", file.display(), number + 1);
+        let story = comment.rsplit_once(STORY).map(|(_, story)| story.to_owned());
         match token.map(T::parse_token) {
-            Some(Ok(execution)) => executions.push(execution),
+            Some(Ok(execution)) => known.push(Known { execution, story }),
             Some(Err(error)) => problems.push(format!("{place}: {error}; the line is left out")),
             None => problems.push(format!("{place}: a token is missing after the test's name")),
         }
     }
-    (executions, problems)
+    (known, problems)
 }
 
 /// Adds a failing execution to the test's file, if there is a test. Says where, or why not.
-pub(crate) fn keep(test: &TestId, token: &str, violates: &str) -> Option<Result<PathBuf, String>> {
-    let (key, file) = (test.key()?, test.regressions_file()?);
-    let known = fs::read_to_string(&file).unwrap_or_default();
-    if known.lines().any(|line| line.contains(token)) {
-        return Some(Ok(file));
+pub(crate) fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
+    let key = test.key()?;
+    Some(attempt("keeping the execution", || {
+        let file = test.regressions_file().ok_or_else(|| no_source(&test.file))?;
+        let start = format!("{key} {token}");
+        let line = format!("{start} # {violates}").replace(['\n', '\r'], " ");
+        let added = add(&file, &start, &line);
+        added.map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+        Ok(file)
+    }))
+}
+
+fn no_source(file: &str) -> String {
+    format!(
+        "the test's source file {file} is not found from the folder in which the test runs, so there \
+         is no place for everhold-regressions/; the replay line above is all there is"
+    )
+}
+
+fn has_line(known: &[u8], start: &str) -> bool {
+    String::from_utf8_lossy(known).lines().any(|line| line.starts_with(start))
+}
+
+/// Adds a line to a file that others may add to at the same time, unless one begins like it.
+fn add(file: &Path, start: &str, line: &str) -> io::Result<()> {
+    // Also where the file can only be read.
+    if read(file).is_ok_and(|known| has_line(&known, start)) {
+        return Ok(());
     }
-    let mut text = if known.is_empty() { HEADER.to_owned() } else { known };
-    if !text.ends_with('\n') {
-        text.push('\n');
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
     }
-    let _ = writeln!(text, "{key} {token} # {violates}");
-    Some(artifacts::write_whole(&file, text.as_bytes()).map(|()| file))
+    let mut file = OpenOptions::new().create(true).read(true).append(true).open(file)?;
+    locked(file.lock())?;
+    let mut known = Vec::new();
+    file.read_to_end(&mut known)?;
+    if has_line(&known, start) {
+        return Ok(());
+    }
+    let mut added = if known.is_empty() { HEADER.to_owned() } else { String::new() };
+    if !known.is_empty() && !known.ends_with(b"\n") {
+        added.push('\n');
+    }
+    let _ = writeln!(added, "{line}");
+    // On a full disk nothing half written stays behind.
+    let written = file.write_all(added.as_bytes()).and_then(|()| file.sync_all());
+    written.inspect_err(|_| drop(file.set_len(known.len() as u64)))
+}
+
+/// The token of the finding whose id ends in these digits, if there is only one.
+fn by_digits(digits: &str) -> Option<PathBuf> {
+    let ending = format!("-{digits}");
+    let folders = fs::read_dir(artifacts::folder()).ok()?.flatten();
+    let mut alike = folders.filter(|one| one.file_name().to_string_lossy().ends_with(&ending));
+    let one = alike.next()?;
+    alike.next().is_none().then(|| one.path().join("schedule.txt"))
 }
 
 /// The execution that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id. None if it
@@ -168,6 +255,7 @@ fn token_of(asked: &str) -> Option<String> {
     }
     let mut files = [PathBuf::from(asked), artifacts::folder().join(asked).join("schedule.txt")]
         .into_iter()
-        .chain(find_source(asked));
+        .chain(find_source(asked))
+        .chain(by_digits(asked));
     files.find_map(|path| fs::read_to_string(path).ok())
 }

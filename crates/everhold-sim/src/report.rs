@@ -12,11 +12,12 @@ use everhold_trace::Execution;
 
 use crate::artifacts;
 use crate::coverage::Coverage;
+use crate::execute::{attempt, quietly};
 use crate::explore::{Options, in_order};
 use crate::failure::{Cause, Failure};
 use crate::portfolio::Tally;
 use crate::record::{NodeInfo, Recording};
-use crate::regressions::{self, TestId};
+use crate::regressions::{self, Kept, STORY, TestId};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use crate::strategy::Progress;
@@ -157,10 +158,16 @@ pub struct Origin {
 }
 
 impl Finding {
-    /// A short name: eight hexadecimal digits.
+    /// A short name of its schedule: eight hexadecimal digits. [`Report::id_of`] says in addition
+    /// whose it is.
     #[must_use]
     pub fn id(&self) -> String {
         self.schedule.id()
+    }
+
+    /// Without a schedule, the only way back to the execution is the whole search.
+    pub(crate) fn has_schedule(&self) -> bool {
+        !(self.schedule.choices.is_empty() && self.recording.steps.is_empty())
     }
 
     /// The execution as a trace, for every tool that reads one.
@@ -235,6 +242,13 @@ impl Report {
         self.goals.iter().filter(|goal| goal.reached == 0)
     }
 
+    /// The name under which a finding of this report is kept in `target/everhold`: the test's name
+    /// and eight digits. `EVERHOLD_REPLAY` takes it.
+    #[must_use]
+    pub fn id_of(&self, finding: &Finding) -> String {
+        self.test.id_of(&finding.schedule.token())
+    }
+
     /// The test as the report names it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -272,7 +286,12 @@ impl Report {
     ///
     /// If there is a finding, if a replayed schedule no longer fits, or if the exploration was
     /// interrupted. Not if a bound was reached: then the printed report says what was covered.
+    #[track_caller]
     pub fn assert_holds(mut self) {
+        // First of all, before anything that may fail.
+        if let Some(finding) = self.findings.first() {
+            show(&text::head(&self, finding));
+        }
         self.leave_traces();
         let Some(finding) = self.findings.first() else {
             println!("{self}");
@@ -287,11 +306,28 @@ impl Report {
                 _ => return,
             }
         };
-        let saved = artifacts::save(&self, finding);
-        let violates = finding.failure.cause.to_string();
-        let kept = regressions::keep(&self.test, &finding.schedule.token(), &violates);
-        println!("{}", text::failure(&self, finding, &saved, &kept));
+        let mut saved = Saved::default();
+        artifacts::save_schedule(&self, finding, &mut saved);
+        show(&text::replay(&self, finding, &saved));
+        show(&text::body(&self, finding));
+        artifacts::save_rest(&self, finding, &mut saved);
+        let kept = self.keep(finding);
+        show(&text::foot(&self, &saved, &kept));
         panic!("{}", text::last_words(&self, finding, &saved));
+    }
+
+    /// Adds the schedule to the regressions file, with how it was found.
+    fn keep(&self, finding: &Finding) -> Option<Kept> {
+        if !finding.has_schedule() {
+            return Some(
+                Err("it has no schedule, since it could not be replayed alone".to_owned()),
+            );
+        }
+        let mut violates = finding.failure.cause.to_string();
+        if finding.origin.execution.is_some() {
+            violates += &format!("{STORY}{}", text::story(self, finding));
+        }
+        regressions::keep(&self.test, &finding.schedule.token(), &violates)
     }
 
     /// Writes the traces that were asked for where the next command finds them.
@@ -300,9 +336,10 @@ impl Report {
             return;
         }
         let file = artifacts::folder().join(artifacts::file_name(self.name())).join("traces.jsonl");
-        match self.save_traces(&file) {
+        let save = || self.save_traces(&file).map_err(|problem| problem.to_string());
+        match attempt("writing the traces", save) {
             Ok(()) => self.traces_file = Some(file),
-            Err(problem) => self.problems.push(problem.to_string()),
+            Err(problem) => self.problems.push(problem),
         }
     }
 
@@ -351,10 +388,15 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.findings.first() {
-            Some(finding) => f.write_str(&text::failure(self, finding, &Saved::default(), &None)),
+            Some(finding) => f.write_str(&text::failure(self, finding)),
             None => f.write_str(&text::clean(self)),
         }
     }
+}
+
+/// Prints a part of a report. A standard output that is closed must not hide what follows.
+fn show(part: &str) {
+    let _ = quietly(|| println!("{part}"));
 }
 
 /// Where the evidence was written, as far as it could be.
@@ -363,5 +405,5 @@ pub(crate) struct Saved {
     pub(crate) schedule: Option<PathBuf>,
     pub(crate) trace: Option<PathBuf>,
     pub(crate) page: Option<PathBuf>,
-    pub(crate) problem: Option<String>,
+    pub(crate) problems: Vec<String>,
 }

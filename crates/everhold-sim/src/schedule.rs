@@ -244,7 +244,7 @@ pub(crate) fn unseal(text: &str) -> Result<Vec<u8>, TokenError> {
     Ok(bytes)
 }
 
-fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = 0xE7E2_401D;
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];

@@ -13,6 +13,7 @@ use everhold_trace::Value;
 
 use crate::coverage::Coverage;
 use crate::env::{Action, Env, NodeState, State, Status, node_id};
+use crate::execute::quietly;
 use crate::failure::{Cause, Failure};
 use crate::monitor::MonitorSlot;
 use crate::properties::{Names, Properties};
@@ -343,7 +344,8 @@ impl<M: Message> World<M> {
         if self.env.borrow().hashing {
             self.rehash(id);
         }
-        let observed = self.env.borrow().recorder.is_some().then(|| self.observe(id));
+        let recorded = self.env.borrow().recorder.is_some();
+        let observed = recorded.then(|| self.observe(id));
         if let (Some(recorder), Some(state)) = (&mut self.env.borrow_mut().recorder, observed) {
             recorder.spawned(id, state);
         }
@@ -535,7 +537,9 @@ impl<M: Message> World<M> {
         let view = View { scene: Scene::Explored(&self.slots, &env), looked: Some(&looked) };
         let _ = (self.always[index].holds)(&view);
         let show = |node: &NodeId| {
-            format!("{} = {}", self.name_of(*node), self.slots[node.index()].process.observe())
+            let state = quietly(|| self.slots[node.index()].process.observe());
+            let state = state.map_or_else(|panic| panic.to_string(), |state| state.to_string());
+            format!("{} = {state}", self.name_of(*node))
         };
         looked.borrow().iter().map(show).collect::<Vec<_>>().join(", ")
     }
@@ -582,8 +586,14 @@ impl<M: Message> World<M> {
         })
     }
 
-    pub(crate) fn observe(&self, node: NodeId) -> Value {
-        self.slots[node.index()].process.observe()
+    /// The node's state for the recording. A `Serialize` that panics is no end of the execution.
+    fn observe(&self, node: NodeId) -> Value {
+        quietly(|| self.slots[node.index()].process.observe()).unwrap_or_else(|panic| {
+            if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+                recorder.unshown(&format!("the state of {}", self.name_of(node)), panic);
+            }
+            Value::Null
+        })
     }
 
     fn record_start(&mut self) {
@@ -632,8 +642,14 @@ impl<M: Message> World<M> {
         let mut recording = recorder.recording;
         recording.nodes.extend(missed);
         recording.failure = env.failure.clone();
-        recording.monitors =
-            env.state.monitors.iter().map(|m| (m.name.clone(), m.value())).collect();
+        for monitor in &env.state.monitors {
+            match quietly(|| monitor.value()) {
+                Ok(state) => recording.monitors.push((monitor.name.clone(), state)),
+                Err(panic) => recording
+                    .problems
+                    .push(format!("monitor {} cannot be shown: {panic}", monitor.name)),
+            }
+        }
         recording
     }
 }

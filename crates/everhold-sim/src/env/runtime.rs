@@ -100,7 +100,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     fn notify(&mut self, node: NodeId, event: &dyn Any, shown: &dyn Debug) {
         self.touched_monitors = true;
         if let Some(recorder) = &mut self.recorder {
-            recorder.note(node, format!("notifies {shown:?}"));
+            recorder.notified(node, shown);
         }
         for index in 0..self.state.monitors.len() {
             self.in_monitor = Some(index);

@@ -311,6 +311,7 @@ impl PerfReport {
     ///
     /// If there is a finding, or if no execution reached the stopping condition. Not if a bound on
     /// time or executions was reached: then the printed report says what was covered.
+    #[track_caller]
     pub fn assert_fast(self) {
         println!("{}", self.save());
         if let Some(problem) = text::last_words(&self) {

@@ -1,60 +1,81 @@
 //! Reports in words.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
+use crate::execute::attempt;
 use crate::fault::FaultKind;
+use crate::regressions::Kept;
 use crate::report::{Finding, Report, Saved, Stop};
 
 /// A token longer than this is not worth pasting; the schedule's file is named instead.
 const TOKEN_MAX: usize = 400;
 
-/// What a failing test prints.
-pub(super) fn failure(
-    report: &Report,
-    finding: &Finding,
-    saved: &Saved,
-    kept: &Option<Result<PathBuf, String>>,
-) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
+/// What a failing test prints, without the files that it leaves behind.
+pub(super) fn failure(report: &Report, finding: &Finding) -> String {
+    let saved = Saved::default();
+    let (head, replay) = (head(report, finding), replay(report, finding, &saved));
+    format!("{head}\n{replay}\n{}\n{}", body(report, finding), foot(report, &saved, &None))
+}
+
+/// What is violated. Nothing in here can fail.
+pub(super) fn head(report: &Report, finding: &Finding) -> String {
+    let mut out = format!("✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
     for line in finding.failure.message.lines() {
-        let _ = writeln!(out, "            {line}");
+        let _ = write!(out, "\n            {line}");
     }
-    let _ = writeln!(out, "\n            {}\n", sizes(finding));
-    let picture = finding.picture();
-    if !picture.is_empty() {
-        let _ = writeln!(out, "{picture}");
+    out
+}
+
+pub(super) fn replay(report: &Report, finding: &Finding, saved: &Saved) -> String {
+    format!("  Replay     {}", replay_line(report, finding, saved))
+}
+
+/// How it came about.
+pub(super) fn body(report: &Report, finding: &Finding) -> String {
+    let mut out = format!("\n            {}\n\n", sizes(finding));
+    match attempt("the picture", || Ok(finding.picture())) {
+        Ok(picture) if picture.is_empty() => {}
+        Ok(picture) => {
+            let _ = writeln!(out, "{picture}");
+        }
+        Err(problem) => {
+            let _ = writeln!(out, "    ! problem    {problem}");
+        }
     }
     for (name, state) in &finding.recording.monitors {
         let _ = writeln!(out, "  Monitor    {name}: {state}");
     }
+    for problem in &finding.recording.problems {
+        let _ = writeln!(out, "    ! problem    {problem}");
+    }
     goals(&mut out, report);
     problems(&mut out, report);
-    let _ = writeln!(out, "  Replay     {}", replay_line(report, finding, saved));
-    if let Some(trace) = &saved.trace {
-        let _ = writeln!(out, "  Trace      {}", trace.display());
-    }
-    if let Some(page) = &saved.page {
-        let _ = writeln!(out, "  Report     {}", page.display());
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Where it is kept, and how it was found.
+pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> String {
+    let mut out = String::new();
+    let files = [("Trace", &saved.trace), ("Report", &saved.page)];
+    for (name, file) in files {
+        if let Some(file) = file {
+            let _ = writeln!(out, "  {name:<9}  {}", file.display());
+        }
     }
     traces(&mut out, report);
-    if let Some(problem) = &saved.problem {
+    for problem in &saved.problems {
         let _ = writeln!(out, "  Not saved  {problem}");
     }
-    match kept {
-        Some(Ok(file)) => {
-            let _ = writeln!(
-                out,
-                "  Keep       {}: commit it, this schedule runs first from now on",
-                file.display()
-            );
-        }
-        Some(Err(problem)) => {
-            let _ = writeln!(out, "  Not kept   {problem}");
-        }
-        None => {}
-    }
+    let _ = match kept {
+        Some(Ok(file)) => writeln!(
+            out,
+            "  Keep       {}: commit it, this schedule runs first from now on",
+            file.display()
+        ),
+        Some(Err(problem)) => writeln!(out, "  Not kept   {problem}"),
+        None => Ok(()),
+    };
     let _ = write!(out, "\n{}", summary(report));
     out
 }
@@ -84,35 +105,58 @@ pub(super) fn origin(report: &Report, finding: &Finding) -> String {
     }
 }
 
-pub(super) fn sizes(finding: &Finding) -> String {
-    let (before, after) = (&finding.original, &finding.schedule);
-    if finding.shrunk.tries == 0 {
-        return format!("{} steps, {} faults", after.steps(), after.faults());
+/// How a finding was come by, in a form that stays true: without wall time.
+pub(crate) fn story(report: &Report, finding: &Finding) -> String {
+    let found = origin(report, finding);
+    match finding.shrunk.tries {
+        0 => found,
+        tries => format!("{found}, {} ({} tries)", shrunk(finding), thousands(u64::from(tries))),
     }
-    let time = finding.shrunk.time.as_secs_f64();
-    let end = if finding.shrunk.cut_short { "; the time for shrinking ran out" } else { "" };
+}
+
+/// How much smaller the schedule became.
+fn shrunk(finding: &Finding) -> String {
+    let (before, after) = (&finding.original, &finding.schedule);
     let faults = match (before.faults(), after.faults()) {
         (0, 0) => String::new(),
         (before, after) => format!(", {before} → {after} faults"),
     };
+    format!("shrunk {} → {} steps{faults}", before.steps(), after.steps())
+}
+
+pub(super) fn sizes(finding: &Finding) -> String {
+    if finding.shrunk.tries == 0 {
+        let schedule = &finding.schedule;
+        return format!("{} steps, {} faults", schedule.steps(), schedule.faults());
+    }
+    let time = finding.shrunk.time.as_secs_f64();
+    let end = if finding.shrunk.cut_short { "; the time for shrinking ran out" } else { "" };
     format!(
-        "shrunk {} → {} steps{faults} ({} tries, {time:.2} s{end}); replayed twice, same result",
-        before.steps(),
-        after.steps(),
+        "{} ({} tries, {time:.2} s{end}); replayed twice, same result",
+        shrunk(finding),
         thousands(u64::from(finding.shrunk.tries)),
     )
 }
 
 pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
+    if !finding.has_schedule() {
+        return search_again(report);
+    }
     let token = finding.schedule.token();
     let what = match &saved.schedule {
         Some(file) if token.len() > TOKEN_MAX => file.display().to_string(),
         _ => token,
     };
     match report.test.test_name() {
-        Some(name) => format!("EVERHOLD_REPLAY={what} cargo test {name}"),
+        Some(name) => format!("EVERHOLD_REPLAY={what} cargo test {name} -- --exact"),
         None => format!("EVERHOLD_REPLAY={what}"),
     }
+}
+
+/// The way back to an execution that has no schedule, because it could not be replayed alone.
+fn search_again(report: &Report) -> String {
+    let test = report.test.test_name().map(|name| format!(" cargo test {name} -- --exact"));
+    format!("EVERHOLD_SEED={}{} (the whole search)", report.seed, test.unwrap_or_default())
 }
 
 /// What a run without findings says: what it did, and what that is worth.

@@ -16,6 +16,7 @@
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `timed`: the same nodes on a virtual clock.
+//! - `place`: tests of this binary in processes and folders of their own.
 //! - `perf`: slow executions: found, named, explained; silence where there is nothing.
 //! - `limits`: what the explorer cannot see, pinned.
 
@@ -32,6 +33,7 @@ mod liveness;
 mod network;
 mod nodes;
 mod perf;
+mod place;
 mod recorded;
 mod replay;
 mod strategies;

@@ -2,8 +2,8 @@
 //! is said.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::{Cause, Explorer, Schedule, Stop, System, Verdict};
 use serde::Serialize;
 
+use crate::place::{Place, text};
 use crate::toys::{Log, Msg, Sender, funnel};
 
 const BROKEN: &str = "EVERHOLD_TEST_BROKEN";
@@ -32,42 +33,13 @@ fn child() {
         .assert_holds();
 }
 
-/// A folder in which the child finds its own source file, as in a workspace.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let folder = std::env::temp_dir().join(format!("everhold-{name}-{}", std::process::id()));
-        let source = folder.join(file!());
-        fs::create_dir_all(source.parent().expect("it has a folder")).expect("a temporary folder");
-        fs::write(source, "").expect("a temporary file");
-        Place(folder)
-    }
-
-    fn regressions(&self) -> PathBuf {
-        let source = self.0.join(file!());
-        source.parent().expect("it has a folder").join("everhold-regressions/replay.txt")
-    }
-
-    fn run(&self, broken: bool, environment: &[(&str, &str)]) -> Output {
-        let exe = std::env::current_exe().expect("tests know themselves");
-        let mut command = Command::new(exe);
-        command.args(["--exact", "replay::child", "--nocapture"]).current_dir(&self.0);
-        command.env(BROKEN, if broken { "yes" } else { "no" });
-        command.envs(environment.iter().copied());
-        command.output().expect("the test runs")
-    }
+fn run(place: &Place, broken: bool, environment: &[(&str, &str)]) -> Output {
+    let broken = (BROKEN, if broken { "yes" } else { "no" });
+    place.run("replay::child", &[&[broken], environment].concat())
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn text(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+fn place(name: &str) -> Place {
+    Place::new(name, file!())
 }
 
 fn token_in(printed: &str) -> String {
@@ -78,33 +50,45 @@ fn token_in(printed: &str) -> String {
 
 #[test]
 fn a_printed_token_replays_and_is_kept() {
-    let place = Place::new("token");
-    let failed = place.run(true, &[]);
+    let place = place("token");
+    let failed = run(&place, true, &[]);
     let printed = text(&failed);
     assert!(!failed.status.success(), "{printed}");
     assert!(printed.contains("always \"3 is not first\" violated"), "{printed}");
     let token = token_in(&printed);
 
-    let again = text(&place.run(true, &[("EVERHOLD_REPLAY", &token)]));
+    let ids = place.ids();
+    assert!(ids.len() == 1 && ids[0].starts_with("replay--child-"), "{ids:?}");
+    let digits = ids[0].rsplit('-').next().expect("it ends in digits");
+    for id in [ids[0].as_str(), digits] {
+        let again = text(&run(&place, true, &[("EVERHOLD_REPLAY", id)]));
+        assert!(again.contains("replayed one schedule"), "{id}: {again}");
+    }
+    assert!(printed.contains("cargo test replay::child -- --exact"), "{printed}");
+    assert!(printed.contains("tests/it/replay.rs:"), "the panic is at the test: {printed}");
+
+    let again = text(&run(&place, true, &[("EVERHOLD_REPLAY", &token)]));
     assert!(again.contains("replay") && again.contains("3 is not first"), "{again}");
     assert!(again.contains("1 executions") || again.contains("1 execution"), "{again}");
 
     let kept = fs::read_to_string(place.regressions()).expect("the schedule was kept");
     assert!(kept.contains(&format!("replay::child {token}")), "{kept}");
-    let first = text(&place.run(true, &[]));
+    let first = text(&run(&place, true, &[]));
     assert!(first.contains("a saved schedule"), "it runs first: {first}");
-    let fixed = place.run(false, &[]);
+    let page = fs::read_to_string(&place.pages()[0]).expect("a page was written");
+    assert!(page.contains("shrunk 1 → 1 steps"), "it is still told how it was found");
+    let fixed = run(&place, false, &[]);
     assert!(fixed.status.success(), "{}", text(&fixed));
 }
 
 #[test]
 fn a_damaged_regressions_file_is_reported_and_kept() {
-    let place = Place::new("damaged");
+    let place = place("damaged");
     let file = place.regressions();
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let damaged = b"replay::child eh1-AAAA # cut off\nreplay::child\n\xff\xfe noise\nother eh1-x\n";
     fs::write(&file, damaged).unwrap();
-    let output = place.run(false, &[]);
+    let output = run(&place, false, &[]);
     let printed = text(&output);
     assert!(output.status.success(), "the other work is kept: {printed}");
     assert!(printed.contains("replay.txt:1: the schedule token is damaged"), "{printed}");
@@ -114,14 +98,14 @@ fn a_damaged_regressions_file_is_reported_and_kept() {
 
 #[test]
 fn impossible_options_are_refused_with_a_remedy() {
-    let place = Place::new("options");
+    let place = place("options");
     for (variable, value, says) in [
         ("EVERHOLD_SECONDS", "soon", "EVERHOLD_SECONDS=soon is not a whole number"),
         ("EVERHOLD_WORKERS", "0", "a budget of no workers explores nothing"),
         ("EVERHOLD_REPLAY", "eh1-zzzz", "the schedule token is damaged"),
         ("EVERHOLD_REPLAY", "abcd", "is not a token (they begin with `eh1-` or `eh1t-`)"),
     ] {
-        let output = place.run(false, &[(variable, value)]);
+        let output = run(&place, false, &[(variable, value)]);
         let printed = text(&output);
         assert!(!output.status.success(), "{variable}={value}: {printed}");
         assert!(printed.contains(says), "{variable}={value}: {printed}");
@@ -131,18 +115,18 @@ fn impossible_options_are_refused_with_a_remedy() {
 /// What was told explicitly wins over the environment: the child asks for 500.
 #[test]
 fn explicit_options_win() {
-    let place = Place::new("explicit");
-    let printed = text(&place.run(false, &[("EVERHOLD_EXECUTIONS", "7")]));
+    let place = place("explicit");
+    let printed = text(&run(&place, false, &[("EVERHOLD_EXECUTIONS", "7")]));
     assert!(printed.contains("500 executions"), "{printed}");
 }
 
 #[test]
 fn a_full_disk_is_said_and_not_fatal() {
-    let place = Place::new("full");
+    let place = place("full");
     // A file where the folder should be: writing fails as it does on a full disk.
     let folder = place.regressions();
     fs::write(folder.parent().unwrap(), "").unwrap();
-    let printed = text(&place.run(true, &[]));
+    let printed = text(&run(&place, true, &[]));
     assert!(printed.contains("Not kept"), "{printed}");
     assert!(printed.contains("EVERHOLD_REPLAY=eh1-"), "the token is still printed: {printed}");
     assert!(Path::new(folder.parent().unwrap()).is_file());
