@@ -209,6 +209,8 @@ pub struct Checker {
     hot: Option<Since>,
     /// The body has been true.
     reached: bool,
+    /// Whether the body of an `eventually` or a `finally` was known when last judged.
+    known: bool,
     violation: Option<Violation>,
 }
 
@@ -242,6 +244,7 @@ impl Checker {
             tally: Tally::default(),
             hot: None,
             reached: false,
+            known: false,
             violation: None,
         }
     }
@@ -254,6 +257,7 @@ impl Checker {
         self.tally = Tally::default();
         self.hot = None;
         self.reached = false;
+        self.known = false;
         self.violation = None;
     }
 
@@ -358,13 +362,27 @@ impl Checker {
             Some(Verdict::Holds) => self.hot = None,
             Some(Verdict::Violated) if once && self.reached => {}
             Some(Verdict::Violated) => self.hot = Some(self.hot.unwrap_or(now)),
+            // It may have been true meanwhile, so that nobody can say any more that it was late.
+            Some(Verdict::Unknown) if within.is_some() => self.hot = None,
             Some(Verdict::Unknown) | None => {}
         }
-        let open = self.hot.map_or(Verdict::Holds, |_| Verdict::Unknown);
-        body.map(|_| if late.is_some() { Verdict::Violated } else { open })
+        self.known = body.map_or(self.known, |body| body != Verdict::Unknown);
+        body.map(|_| if late.is_some() { Verdict::Violated } else { self.standing() })
     }
 
-    /// Lets time pass in which nothing changes: what is due by now is late.
+    /// How a property with a deadline stands, if nothing is late.
+    fn standing(&self) -> Verdict {
+        let known = match self.rule.property().modality {
+            Modality::LeadsTo { .. } => self.leads.is_known(),
+            Modality::Eventually { .. } => self.known || self.reached,
+            Modality::Finally { .. } => self.known,
+            Modality::Always | Modality::Sometimes => false,
+        };
+        if known && !self.is_open() { Verdict::Holds } else { Verdict::Unknown }
+    }
+
+    /// Lets time pass in which nothing changes: what is due by now is late. Returns how a property
+    /// with a deadline stands: violated if something is late, else whether it holds; of others unknown.
     pub fn tick(&mut self, state: &dyn State, now_ns: u64) -> Verdict {
         let now = Since { step: self.steps.saturating_sub(1), now_ns };
         let late = match self.rule.property().modality {
@@ -378,7 +396,7 @@ impl Checker {
             let witness = self.explain(state, &[]);
             self.violate(now, "the time is over".into(), witness);
         }
-        if late { Verdict::Violated } else { Verdict::Unknown }
+        if late { Verdict::Violated } else { self.standing() }
     }
 
     /// Judges a property `on delivery`: the sender's state at the send, the receiver's after it.
@@ -517,17 +535,19 @@ impl Checker {
         if inner.sides.is_some() {
             let from = self.evaluators[0].verdict();
             let goal = self.evaluators[1].verdict();
-            self.leads.observe(Vec::new(), from, goal, now);
+            self.leads.observe(from, goal, now, within.is_some());
         } else {
             let mut leads = std::mem::take(&mut self.leads);
             let (body, library) = (&inner.property.body, &inner.library);
-            self.with_history(state, |history| leads.step(body, library, history, now));
+            let bounded = within.is_some();
+            self.with_history(state, |history| leads.step(body, library, history, now, bounded));
             self.leads = leads;
         }
         let open = if self.leads.is_empty() { Verdict::Holds } else { Verdict::Unknown };
-        let verdict = if late.is_some() { Verdict::Violated } else { open };
-        self.tally.count(Some(verdict));
-        Some(verdict)
+        let verdict = |settled| if late.is_some() { Verdict::Violated } else { settled };
+        // Nodes that never say anything leave a sequence judged, but not the present state.
+        self.tally.count(Some(verdict(open)));
+        Some(verdict(self.standing()))
     }
 
     fn explain(&self, state: &dyn State, bindings: &[(String, Value)]) -> Witness {

@@ -329,7 +329,8 @@ impl Assembler {
         // Whoever joins in the middle has missed what came before; that is no loss of ours.
         let missed = if expected == 0 { 0 } else { batch.number - expected };
         if missed > 0 || batch.dropped > 0 {
-            let at = batch.records.first().map_or(member.passed, |record| record.at);
+            // Everything below what it passed was sent; from there on, nothing is known.
+            let at = member.passed;
             let records = batch.dropped + missed;
             member.wait(at.max(frontier), now, Changing::Lost { records });
             self.counts.dropped += records;

@@ -375,9 +375,10 @@ impl Watched {
     pub(crate) fn tick(&mut self, world: &World, at: Stamp, judged: &mut Vec<Judged>) {
         match &mut self.form {
             Form::Whole(checker) => {
-                if checker.is_open() {
+                let firing = !self.firing.is_empty();
+                if checker.is_open() || firing {
                     let verdict = checker.tick(world, nanos(at));
-                    if verdict == Verdict::Violated {
+                    if verdict == Verdict::Violated || (firing && verdict == Verdict::Holds) {
                         judged.push(Judged { slot: None, verdict });
                     }
                 }

@@ -12,15 +12,31 @@ use crate::state::State;
 use crate::verdict::Verdict;
 
 /// For each binding for which `p` held and `q` has not held since: from when.
+///
+/// Where `q` is not known it may have held, so nobody can say any more that it was late: with a bound
+/// on the time, such a debt is given up, and begins anew if `p` holds when both are known again. Without a
+/// bound it stays, since only the end of an execution decides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leads {
     owed: BTreeMap<Vec<Value>, (Bindings, Since)>,
+    /// Whether both sides were known in the last state, as far as they decide anything.
+    known: bool,
 }
 
 impl Leads {
     pub(super) fn of(owed: impl Iterator<Item = (Bindings, Since)>) -> Leads {
         let key = |bindings: &Bindings| bindings.iter().map(|(_, value)| value.clone()).collect();
-        Leads { owed: owed.map(|(bindings, since)| (key(&bindings), (bindings, since))).collect() }
+        let owed = owed.map(|(bindings, since)| (key(&bindings), (bindings, since))).collect();
+        Leads { owed, known: true }
+    }
+
+    /// Whether the last state left nothing unknown.
+    pub(super) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    pub(super) fn with_known(self, known: bool) -> Leads {
+        Leads { known, ..self }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Bindings, Since)> {
@@ -41,14 +57,34 @@ impl Leads {
         late.min_by_key(|(_, since)| since.step).map(|(bindings, _)| bindings)
     }
 
-    /// Takes note of both sides for one binding.
-    pub(super) fn observe(&mut self, bindings: Bindings, from: Verdict, goal: Verdict, now: Since) {
-        let key: Vec<Value> = bindings.iter().map(|(_, value)| value.clone()).collect();
-        if goal == Verdict::Holds {
-            self.owed.remove(&key);
-        } else if from == Verdict::Holds {
-            self.owed.entry(key).or_insert((bindings, now));
+    /// Takes note of a state, given both sides, where no variable is bound.
+    pub(super) fn observe(&mut self, from: Verdict, goal: Verdict, now: Since, bounded: bool) {
+        self.known = true;
+        if goal == Verdict::Holds || (bounded && goal == Verdict::Unknown) {
+            self.owed.clear();
         }
+        self.note(Vec::new(), from, goal, now, bounded);
+    }
+
+    fn note(
+        &mut self,
+        bindings: Bindings,
+        from: Verdict,
+        goal: Verdict,
+        now: Since,
+        bounded: bool,
+    ) {
+        match (from, goal) {
+            (Verdict::Violated, _) | (_, Verdict::Holds) => {}
+            (Verdict::Holds, Verdict::Violated) => self.owe(bindings, now),
+            (Verdict::Holds, Verdict::Unknown) if !bounded => self.owe(bindings, now),
+            (Verdict::Holds | Verdict::Unknown, _) => self.known = false,
+        }
+    }
+
+    fn owe(&mut self, bindings: Bindings, now: Since) {
+        let key: Vec<Value> = bindings.iter().map(|(_, value)| value.clone()).collect();
+        self.owed.entry(key).or_insert((bindings, now));
     }
 
     /// Takes note of a state, for all bindings.
@@ -58,28 +94,44 @@ impl Leads {
         library: &Library,
         history: &[&dyn State],
         now: Since,
+        bounded: bool,
     ) {
         let (_, goal) = sides(body);
+        let mut known = true;
         // A binding stays owed even when it is no longer in the domain of its quantifier.
         self.owed.retain(|_, (bindings, _)| {
-            Plain::new(library, history, bindings.clone()).judge(goal) != Ok(true)
+            match Plain::new(library, history, bindings.clone()).judge(goal) {
+                Ok(met) => !met,
+                Err(_) => {
+                    known &= !bounded;
+                    !bounded
+                }
+            }
         });
+        self.known = known;
         let mut plain = Plain::new(library, history, Vec::new());
-        self.walk(&mut plain, body, now);
+        self.walk(&mut plain, body, now, bounded);
     }
 
-    fn walk(&mut self, plain: &mut Plain<'_>, body: &Expr, now: Since) {
+    fn walk(&mut self, plain: &mut Plain<'_>, body: &Expr, now: Since, bounded: bool) {
         match &body.kind {
             ExprKind::Quantified { over, body, .. } => plain.for_each(over, &mut |plain, known| {
-                let guard = over.guard.as_ref().is_none_or(|guard| plain.judge(guard) == Ok(true));
-                if known.is_ok() && guard {
-                    self.walk(plain, body, now);
+                let guard = known.and_then(|()| {
+                    over.guard.as_ref().map_or(Ok(true), |guard| plain.judge(guard))
+                });
+                match guard {
+                    Ok(true) => self.walk(plain, body, now, bounded),
+                    Ok(false) => {}
+                    Err(_) => self.known = false,
                 }
                 true
             }),
-            ExprKind::LeadsTo(from, goal) if plain.judge(from) == Ok(true) => {
-                let goal = verdict(plain.judge(goal));
-                self.observe(plain.bindings.clone(), Verdict::Holds, goal, now);
+            ExprKind::LeadsTo(from, goal) => {
+                let from = verdict(plain.judge(from));
+                if from != Verdict::Violated {
+                    let goal = verdict(plain.judge(goal));
+                    self.note(plain.bindings.clone(), from, goal, now, bounded);
+                }
             }
             _ => {}
         }

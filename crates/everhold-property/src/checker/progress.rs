@@ -50,7 +50,8 @@ impl Checker {
         checker.steps = progress.steps;
         checker.hot = progress.hot.map(since);
         checker.reached = progress.reached;
-        checker.leads = Leads::of(progress.owed.into_iter().map(|(b, at)| (b, since(at))));
+        let owed = progress.owed.into_iter().map(|(bindings, at)| (bindings, since(at)));
+        checker.leads = Leads::of(owed).with_known(checker.leads.is_known());
         checker.tally = super::Tally::default();
         checker.violation = None;
         checker

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everhold_property::{Changed, Checker, Rule, Verdict, Violation};
+use everhold_property::{Changed, Checker, Modality, Rule, Verdict, Violation};
 
 use super::Judged;
 use super::keyed::Keyed;
@@ -16,6 +16,8 @@ pub(super) struct ByKey {
     pub(super) keys: BTreeMap<SlotId, OneKey>,
     /// The keys of which something is owed.
     pub(super) open: BTreeSet<SlotId>,
+    /// The keys of which something was late; it is told once when that is over.
+    pub(super) late: BTreeSet<SlotId>,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +33,7 @@ impl ByKey {
             rule: rule.clone(),
             keys: BTreeMap::new(),
             open: BTreeSet::new(),
+            late: BTreeSet::new(),
         }
     }
 
@@ -58,8 +61,7 @@ impl ByKey {
     fn all(&mut self, world: &World, now_ns: u64, judged: &mut Vec<Judged>) {
         for slot in 0..world.slot_count() {
             if !world.is_used(slot) {
-                self.keys.remove(&slot);
-                self.open.remove(&slot);
+                self.forget(slot);
                 continue;
             }
             let view = KeyView::of(&self.keyed, world, slot);
@@ -84,16 +86,32 @@ impl ByKey {
         } else {
             self.open.remove(&slot);
         }
+        self.note_late(slot, verdict);
         judged.push(Judged { slot: Some(slot), verdict });
     }
 
     pub(super) fn tick(&mut self, now_ns: u64, judged: &mut Vec<Judged>) {
-        for slot in &self.open {
-            let Some(one) = self.keys.get_mut(slot) else { continue };
-            if one.checker.tick(&one.view, now_ns) == Verdict::Violated {
-                judged.push(Judged { slot: Some(*slot), verdict: Verdict::Violated });
+        for slot in self.open.union(&self.late).copied().collect::<Vec<_>>() {
+            let Some(one) = self.keys.get_mut(&slot) else { continue };
+            let verdict = one.checker.tick(&one.view, now_ns);
+            let over = verdict == Verdict::Holds && self.late.contains(&slot);
+            if verdict == Verdict::Violated || over {
+                self.note_late(slot, verdict);
+                judged.push(Judged { slot: Some(slot), verdict });
             }
         }
+    }
+
+    fn note_late(&mut self, slot: SlotId, verdict: Verdict) {
+        match verdict {
+            Verdict::Violated if self.has_deadline() => drop(self.late.insert(slot)),
+            Verdict::Holds => drop(self.late.remove(&slot)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn has_deadline(&self) -> bool {
+        !matches!(self.rule.property().modality, Modality::Always | Modality::Sometimes)
     }
 
     pub(super) fn take_violation(&mut self, slot: SlotId) -> Option<Violation> {
@@ -104,6 +122,7 @@ impl ByKey {
     pub(super) fn forget(&mut self, slot: SlotId) {
         self.keys.remove(&slot);
         self.open.remove(&slot);
+        self.late.remove(&slot);
     }
 
     /// Whether forgetting the key would forget something owed.

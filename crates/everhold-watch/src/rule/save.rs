@@ -58,6 +58,9 @@ impl Watched {
                     }
                     by_key.keys.insert(slot, OneKey { checker, view });
                 }
+                let late = self.firing.keys().flatten().filter_map(|key| world.slot_of(key));
+                let late = late.filter(|_| by_key.has_deadline());
+                by_key.late = late.collect();
             }
         }
         let mut counts = Fields::of(fields.any()?)?;

@@ -141,7 +141,7 @@ fn a_gap_makes_unknown_until_the_key_is_told_again() {
     // Key 9 was told after the loss.
     feed.batch(START + 50, 1, vec![add(START + 45, 9, "exclusive")]);
     feed.beat(START + 60, &[0, 1]);
-    check(&feed, &["?n0@15", "+one holder[9]@45"]);
+    check(&feed, &["?n0@5", "+one holder[9]@45"]);
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn a_gap_makes_states_unknown_until_they_are_told_again() {
     feed.batch(START + 20, 0, vec![observe(START + 15, "load", 3)]);
     feed.batch(START + 30, 1, vec![observe(START + 25, "role", "leader")]);
     feed.beat(START + 40, &[0, 1]);
-    check(&feed, &["?n0@15"]);
+    check(&feed, &["?n0@5"]);
     feed.batch(START + 50, 0, vec![state(START + 45, "role", "leader")]);
     feed.beat(START + 60, &[0, 1]);
-    check(&feed, &["?n0@15", "+one leader@45"]);
+    check(&feed, &["?n0@5", "+one leader@45"]);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn after_a_loss_a_node_that_tells_everything_is_known_again() {
     feed.batch(START + 25, 0, told);
     feed.batch(START + 26, 1, vec![add(START + 24, 7, "shared"), add(START + 25, 8, "shared")]);
     feed.beat(START + 30, &[0, 1]);
-    let lost = "?n0@20";
+    let lost = "?n0@2";
     check(&feed, &[lost, "+one holder[8]@25"]);
     // Keys of which nothing was said are known too, and those that are removed are freed.
     feed.batch(START + 40, 1, vec![add(START + 35, 9, "exclusive")]);
@@ -246,7 +246,7 @@ fn what_is_lost_while_everything_is_told_is_not_known() {
     feed.batch(START + 20, 0, vec![whole(START + 12)]);
     feed.batch(START + 21, 1, vec![add(START + 15, 7, "shared"), add(START + 16, 8, "shared")]);
     feed.beat(START + 30, &[0, 1]);
-    check(&feed, &["?n0@12"]);
+    check(&feed, &["?n0@2"]);
     let mut checker = PartitionChecker::new(CheckOptions::default());
     feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
     let known: Vec<bool> = checker.members().map(|(_, known)| known).collect();
@@ -278,22 +278,87 @@ fn late_records_are_counted_and_count_from_then_on() {
     assert_eq!(checker.counts().late, 1);
 }
 
+const ANSWERED: &str =
+    r#"always "answered": forall n in nodes: n.waiting leads to not n.waiting within 100ms"#;
+
+/// The same of a lock, and of all nodes together.
+const RELEASED: &str = r#"always "released": forall n in nodes:
+  n.locks[key] != null leads to n.locks[key] == null within 100ms"#;
+const CALM: &str = r#"finally "calm" within 100ms: forall n in nodes: not n.waiting"#;
+
 #[test]
-fn leads_to_is_judged_in_real_time_without_events() {
-    let mut feed = two(
-        r#"always "answered": forall n in nodes: n.waiting leads to not n.waiting within 100ms"#,
-    );
+fn deadlines_are_judged_in_real_time_without_events_and_end_with_their_condition() {
+    for (rule, name) in [(ANSWERED, "answered"), (RELEASED, "released[7]"), (CALM, "calm")] {
+        let mut feed = two(rule);
+        for node in [0, 1] {
+            let known = vec![
+                observe(START + 1, "waiting", false),
+                add(START + 2, 6, "shared"),
+                remove(START + 3, 6, "shared"),
+            ];
+            feed.batch(START + 4, node, known);
+        }
+        let begins = vec![observe(START + 5, "waiting", true), add(START + 5, 7, "shared")];
+        feed.batch(START + 10, 0, begins);
+        feed.beat(START + 80, &[0, 1]);
+        check(&feed, &[]);
+        feed.beat(START + 150, &[0, 1]);
+        let fired = format!("+{name}@150");
+        check(&feed, &[&fired]);
+        let ends = vec![observe(START + 190, "waiting", false), remove(START + 190, 7, "shared")];
+        feed.batch(START + 200, 0, ends);
+        feed.beat(START + 210, &[0, 1]);
+        check(&feed, &[&fired, &format!("-{name}@210")]);
+        feed.beat(START + 500, &[0, 1]);
+        check(&feed, &[&fired, &format!("-{name}@210")]);
+    }
+}
+
+#[test]
+fn deadlines_do_not_fire_on_what_is_not_known() {
+    let begins = |at| vec![observe(at, "waiting", true), add(at, 7, "shared")];
+    let whole_again = |at| vec![refresh(at), observe(at, "waiting", false), whole(at + 1)];
+    for rule in [ANSWERED, RELEASED, CALM] {
+        // The end is in the batch that was lost.
+        let mut feed = two(rule);
+        feed.batch(START + 2, 1, vec![observe(START + 1, "waiting", false)]);
+        feed.batch(START + 10, 0, begins(START + 5));
+        feed.beat(START + 50, &[0, 1]);
+        feed.lose(0);
+        feed.batch(START + 300, 0, vec![observe(START + 290, "load", 1)]);
+        feed.beat(START + 600, &[0, 1]);
+        check(&feed, &["?n0@50"]);
+        feed.batch(START + 610, 0, whole_again(START + 601));
+        feed.beat(START + 900, &[0, 1]);
+        check(&feed, &["?n0@50"]);
+        // It is given up for dead, and comes back.
+        let mut feed = two(rule);
+        feed.batch(START + 2, 1, vec![observe(START + 1, "waiting", false)]);
+        feed.batch(START + 10, 0, begins(START + 5));
+        feed.beat(START + 50, &[0, 1]);
+        for at in (100..3_000).step_by(100) {
+            feed.beat(START + at, &[1]);
+        }
+        feed.batch(START + 3_010, 0, whole_again(START + 3_000));
+        feed.beat(START + 3_500, &[0, 1]);
+        let shown = violations(&notices(CheckOptions::default(), &feed.entries));
+        assert_eq!(shown, ["?n0@3000"], "{rule}");
+    }
+}
+
+#[test]
+fn a_condition_that_is_still_there_when_all_is_known_again_is_late_then() {
+    let mut feed = two(ANSWERED);
     feed.batch(START + 10, 0, vec![observe(START + 5, "waiting", true)]);
-    feed.beat(START + 80, &[0, 1]);
-    check(&feed, &[]);
-    feed.beat(START + 150, &[0, 1]);
-    check(&feed, &["+answered@150"]);
-    feed.batch(START + 200, 0, vec![observe(START + 190, "waiting", false)]);
-    feed.beat(START + 210, &[0, 1]);
-    feed.batch(START + 220, 0, vec![observe(START + 215, "load", 1)]);
-    feed.beat(START + 230, &[0, 1]);
-    let shown = violations(&notices(CheckOptions::default(), &feed.entries));
-    assert!(shown.last().unwrap().starts_with("-answered"), "{shown:?}");
+    feed.beat(START + 50, &[0, 1]);
+    feed.lose(0);
+    let told =
+        vec![refresh(START + 300), observe(START + 301, "waiting", true), whole(START + 302)];
+    feed.batch(START + 310, 0, told);
+    feed.beat(START + 390, &[0, 1]);
+    check(&feed, &["?n0@50"]);
+    feed.beat(START + 420, &[0, 1]);
+    check(&feed, &["?n0@50", "+answered@420"]);
 }
 
 #[test]
