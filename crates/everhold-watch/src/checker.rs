@@ -123,9 +123,12 @@ impl PartitionChecker {
         self.set.not_watched()
     }
 
-    /// Who is or was there, and whether what they show is known.
+    /// Who is or was there, and whether everything that the rules read of them is known.
     pub fn members(&self) -> impl Iterator<Item = (&Member, bool)> {
-        let known = |member: &Member| self.world.state(member.id).is_some();
+        let keyed = self.rules.iter().any(|rule| rule.relations().is_some());
+        let known = move |member: &Member| {
+            self.world.state(member.id).is_some() && (!keyed || self.world.is_whole(member.id))
+        };
         self.world.members().iter().map(move |member| (member, known(member)))
     }
 

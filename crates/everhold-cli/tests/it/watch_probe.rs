@@ -134,6 +134,12 @@ impl Office {
         Office { process: Process(process), address }
     }
 
+    fn signal(&self, name: &str) {
+        let id = self.process.0.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.expect("there is `kill`").success());
+    }
+
     fn meet(&mut self, other: &str) {
         let input = self.process.0.stdin.as_mut().expect("it was asked for");
         writeln!(input, "{other}").expect("it listens");
@@ -194,6 +200,66 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     assert_eq!(honest.ask("cancel 6"), "cancelled");
     let gone = |status: &Json| status["nodes"][1]["up"] == false && status["keys"] == 9;
     let status = watch.status_when(gone);
+    assert_eq!(status["rules"][0]["violations"], 1, "{status:#}");
+}
+
+/// What it sold before it was stopped is known again when it goes on, and so is what it no longer has.
+#[test]
+fn a_process_that_was_stopped_for_a_while_is_known_again() {
+    let (rules, folder) = rules_and_folder("stopped");
+    let watch = Watch::start(&rules, &folder);
+    let mut honest = Office::start(0, &watch.probes, &[]);
+    let mut careless = Office::start(1, &watch.probes, &["--careless"]);
+    honest.meet(&careless.address);
+    careless.meet(&honest.address);
+    watch.status_when(|status| status["connections"] == 2);
+    for seat in (0..20).step_by(2) {
+        assert_eq!(honest.ask(&format!("sell {seat} ada")), "sold");
+    }
+    watch.status_when(|status| status["keys"] == 10);
+    honest.signal("STOP");
+    assert_eq!(watch.next("down")["name"], "office-0");
+    watch.status_when(|status| status["nodes"][0]["known"] == false && status["keys"] == 0);
+    sleep(Duration::from_secs(1));
+    honest.signal("CONT");
+    let all = |status: &Json| {
+        let known = |node: usize| status["nodes"][node]["known"] == true;
+        known(0) && known(1) && status["keys"] == 10
+    };
+    let status = watch.status_when(all);
+    assert_eq!(status["rules"][0]["verdict"], "holds", "{status:#}");
+    assert_eq!(careless.ask("sell 6 bob"), "sold");
+    assert_eq!(watch.next("fired")["key"], 6);
+    assert_eq!(honest.ask("cancel 8"), "cancelled");
+    watch.status_when(|status| status["keys"] == 9);
+}
+
+/// Of what happens while the watch is away nobody tells it; it knows all the same when it is back.
+#[test]
+fn what_happened_while_the_watch_was_away_is_known_when_it_is_back() {
+    let (rules, folder) = rules_and_folder("away");
+    let patient = ["--silence-ms", "10000", "--wait-ms", "20000"];
+    let watch = Watch::start_on("127.0.0.1:0", &rules, &folder, &patient);
+    let address = watch.probes.clone();
+    let mut honest = Office::start(0, &address, &[]);
+    let mut careless = Office::start(1, &address, &["--careless"]);
+    honest.meet(&careless.address);
+    careless.meet(&honest.address);
+    watch.status_when(|status| status["connections"] == 2);
+    for seat in (0..20).step_by(2) {
+        assert_eq!(honest.ask(&format!("sell {seat} ada")), "sold");
+    }
+    watch.status_when(|status| status["keys"] == 10);
+    sleep(Duration::from_secs(3)); // A checkpoint has it.
+    watch.kill();
+    sleep(Duration::from_millis(500)); // Nobody listens, and the probes know.
+    assert_eq!(honest.ask("cancel 4"), "cancelled");
+    assert_eq!(careless.ask("sell 4 bob"), "sold");
+    assert_eq!(careless.ask("sell 6 bob"), "sold");
+    let watch = Watch::start_on(&address, &rules, &folder, &patient);
+    let fired = watch.next("fired");
+    assert_eq!(fired["key"], 6, "seat 4 was given back before it was sold again");
+    let status = watch.status_when(|status| status["nodes"][0]["known"] == true);
     assert_eq!(status["rules"][0]["violations"], 1, "{status:#}");
 }
 

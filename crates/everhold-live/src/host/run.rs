@@ -298,7 +298,9 @@ impl<M: Message> Loop<M> {
         let audience = Some(core.probe.audience());
         let named = |(name, value): (&String, &Value)| (Name::from(name.as_str()), value.clone());
         if self.shown.audience != audience {
+            core.probe.record(What::Refresh);
             core.probe.record(What::State(fields.iter().map(named).collect()));
+            core.probe.record(What::Whole);
         } else {
             let is_new =
                 |(name, value): &(&String, &Value)| self.shown.fields.get(*name) != Some(*value);

@@ -148,7 +148,8 @@ impl Builder {
             recording.begin(&self.hello, self.report.clone());
         }
         let (stop, stopped) = mpsc::channel();
-        let drain = Drain::new(Arc::clone(&shared), links, recording, self.heartbeat, self.refresh);
+        let (heartbeat, refresh, report) = (self.heartbeat, self.refresh, self.report.clone());
+        let drain = Drain::new(Arc::clone(&shared), links, recording, heartbeat, refresh, report);
         let thread = thread::Builder::new()
             .name("everhold-probe".to_owned())
             .spawn(move || drain.run(&stopped))

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use everhold_trace::wire::{Name, Record, Stamp, What};
+use everhold_trace::Value;
+use everhold_trace::wire::{FRAME_MAX, Name, Record, Stamp, What};
 
-use super::link::Link;
+use super::link::{Link, Numbered};
 use super::ring::{self, RingReader};
 use super::{Probe, Shared, lock};
 use crate::recording::Recording;
+use crate::report::Report;
 
 /// How often the rings are emptied and the clock is set.
 const PERIOD: Duration = Duration::from_millis(5);
@@ -65,14 +67,21 @@ pub(super) struct Drain {
     /// Dropped, and the recording does not say so yet.
     unwritten: u64,
     dropped: u64,
+    /// The number of the last batch.
+    number: u64,
     beaten: Instant,
     audience: u64,
+    /// Whether nobody listened since somebody did: what happened meanwhile was not even recorded.
+    away: bool,
     /// Whether a checker may have missed something since everything was last told.
     stale: bool,
     /// Whether everything was told, but may not have found room.
     unproven: bool,
     refreshed: Instant,
     again: Duration,
+    report: Report,
+    /// Whether it was told that somebody missed something for good.
+    told: bool,
 }
 
 impl Drain {
@@ -82,6 +91,7 @@ impl Drain {
         recording: Option<Recording>,
         heartbeat: Duration,
         refresh: Option<Refresh>,
+        report: Report,
     ) -> Drain {
         shared.watched.store(recording.is_some(), Ordering::Release);
         Drain {
@@ -97,12 +107,16 @@ impl Drain {
             written: 0,
             unwritten: 0,
             dropped: 0,
+            number: 0,
             beaten: Instant::now(),
             audience: 0,
+            away: false,
             stale: false,
             unproven: false,
             refreshed: Instant::now(),
             again: AGAIN,
+            report,
+            told: false,
         }
     }
 
@@ -149,7 +163,21 @@ impl Drain {
             // Before anybody else may be heard: nothing that they show comes before it.
             ring::boxed(&self.shared, What::Refresh);
         }
-        self.shared.watched.store(connected || self.recording.is_some(), Ordering::Release);
+        let watched = connected || self.recording.is_some();
+        self.shared.watched.store(watched, Ordering::Release);
+        if joined && std::mem::take(&mut self.away) {
+            // The gap in the numbers says so.
+            self.number += 1;
+            self.stale = true;
+        }
+        let for_good = self.stale && connected && self.refresh.is_none();
+        if for_good && !std::mem::replace(&mut self.told, true) {
+            self.report.tell(
+                "checkers missed something; without a `refresh` (`Builder::refresh`) they do not \
+                 know what is not observed again",
+            );
+        }
+        self.away |= !watched && audience > 0;
         self.audience = audience;
         self.shared.audience.store(audience, Ordering::Release);
         if let Some(refresh) = self.refresh.as_ref().filter(|_| is_due) {
@@ -194,7 +222,14 @@ impl Drain {
         self.rings.retain(|ring| !ring.is_done());
         self.dropped += dropped;
         self.unwritten += dropped;
-        self.stale |= dropped > 0;
+        if dropped > 0 {
+            self.stale = true;
+            // Nobody knows when the dropped ones were: perhaps before this was said.
+            let is_whole = |record: &&Record| record.what == What::Whole;
+            self.written -= self.ready[..self.written].iter().filter(is_whole).count();
+            self.ready.retain(|record| !is_whole(&record));
+            self.early.retain(|record| !is_whole(&record));
+        }
         self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
         self.early.sort_by_key(|record| record.at);
         let surely = self.early.partition_point(|record| record.at < passed);
@@ -217,27 +252,80 @@ impl Drain {
     }
 
     fn emit(&mut self) {
-        if self.ready.is_empty() && self.dropped == 0 {
+        let sound = self.links.iter().all(Link::is_sound);
+        if self.ready.is_empty() && self.dropped == 0 && sound {
             return;
         }
         self.write_down();
-        let mut dropped = std::mem::take(&mut self.dropped);
         let records = std::mem::take(&mut self.ready);
         self.written = 0;
-        for batch in records.chunks(BATCH_MAX) {
-            self.offer(batch, std::mem::take(&mut dropped));
-        }
-        if dropped > 0 {
-            self.offer(&[], dropped);
+        let mut rest = &records[..];
+        loop {
+            let (batch, more) = rest.split_at(batch_of(rest));
+            self.offer(batch);
+            rest = more;
+            if rest.is_empty() {
+                return;
+            }
         }
     }
 
-    fn offer(&mut self, records: &[Record], dropped: u64) {
-        let records: Arc<[Record]> = records.into();
-        for link in &self.links {
-            let lost = link.offer(&records, dropped);
+    fn offer(&mut self, records: &[Record]) {
+        self.number += 1;
+        let dropped = std::mem::take(&mut self.dropped);
+        let batch = Numbered { number: self.number, dropped, records: records.into() };
+        for link in &mut self.links {
+            let lost = link.offer(&batch);
             self.stale |= lost > 0;
             self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
         }
     }
+}
+
+/// How many records go into the next batch: as many as surely fit a frame, or one.
+fn batch_of(records: &[Record]) -> usize {
+    let mut room = FRAME_MAX / 2;
+    let fits = |record: &&Record| {
+        let size = size_of(record);
+        let fits = size <= room;
+        room = room.saturating_sub(size);
+        fits
+    };
+    records.iter().take(BATCH_MAX).take_while(fits).count().max(1).min(records.len())
+}
+
+/// At least as many bytes as a record takes in a frame.
+fn size_of(record: &Record) -> usize {
+    let named = |values: &[(Name, Value)]| {
+        values.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
+    };
+    let rest = match &record.what {
+        What::Observe(values) | What::State(values) => named(values),
+        What::Add(tuple) | What::Remove(tuple) => {
+            tuple.relation.len() + size_of_value(&tuple.key) + size_of_value(&tuple.value)
+        }
+        What::Send { label, .. } => label.len(),
+        What::Event(kind) => kind.name().map_or(0, str::len),
+        What::Note(text) => text.len(),
+        What::Refresh | What::Whole => 0,
+    };
+    64 + rest
+}
+
+fn size_of_value(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(items) => items.iter().map(size_of_value).sum(),
+        Value::Set(items) => items.iter().map(size_of_value).sum(),
+        Value::Map(entries) => {
+            entries.iter().map(|(key, value)| size_of_value(key) + size_of_value(value)).sum()
+        }
+        Value::Record(fields) => {
+            fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
+        }
+        Value::Variant { name, payload } => name.len() + size_of_value(payload),
+        _ => 0,
+    };
+    24 + inside
 }

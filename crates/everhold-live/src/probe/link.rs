@@ -25,9 +25,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const OFFENDED: Duration = Duration::from_secs(5);
 
 enum Item {
-    Batch { records: Arc<[Record]>, dropped: u64 },
+    Batch(Numbered),
     Heartbeat(Stamp),
     Bye(Stamp),
+}
+
+/// A batch as every checker gets it. Whoever misses one sees the gap in the numbers; checkers that
+/// share a log take each number once, from whichever connection brings it first.
+#[derive(Clone)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    /// Records that nobody gets, since the rings had no room for them.
+    pub(super) dropped: u64,
+    pub(super) records: Arc<[Record]>,
 }
 
 /// The end that the draining thread holds.
@@ -35,14 +45,15 @@ pub(super) struct Link {
     queue: SyncSender<Item>,
     state: Arc<State>,
     thread: JoinHandle<()>,
+    /// The connection on which the last batch was handed over, if it was: a checker that may have
+    /// missed one is promised nothing before the next one shows the gap.
+    sound: Option<u64>,
 }
 
 #[derive(Default)]
 struct State {
     connected: AtomicBool,
     connections: AtomicU64,
-    /// Records that this checker will never get.
-    lost: AtomicU64,
 }
 
 impl Link {
@@ -59,7 +70,7 @@ impl Link {
             .name("everhold-link".to_owned())
             .spawn(move || worker.run())
             .expect("the system has a thread to spare");
-        Link { queue, state, thread }
+        Link { queue, state, thread, sound: None }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -70,20 +81,22 @@ impl Link {
         self.state.connections.load(Ordering::Acquire)
     }
 
+    /// Whether it has every batch, or nobody is connected.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.is_connected() || self.sound == Some(self.connections())
+    }
+
     /// Hands over a batch if there is room; returns how many records are lost if not.
-    pub(super) fn offer(&self, records: &Arc<[Record]>, dropped: u64) -> u64 {
-        let count = records.len() as u64;
-        let item = Item::Batch { records: Arc::clone(records), dropped };
-        if self.is_connected() && self.queue.try_send(item).is_ok() {
-            return 0;
-        }
-        self.state.lost.fetch_add(count + dropped, Ordering::Relaxed);
+    pub(super) fn offer(&mut self, batch: &Numbered) -> u64 {
+        let connection = self.connections();
+        let sent = self.is_connected() && self.queue.try_send(Item::Batch(batch.clone())).is_ok();
+        self.sound = sent.then_some(connection);
         // Nobody was promised anything while nobody was connected.
-        if self.is_connected() { count } else { 0 }
+        if sent || !self.is_connected() { 0 } else { batch.records.len() as u64 }
     }
 
     pub(super) fn heartbeat(&self, at: Stamp) {
-        if self.is_connected() {
+        if self.is_connected() && self.is_sound() {
             // A full queue has news enough.
             let _ = self.queue.try_send(Item::Heartbeat(at));
         }
@@ -108,14 +121,13 @@ struct Worker {
 impl Worker {
     fn run(self) {
         let mut backoff = Backoff::new();
-        let mut number = 0;
         loop {
             let wait = match self.connect() {
                 Ok(connection) => {
                     backoff.reset();
-                    self.state.connected.store(true, Ordering::Release);
                     self.state.connections.fetch_add(1, Ordering::Release);
-                    let ended = self.serve(connection, &mut number);
+                    self.state.connected.store(true, Ordering::Release);
+                    let ended = self.serve(connection);
                     self.state.connected.store(false, Ordering::Release);
                     if ended {
                         return;
@@ -144,11 +156,7 @@ impl Worker {
     fn rest(&self, wait: Duration) -> bool {
         loop {
             match self.items.recv_timeout(wait) {
-                Ok(Item::Batch { records, dropped }) => {
-                    let lost = records.len() as u64 + dropped;
-                    self.state.lost.fetch_add(lost, Ordering::Relaxed);
-                }
-                Ok(Item::Heartbeat(_) | Item::Bye(_)) => {}
+                Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => return true,
             }
@@ -182,7 +190,7 @@ impl Worker {
     }
 
     /// Sends until the probe ends, which is true, or the connection does.
-    fn serve(&self, mut connection: Connection, number: &mut u64) -> bool {
+    fn serve(&self, mut connection: Connection) -> bool {
         let open = Arc::new(AtomicBool::new(true));
         let listener = connection.listen(Arc::clone(&open), self.report.clone());
         let mut ended = false;
@@ -190,7 +198,7 @@ impl Worker {
             let sent = match self.items.recv_timeout(Duration::from_millis(100)) {
                 Ok(item) => {
                     ended = matches!(item, Item::Bye(_));
-                    self.send(&mut connection, item, number)
+                    self.send(&mut connection, item)
                 }
                 Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -210,45 +218,23 @@ impl Worker {
         ended
     }
 
-    fn send(&self, connection: &mut Connection, item: Item, number: &mut u64) -> io::Result<()> {
+    fn send(&self, connection: &mut Connection, item: Item) -> io::Result<()> {
         match item {
-            Item::Batch { records, dropped } => {
-                let dropped = dropped + self.state.lost.swap(0, Ordering::Relaxed);
-                self.batch(connection, &records, dropped, number)
-            }
-            Item::Heartbeat(at) | Item::Bye(at) if self.state.lost.load(Ordering::Relaxed) > 0 => {
-                // A promise that everything was sent would not be true: say first what was not.
-                let dropped = self.state.lost.swap(0, Ordering::Relaxed);
-                self.batch(connection, &[], dropped, number)?;
-                connection.write(&Frame::Heartbeat { at })
-            }
+            Item::Batch(batch) => self.batch(connection, &batch),
             Item::Heartbeat(at) => connection.write(&Frame::Heartbeat { at }),
             Item::Bye(at) => connection.write(&Frame::Bye { at }),
         }
     }
 
-    /// Sends a batch, in halves if it is too large for a frame; a record that alone is too large
-    /// is dropped.
-    fn batch(
-        &self,
-        connection: &mut Connection,
-        records: &[Record],
-        dropped: u64,
-        number: &mut u64,
-    ) -> io::Result<()> {
-        *number += 1;
-        let batch = Batch { number: *number, dropped, records: records.to_vec() };
-        if connection.encode(&Frame::Batch(batch)) {
+    fn batch(&self, connection: &mut Connection, batch: &Numbered) -> io::Result<()> {
+        let Numbered { number, dropped, records } = batch;
+        let (number, dropped) = (*number, *dropped);
+        if connection.encode(&Frame::Batch(Batch { number, dropped, records: records.to_vec() })) {
             return connection.flush();
         }
-        *number -= 1;
-        if records.len() <= 1 {
-            self.report.tell("an observation is too large to be sent; observe less of it");
-            return self.batch(connection, &[], dropped + records.len() as u64, number);
-        }
-        let (first, second) = records.split_at(records.len() / 2);
-        self.batch(connection, first, dropped, number)?;
-        self.batch(connection, second, 0, number)
+        self.report.tell("an observation is too large to be sent; observe less of it");
+        let dropped = dropped + records.len() as u64;
+        connection.write(&Frame::Batch(Batch { number, dropped, records: Vec::new() }))
     }
 }
 

@@ -1,18 +1,28 @@
 //! A checker of a few lines: says yes or no, and keeps what it is told.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use everhold_trace::wire::{
-    Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, secret,
+    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, secret,
 };
 
 pub(crate) struct Checker {
     pub(crate) address: SocketAddr,
     frames: Receiver<Frame>,
+    open: Arc<Open>,
+}
+
+/// Its connections, and whether it takes more.
+#[derive(Debug, Default)]
+struct Open {
+    away: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
 }
 
 /// What the frames of a while add up to.
@@ -33,13 +43,40 @@ impl Checker {
     pub(crate) fn on(listener: TcpListener, password: Option<&'static [u8]>) -> Checker {
         let address = listener.local_addr().expect("it is bound");
         let (tell, frames) = mpsc::channel();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let tell = tell.clone();
-                thread::spawn(move || converse(stream, password, &tell));
+        let open = Arc::new(Open::default());
+        thread::spawn({
+            let open = Arc::clone(&open);
+            move || {
+                for stream in listener.incoming().flatten() {
+                    if open.away.load(SeqCst) {
+                        continue;
+                    }
+                    open.streams.lock().unwrap().extend(stream.try_clone());
+                    let tell = tell.clone();
+                    thread::spawn(move || converse(stream, password, &tell));
+                }
             }
         });
-        Checker { address, frames }
+        Checker { address, frames, open }
+    }
+
+    /// Ends its connections, and takes no others until it is back.
+    pub(crate) fn go_away(&self) {
+        self.open.away.store(true, SeqCst);
+        for stream in self.open.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(crate) fn come_back(&self) {
+        self.open.away.store(false, SeqCst);
+    }
+
+    /// What comes after the next hello, up to the first promise that everything was sent.
+    pub(crate) fn before_promises(&self) -> Vec<Frame> {
+        while !matches!(self.next(), Frame::Hello(_)) {}
+        let frames = std::iter::from_fn(|| Some(self.next()));
+        frames.take_while(|frame| !matches!(frame, Frame::Heartbeat { .. })).collect()
     }
 
     pub(crate) fn hello(&self) -> Hello {
@@ -62,6 +99,17 @@ impl Checker {
             }
         }
         heard.records
+    }
+
+    /// Every batch until the end.
+    pub(crate) fn listen_to_batches(&self, mut take: impl FnMut(Batch)) {
+        loop {
+            match self.next() {
+                Frame::Batch(batch) => take(batch),
+                Frame::Bye { .. } => return,
+                _ => {}
+            }
+        }
     }
 
     /// Listens to one node until `enough`.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use everhold_live::probe::Builder;
 use everhold_live::{NodeId, Probe, Report};
-use everhold_trace::wire::{Record, Stamp, What};
+use everhold_trace::wire::{Frame, Record, Stamp, What};
 use everhold_trace::{EventKind, MessageId, Value};
 
 use crate::checker::{Checker, Heard};
@@ -178,6 +178,58 @@ fn a_probe_that_dropped_records_tells_everything_again() {
     }
     checker.listen(|heard| heard.dropped > 0 && wholes(heard) > 0);
     drop(probe);
+}
+
+/// Nothing is recorded while nobody listens, so whoever comes back is told that something may be
+/// missing, before it is promised that nothing is.
+#[test]
+fn a_checker_that_comes_back_sees_a_gap_before_any_promise() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    let heard = checker.listen(|heard| heard.passed > Stamp(0));
+    assert_eq!(heard.numbers, [1], "the first time, nothing was missed");
+    checker.go_away();
+    let begun = Instant::now();
+    while probe.is_watched() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the end is noticed");
+        thread::sleep(Duration::from_millis(1));
+    }
+    probe.observe(probe.var("x"), 1);
+    checker.come_back();
+    let frames = checker.before_promises();
+    let Some(Frame::Batch(batch)) = frames.first() else { panic!("{frames:?}") };
+    assert!(batch.number > 2, "{batch:?}");
+}
+
+/// Checkers that share a log take each batch from whichever of them has it first.
+#[test]
+fn several_checkers_get_the_same_batches_under_the_same_numbers() {
+    let checkers = [Checker::start(None), Checker::start(None)];
+    let probe = Probe::to_checkers(checkers.each_ref().map(|checker| checker.address))
+        .heartbeat(Duration::from_millis(10))
+        .report(Report::to(|_| ()))
+        .start();
+    checkers.iter().for_each(|checker| drop(checker.hello()));
+    let probe = watched(probe);
+    let x = probe.var("x");
+    let texts = probe.var("texts");
+    for number in 0..20 {
+        probe.observe(x, number);
+        // More than one frame holds, with all that comes at once.
+        probe.observe_value(texts, &"y".repeat(200_000));
+    }
+    drop(probe);
+    let [first, second] = checkers.each_ref().map(|checker| {
+        let mut batches = Vec::new();
+        checker.listen_to_batches(|batch| batches.push(batch));
+        batches
+    });
+    assert!(first.len() > 3 && second.len() > 3);
+    for batch in &first {
+        let same = second.iter().filter(|other| other.number == batch.number);
+        assert!(same.into_iter().all(|other| other == batch), "{batch:?}");
+    }
 }
 
 /// What a probe reports when it meets `checker`.
