@@ -107,7 +107,11 @@ pub(crate) struct Env<M> {
 impl<M: Message> Env<M> {
     pub(crate) fn new(rules: Rules, strategy: Box<dyn Strategy>) -> Self {
         Env {
-            state: State { left: rules.faults.clone(), ..State::empty() },
+            state: State {
+                left: rules.faults.clone(),
+                tied_clocks: rules.clocks.are_tied(),
+                ..State::empty()
+            },
             rules: Rc::new(rules),
             strategy,
             log: Vec::new(),

@@ -51,13 +51,13 @@ fn name(reduction: Reduction) -> &'static str {
     }
 }
 
-/// Faults and shared clocks tie steps of different nodes together, so orders are not reduced then.
+/// Faults and tied clocks tie steps of different nodes together, so orders are not reduced then.
 fn supported<M: Message>(world: &World<M>, reduction: Reduction, report: &mut Report) -> Reduction {
     let env = world.env.borrow();
-    let tied = env.rules.faults.total() > 0 || env.rules.clocks == crate::system::Clocks::Shared;
+    let tied = env.rules.faults.total() > 0 || env.rules.clocks.are_tied();
     if reduction == Reduction::Orders && tied {
         report.problems.push(
-            "orders are not reduced with faults or shared clocks; states are told apart instead"
+            "orders are not reduced with faults or clocks that are tied; states are told apart instead"
                 .to_owned(),
         );
         return Reduction::States;
@@ -304,8 +304,7 @@ impl<M: Message> Copy<M> {
         let added = world.slots.len() != self.processes.len();
         // Senders reach into the inboxes of tracked nodes, so those change without a step.
         let tied = added || env.state.nodes.iter().any(|node| node.tracked);
-        let all =
-            tied || self.processes.len() > 64 || env.rules.clocks == crate::system::Clocks::Shared;
+        let all = tied || self.processes.len() > 64 || env.rules.clocks.are_tied();
         env.state.copy_from(&self.state, (!all).then_some(self.touched));
         env.log.truncate(self.choices);
         env.failure = None;

@@ -99,7 +99,7 @@ impl<'a, M: Message> Scene<'a, M> {
     pub(crate) fn now(self, node: NodeId) -> u64 {
         match self {
             Scene::Explored(_, env) => match env.rules.clocks {
-                Clocks::Shared => env.state.clock(node),
+                Clocks::Shared | Clocks::Drift { .. } => env.state.clock(node),
                 Clocks::Independent => 0,
             },
             Scene::Timed(_, env) => env.now_ns(),

@@ -36,8 +36,34 @@ pub enum Clocks {
     #[default]
     Independent,
     /// One clock for all: timers fire in order of their deadlines over the whole system. For
-    /// protocols that rely on bounded drift, such as leases.
+    /// protocols that rely on exact clocks.
     Shared,
+    /// Clocks that each run a little fast, a little slow or exactly, all through an execution:
+    /// which, is a choice of the strategy for each node, recorded as `clock rate` and shrunk towards
+    /// exact clocks. For protocols that rely on bounded drift, such as leases: give the bound that
+    /// they allow for, and see that a larger one breaks them.
+    ///
+    /// Timers and [`Cx::now`](everhold_node::Cx::now) go by the node's own clock; the timers of the
+    /// whole system fire in the order of the true times that follow from that.
+    Drift {
+        /// The most that a clock is fast or slow, in parts per million; less than 1,000,000.
+        max_ppm: u32,
+    },
+}
+
+impl Clocks {
+    /// Whether timers of different nodes fire in an order that time decides.
+    pub(crate) fn are_tied(self) -> bool {
+        self != Clocks::Independent
+    }
+
+    /// The most that a clock is fast or slow, in parts per million.
+    pub(crate) fn drift_max_ppm(self) -> u32 {
+        match self {
+            Clocks::Independent | Clocks::Shared => 0,
+            Clocks::Drift { max_ppm } => max_ppm,
+        }
+    }
 }
 
 /// The system under test, as the setup closure describes it.
@@ -162,7 +188,25 @@ impl<M: Message> System<M> {
     }
 
     /// How clocks relate.
+    ///
+    /// ```
+    /// use everhold_sim::{Clocks, System};
+    /// # fn setup(system: &mut System<u32>) {
+    /// // Clocks that are wrong by up to 100 ms in a second.
+    /// system.clocks(Clocks::Drift { max_ppm: 100_000 });
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If clocks may drift by 1,000,000 parts per million or more: they would stand still.
+    #[track_caller]
     pub fn clocks(&mut self, clocks: Clocks) {
+        let max_ppm = clocks.drift_max_ppm();
+        assert!(
+            max_ppm < 1_000_000,
+            "a drift of {max_ppm} ppm would stop a clock; give less than 1,000,000"
+        );
         self.rules.clocks = clocks;
     }
 
@@ -226,7 +270,7 @@ impl<M: Message> System<M> {
     /// # }
     /// ```
     ///
-    /// A bound in time (`within 5s`) is kept on [shared clocks](Clocks::Shared); on independent
+    /// A bound in time (`within 5s`) is kept on [shared](Clocks::Shared) and [drifting](Clocks::Drift) clocks, in true time; on independent
     /// ones time means nothing, and what is owed is judged at the end.
     ///
     /// # Panics

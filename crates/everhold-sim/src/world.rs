@@ -186,6 +186,9 @@ impl<M: Message> World<M> {
             }
         }
         for index in 0..self.initial {
+            self.env.borrow_mut().set_clock(node_id(index));
+        }
+        for index in 0..self.initial {
             let id = node_id(index);
             self.current = id;
             self.slots[index].process.start(&self.handle, id);
@@ -333,6 +336,7 @@ impl<M: Message> World<M> {
             if let Some(recorder) = &mut env.recorder {
                 recorder.spawn(id, info);
             }
+            env.set_clock(id);
         }
         self.current = id;
         self.slots[id.index()].plain = false;

@@ -14,8 +14,7 @@ use crate::failure::{Cause, Failure};
 impl<M: Message> Runtime<M> for Env<M> {
     fn now(&self, node: NodeId) -> Time {
         self.timed.set(true);
-        let node = &self.state.nodes[node.index()];
-        Time(node.clock.saturating_add_signed(node.skew))
+        Time(self.state.nodes[node.index()].shown())
     }
 
     #[inline]
@@ -34,7 +33,8 @@ impl<M: Message> Runtime<M> for Env<M> {
         let born = self.state.step;
         let state = &mut self.state.nodes[node.index()];
         state.settings += 1;
-        let deadline = (Time(state.clock) + after).0;
+        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = state.clock.saturating_add(state.really(after));
         let length = deadline - state.clock;
         let armed = Armed { timer, deadline, setting: state.settings, born };
         match state.timers.iter_mut().find(|armed| armed.timer == timer) {

@@ -12,6 +12,10 @@ use crate::strategy::About;
 
 /// Tells the hash of a message that is held back from that of one that is not.
 const HELD: u64 = 0x4E1D;
+/// Tells the hash of a clock's rate from that of its jump.
+const DRIFT: u64 = 0xD41F;
+/// The parts of a million.
+const MILLION: i128 = 1_000_000;
 
 /// The part of an execution that is copied when a search goes back to an earlier point.
 pub(crate) struct State<M> {
@@ -41,6 +45,8 @@ pub(crate) struct State<M> {
     pub(crate) last_move: u64,
     /// The shortest timer that was set, in nanoseconds; zero if none was.
     pub(crate) shortest_timer: u64,
+    /// Time decides in which order the timers of different nodes fire.
+    pub(super) tied_clocks: bool,
 }
 
 /// A message in the network.
@@ -80,8 +86,11 @@ pub(super) struct Cut {
 pub(crate) struct NodeState {
     pub(crate) status: Status,
     pub(crate) incarnation: u32,
+    /// Where clocks are tied this is the true time.
     pub(super) clock: u64,
     pub(super) skew: i64,
+    /// How much faster than the true time its clock runs, in parts per million.
+    pub(super) drift_ppm: i32,
     pub(super) sent: u32,
     pub(super) drawn: u32,
     pub(super) settings: u32,
@@ -140,6 +149,7 @@ impl<M: Message> State<M> {
             network_hash: 0,
             last_move: 0,
             shortest_timer: 0,
+            tied_clocks: false,
         }
     }
 
@@ -162,6 +172,7 @@ impl<M: Message> State<M> {
         self.monitors.clone_from(&other.monitors);
         (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
         self.shortest_timer = other.shortest_timer;
+        self.tied_clocks = other.tied_clocks;
     }
 
     pub(super) fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
@@ -243,6 +254,9 @@ impl<M: Message> State<M> {
         }
         if !self.connections.is_empty() || !self.untold.is_empty() {
             sum = mix(sum, self.streams_hash());
+        }
+        if self.tied_clocks {
+            sum = mix(sum, self.waits());
         }
         if !self.may_fail && self.partition.is_none() {
             return sum;
@@ -403,6 +417,7 @@ impl NodeState {
     pub(super) fn copy_from(&mut self, other: &NodeState) {
         (self.status, self.incarnation) = (other.status, other.incarnation);
         (self.clock, self.skew) = (other.clock, other.skew);
+        self.drift_ppm = other.drift_ppm;
         (self.sent, self.drawn) = (other.sent, other.drawn);
         (self.settings, self.polled) = (other.settings, other.polled);
         self.timers.clone_from(&other.timers);
@@ -418,7 +433,7 @@ impl NodeState {
     pub(super) fn reset(&mut self) {
         self.status = Status::Up;
         self.incarnation = 0;
-        (self.clock, self.skew) = (0, 0);
+        (self.clock, self.skew, self.drift_ppm) = (0, 0, 0);
         (self.sent, self.drawn, self.settings, self.polled) = (0, 0, 0, 0);
         self.timers.clear();
         self.timer_slot = NONE;
@@ -433,6 +448,25 @@ impl NodeState {
     /// How long a timer with this deadline has to wait.
     pub(crate) fn wait(&self, deadline: u64) -> u64 {
         deadline.saturating_sub(self.clock)
+    }
+
+    /// The time that the node's clock shows.
+    #[inline]
+    pub(super) fn shown(&self) -> u64 {
+        let drift = i128::from(self.clock) * i128::from(self.drift_ppm) / MILLION;
+        let shown = i128::from(self.clock) + drift + i128::from(self.skew);
+        u64::try_from(shown.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// How long a time on the node's clock really is.
+    #[inline]
+    pub(super) fn really(&self, shown: u64) -> u64 {
+        if self.drift_ppm == 0 {
+            return shown;
+        }
+        let rate = MILLION + i128::from(self.drift_ppm);
+        let real = (i128::from(shown) * MILLION + rate - 1) / rate;
+        u64::try_from(real).unwrap_or(u64::MAX)
     }
 
     /// The node's clock goes on.
@@ -455,6 +489,9 @@ impl NodeState {
         hash = mix(hash, u64::from(self.drawn));
         if self.skew != 0 {
             hash = mix(hash, self.skew as u64);
+        }
+        if self.drift_ppm != 0 {
+            hash = mix(hash, mix(DRIFT, self.drift_ppm as u64));
         }
         if !self.timers.is_empty() {
             let mut timers: Vec<_> = self.timers.iter().collect();

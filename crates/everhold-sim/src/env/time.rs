@@ -1,24 +1,49 @@
 //! Timers, and tasks that can go on.
 
-use everhold_node::{Message, NodeId, TaskId};
+use everhold_node::{Message, NodeId, Runtime, TaskId};
 
 use super::state::{Armed, NodeState, Status, earliest};
 use super::{Action, Env, node_id};
 use crate::moves::{Move, NONE, What, identity};
 use crate::strategy::{Followed, same_timer};
-use crate::system::Clocks;
+
+/// The rates that a clock may have: exact, slow, fast.
+const RATES: [i32; 3] = [0, -1, 1];
 
 /// Recorded times are those of events, a little before the timers that they set.
 const SLACK: u64 = 50_000_000;
 
 impl<M: Message> Env<M> {
+    /// Before a node starts: where clocks are tied, its own shows the time of the others, and
+    /// whether it is fast or slow is a choice like any other.
+    pub(crate) fn set_clock(&mut self, node: NodeId) {
+        if !self.rules.clocks.are_tied() {
+            return;
+        }
+        let now = self.state.nodes.iter().map(|node| node.clock).max();
+        self.state.nodes[node.index()].clock = now.unwrap_or(0);
+        let max_ppm = self.rules.clocks.drift_max_ppm() as i32;
+        if max_ppm == 0 {
+            return;
+        }
+        let chosen = self.choose(node, "clock rate", RATES.len() as u32);
+        let drift_ppm = RATES[chosen as usize] * max_ppm;
+        self.state.nodes[node.index()].drift_ppm = drift_ppm;
+        if let Some(recorder) = &mut self.recorder
+            && drift_ppm != 0
+        {
+            let way = if drift_ppm < 0 { "slow" } else { "fast" };
+            recorder.note(node, format!("the clock of {node} is {max_ppm} ppm {way}"));
+        }
+    }
+
     pub(super) fn take_timer(&mut self, node: NodeId) -> Action<M> {
         let state = &mut self.state.nodes[node.index()];
         let at = earliest(&state.timers).expect("a timer that fires was set");
         let armed = state.timers.remove(at);
         state.clock = state.clock.max(armed.deadline);
         self.offer_timer(node);
-        if self.rules.clocks == Clocks::Shared {
+        if self.rules.clocks.are_tied() {
             self.state.nodes.iter_mut().for_each(|n| n.clock = n.clock.max(armed.deadline));
         }
         Action::Timer { node, timer: armed.timer }
@@ -26,8 +51,8 @@ impl<M: Message> Env<M> {
 
     /// Keeps the move of a node's next timer in step with its timers.
     pub(super) fn offer_timer(&mut self, node: NodeId) {
-        if self.rules.clocks == Clocks::Shared {
-            return self.offer_shared_timers();
+        if self.rules.clocks.are_tied() {
+            return self.offer_tied_timers();
         }
         self.offer_own_timer(node, true);
     }
@@ -52,8 +77,8 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// On shared clocks only the timers with the earliest deadline of all may fire.
-    pub(super) fn offer_shared_timers(&mut self) {
+    /// On tied clocks only the timers with the earliest deadline of all may fire.
+    pub(super) fn offer_tied_timers(&mut self) {
         let deadline = |n: &NodeState| earliest(&n.timers).map(|at| n.timers[at].deadline);
         let next = self.state.nodes.iter().filter_map(deadline).min();
         for index in 0..self.state.nodes.len() {

@@ -88,7 +88,10 @@ impl<M: Message> Model<M> {
             library,
             durations: timed.durations.clone(),
             size: timed.size.clone(),
-            clock: timed.clock,
+            clock: ClockModel {
+                drift_max_ppm: timed.clock.drift_max_ppm.max(rules.clocks.drift_max_ppm()),
+                ..timed.clock
+            },
             disk,
             stopping: timed.stopping.clone(),
             driver,

@@ -8,6 +8,7 @@
 //! - `liveness`: hot for ever, quiet but hot, deadlock; fair tails and lassos.
 //! - `bounds`: idle ticks do not count, and the bound on steps follows the system.
 //! - `fairness`: correct systems with timers are left alone in the fair tail, whatever their size.
+//! - `clocks`: clocks that drift within their bound, and no further.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
@@ -23,6 +24,7 @@
 mod attack;
 mod bounds;
 mod calls;
+mod clocks;
 mod exhaustive;
 mod fairness;
 mod faults;
