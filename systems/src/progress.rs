@@ -10,7 +10,7 @@ pub mod lease;
 pub mod retry;
 
 use everhold::node::{Cx, Message, NodeId};
-use everhold::{Explorer, Report};
+use everhold::{Clocks, Explorer, Report, System};
 
 /// One of the systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,29 @@ impl Family {
     /// Explores the system with this many nodes, at least three, with or without its bug.
     #[track_caller]
     pub fn explore(self, nodes: u32, bug: bool, explorer: Explorer) -> Report {
+        self.explore_on(Clocks::default(), nodes, bug, explorer)
+    }
+
+    /// The same on other clocks.
+    #[track_caller]
+    pub fn explore_on(self, clocks: Clocks, nodes: u32, bug: bool, explorer: Explorer) -> Report {
         match self {
-            Family::Heartbeats => explorer.run(heartbeats::system(nodes, bug)),
-            Family::Gossip => explorer.run(gossip::system(nodes, bug)),
-            Family::Election => explorer.run(election::system(nodes, bug)),
-            Family::Retry => explorer.run(retry::system(nodes, bug)),
-            Family::Lease => explorer.run(lease::system(nodes, bug)),
+            Family::Heartbeats => explorer.run(on(clocks, heartbeats::system(nodes, bug))),
+            Family::Gossip => explorer.run(on(clocks, gossip::system(nodes, bug))),
+            Family::Election => explorer.run(on(clocks, election::system(nodes, bug))),
+            Family::Retry => explorer.run(on(clocks, retry::system(nodes, bug))),
+            Family::Lease => explorer.run(on(clocks, lease::system(nodes, bug))),
         }
+    }
+}
+
+fn on<M: Message>(
+    clocks: Clocks,
+    setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
+) -> impl Fn(&mut System<M>) + Send + Sync + 'static {
+    move |system| {
+        setup(system);
+        system.clocks(clocks);
     }
 }
 
