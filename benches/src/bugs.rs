@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use everhold::node::Message;
-use everhold::{Bounds, Explorer, Faults, Search, System};
+use everhold::{Bounds, Explorer, Faults, Report, Search, System};
 use everhold_systems::{extent, paxos, raft, storage, two_phase};
 
 use crate::Options;
@@ -12,29 +12,26 @@ use crate::measure::{Scorecard, Size, cpu_seconds};
 use crate::table::{Table, whole};
 
 /// A bug that is there to be found.
-struct Case {
-    system: &'static str,
-    bug: String,
-    /// Searches with what the explorer was told; gives the number of the execution that showed it.
-    hunt: Box<dyn Fn(Explorer) -> Option<u64>>,
+pub(crate) struct Case {
+    pub(crate) system: &'static str,
+    pub(crate) bug: String,
+    /// Searches with what the explorer was told.
+    pub(crate) explore: Box<dyn Fn(Explorer) -> Report>,
 }
 
 /// A system with a bug, explored within bounds.
-fn case<M: Message>(
+pub(crate) fn case<M: Message>(
     system: &'static str,
     bug: impl Debug,
     bounds: Bounds,
     setup: impl Fn(&mut System<M>) + Clone + Send + Sync + 'static,
 ) -> Case {
-    let hunt = move |explorer: Explorer| {
-        let report = explorer.bounds(bounds).run(setup.clone());
-        report.finding().and_then(|finding| finding.origin.execution).map(|index| index + 1)
-    };
-    Case { system, bug: format!("{bug:?}"), hunt: Box::new(hunt) }
+    let explore = move |explorer: Explorer| explorer.bounds(bounds).run(setup.clone());
+    Case { system, bug: format!("{bug:?}"), explore: Box::new(explore) }
 }
 
 /// Every bug; a new one is a line here.
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     use extent::{Bug as Extent, Scenario};
     use paxos::Bug as Paxos;
     use raft::Bug as Raft;
@@ -118,7 +115,8 @@ fn hunt(case: &Case, search: &Search, effort: &Effort) -> Vec<Hunt> {
         let explorer = explorer.seed(seed).executions(effort.executions).time(effort.time);
         let before = cpu_seconds();
         // What is timed is finding: a finding is verified, but not made small.
-        let executions = (case.hunt)(explorer.shrink_time(Duration::ZERO))?;
+        let report = (case.explore)(explorer.shrink_time(Duration::ZERO));
+        let executions = report.finding()?.origin.execution? + 1;
         Some(Hunt { executions, seconds: cpu_seconds() - before })
     };
     (1..=effort.seeds).filter_map(one).collect()

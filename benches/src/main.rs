@@ -11,6 +11,7 @@ mod explore;
 mod infer;
 mod liveness;
 mod measure;
+mod shrink;
 mod table;
 mod timed;
 mod watch;
@@ -23,9 +24,10 @@ use measure::{Scorecard, Size};
 /// An area: its name, what it measures, how.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 8] = [
+const AREAS: [Area; 9] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
+    ("shrink", "how small findings become, and what that takes", shrink::run),
     (
         "liveness",
         "progress: correct systems are silent at every size, their bugs are found",

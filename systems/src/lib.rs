@@ -8,6 +8,7 @@
 //! - [`kademlia`]: routing by the distance of identifiers.
 //! - [`path_vector`]: routing between networks as in BGP.
 //! - [`randtree`]: the overlay tree of Mace.
+//! - [`retries`]: clients that ask again until they are answered.
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
 //! - [`termination`]: whether all nodes of a ring have come to rest.
@@ -38,6 +39,7 @@ pub mod progress;
 #[cfg(feature = "raft")]
 pub mod raft;
 pub mod randtree;
+pub mod retries;
 pub mod shards;
 pub mod storage;
 pub mod swim;

@@ -12,7 +12,8 @@ use crate::owed;
 use crate::record::Recording;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
-use crate::shrink::{Oracle, Shrunk, shrink};
+use crate::shrink::{Oracle, Shrunk, Tried, shrink};
+use crate::strategy::script::Script;
 use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
 use crate::worker::{Failed, Setup};
 use crate::world::World;
@@ -94,16 +95,27 @@ impl<M: Message> Replayer<M> {
     }
 }
 
+impl<M: Message> Replayer<M> {
+    /// The choices of a schedule that happened, as they did, if it fails for this cause.
+    pub(crate) fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>> {
+        let tried = Oracle::run(self, Script::of(schedule), schedule.seed, cause);
+        Some(tried.failing?.into_iter().map(|happened| happened.choice).collect())
+    }
+}
+
 impl<M: Message> Oracle for Replayer<M> {
-    fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>> {
+    fn run(&mut self, script: Script, seed: u64, cause: &Cause) -> Tried {
+        let follows = script.lines.iter().any(|line| matches!(line.choice, Choice::Clock { .. }));
         let trail = Rc::new(RefCell::new(Trail::default()));
-        let strategy = Replay::new(schedule, Rc::clone(&trail));
-        let outcome = self.run(Box::new(strategy), schedule.seed, schedule.follows_clocks(), false);
+        let strategy = Replay::of(script, Rc::clone(&trail));
+        let outcome = self.run(Box::new(strategy), seed, follows, false);
+        let Trail { happened, skipped, .. } = trail.take();
         let alike = outcome.failure.is_some_and(|failure| failure.cause == *cause);
-        alike.then(|| {
-            let used = trail.borrow();
-            used.used.iter().map(|at| schedule.choices[*at].clone()).collect()
-        })
+        Tried {
+            failing: alike.then_some(happened),
+            steps: outcome.steps,
+            skipped: skipped.is_some(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::investigate::{Replayed, Replayer, finish};
 use crate::regressions::TestId;
 use crate::report::{Finding, Goal, Origin, Report, Stop};
 use crate::schedule::{Choice, Schedule};
-use crate::shrink::{Oracle, Shrunk, shrink};
+use crate::shrink::{Shrunk, shrink};
 use crate::system::System;
 use crate::worker::Setup;
 use crate::world::World;

@@ -107,6 +107,23 @@ impl Choice {
         }
     }
 
+    /// The node at which it happens, if it is a step of one.
+    #[must_use]
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Choice::Deliver { to: node, .. }
+            | Choice::Timer { node, .. }
+            | Choice::Poll { node, .. }
+            | Choice::Disconnected { node, .. }
+            | Choice::Restart(node) => Some(*node),
+            Choice::Heal
+            | Choice::Fault(_)
+            | Choice::Choose { .. }
+            | Choice::Tail
+            | Choice::Clock { .. } => None,
+        }
+    }
+
     /// True if this choice is a step of the execution, not an answer within one.
     #[must_use]
     pub fn is_step(&self) -> bool {

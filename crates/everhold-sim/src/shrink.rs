@@ -1,8 +1,17 @@
 //! From a failing schedule to a small one that fails alike.
 //!
-//! Every candidate is replayed tolerantly: what no longer fits is skipped, and only what was used
-//! is kept. A candidate counts only if it fails for the same cause.
+//! Choices are taken out, in long stretches first, then by node and label, at last in pairs. Every
+//! candidate is replayed twice. First a message is known by the step that sent it, so without a
+//! step everything that follows from it goes as well: a timer takes its whole round of a retry
+//! loop with it. Then a choice whose message is not there may use another of its sort: a round
+//! is left out, and the message of an earlier one takes its place. What no longer fits is skipped,
+//! what happened is kept with the names that it has now, and a candidate counts only if it fails
+//! for the same cause.
+//!
+//! Shrinking ends when nothing more can be taken out or after a number of steps, both of which are
+//! the same on every machine. The bound on time is for nodes whose steps are slow.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use everhold_node::NodeId;
@@ -10,170 +19,301 @@ use everhold_node::NodeId;
 use crate::clock::Stopwatch;
 use crate::failure::Cause;
 use crate::schedule::{Choice, Schedule};
+use crate::strategy::script::{Fit, Happened, Line, Script, lines};
+
+/// The most steps that all tries together may take.
+const STEPS_MAX: u64 = 2_000_000;
+/// Schedules up to this length are tried without each pair of choices.
+const PAIRS_MAX: usize = 40;
 
 /// What shrinking did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shrunk {
     /// Schedules that were tried.
     pub tries: u32,
+    /// The steps of all of them.
+    pub steps: u64,
     /// How long it took.
     pub time: Duration,
-    /// True if the time ran out before nothing more could be removed.
-    pub cut_short: bool,
+    /// Which bound was reached before nothing more could be removed.
+    pub cut_short: Option<ShrinkBound>,
 }
 
-/// Answers whether a schedule fails for the same cause, and with which of its choices.
+/// A bound on shrinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShrinkBound {
+    /// The number of steps of all tries; the same on every machine.
+    Steps,
+    /// The time; a faster machine may come further.
+    Time,
+}
+
+/// Runs scripts.
 pub(crate) trait Oracle {
-    fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>>;
+    fn run(&mut self, script: Script, seed: u64, cause: &Cause) -> Tried;
 }
 
-/// Makes `schedule` smaller until nothing helps or the time is over.
+/// What came of a script.
+pub(crate) struct Tried {
+    /// The choices that happened, if it failed for the same cause.
+    pub(crate) failing: Option<Vec<Happened>>,
+    pub(crate) steps: u32,
+    /// Something did not fit.
+    pub(crate) skipped: bool,
+}
+
+/// Makes `schedule` smaller until nothing helps or a bound is reached.
 pub(crate) fn shrink(
     schedule: Schedule,
     cause: &Cause,
     oracle: &mut dyn Oracle,
     time_max: Duration,
 ) -> (Schedule, Shrunk) {
-    let watch = Stopwatch::start();
-    let mut shrinker = Shrinker { best: schedule, cause, oracle, tries: 0, watch, time_max };
-    shrinker.end_in_tail();
-    loop {
-        let before = shrinker.measure();
-        shrinker.drop_faults();
-        shrinker.drop_chunks();
-        shrinker.lower_values();
-        shrinker.join_steps();
-        if shrinker.measure() >= before || shrinker.is_late() {
-            break;
-        }
+    let (watch, seed) = (Stopwatch::start(), schedule.seed);
+    let mut shrinker = Shrinker {
+        best: Script::of(&schedule).lines,
+        seed,
+        cause,
+        oracle,
+        stats: Shrunk::default(),
+        watch,
+        time_max,
+    };
+    if shrinker.begin() {
+        shrinker.go();
     }
-    let stats =
-        Shrunk { tries: shrinker.tries, time: watch.elapsed(), cut_short: shrinker.is_late() };
-    (shrinker.best, stats)
+    let stats = Shrunk { time: watch.elapsed(), ..shrinker.stats };
+    let choices = shrinker.best.into_iter().map(|line| line.choice).collect();
+    (Schedule { seed, choices }, stats)
 }
 
 struct Shrinker<'a> {
-    best: Schedule,
+    best: Vec<Line>,
+    seed: u64,
     cause: &'a Cause,
     oracle: &'a mut dyn Oracle,
-    tries: u32,
+    stats: Shrunk,
     watch: Stopwatch,
     time_max: Duration,
 }
 
+/// Smaller is better: faults, then choices, then chosen values, then changes of node.
+type Measure = (usize, usize, u64, usize);
+
 impl Shrinker<'_> {
-    fn is_late(&self) -> bool {
-        self.watch.elapsed() > self.time_max
+    fn is_over(&mut self) -> bool {
+        if self.stats.cut_short.is_none() {
+            self.stats.cut_short = if self.stats.steps >= STEPS_MAX {
+                Some(ShrinkBound::Steps)
+            } else {
+                (self.watch.elapsed() > self.time_max).then_some(ShrinkBound::Time)
+            };
+        }
+        self.stats.cut_short.is_some()
     }
 
-    /// Smaller is better: faults, then steps, then chosen values, then changes of node.
-    fn measure(&self) -> (usize, usize, u64, usize) {
-        measure(&self.best)
+    /// Learns which step sent which message. False if there is no time, or it does not fail.
+    fn begin(&mut self) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let happened = self.run(self.best.clone(), Fit::Number).failing;
+        happened.map(|happened| self.best = lines(happened)).is_some()
+    }
+
+    fn go(&mut self) {
+        if self.cause.is_progress() || matches!(self.cause, Cause::Deadlock(_)) {
+            self.end_in_tail();
+        } else {
+            self.drop_tail();
+        }
+        loop {
+            let before = self.measure();
+            self.drop_faults();
+            self.thin(|_| true);
+            self.thin_groups();
+            self.lower_values();
+            self.join_steps();
+            if self.measure() >= before {
+                self.drop_pairs();
+            }
+            if self.measure() >= before || self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn measure(&self) -> Measure {
+        measure(self.best.iter().map(|line| &line.choice))
+    }
+
+    fn run(&mut self, lines: Vec<Line>, fit: Fit) -> Tried {
+        let script = Script { lines, fit, length: self.best.len() };
+        let tried = self.oracle.run(script, self.seed, self.cause);
+        self.stats.tries += 1;
+        self.stats.steps += u64::from(tried.steps);
+        tried
     }
 
     /// Takes a candidate over if it fails alike and is smaller.
-    fn accept(&mut self, choices: Vec<Choice>) -> bool {
-        if self.is_late() {
-            return false;
+    fn accept(&mut self, candidate: &[Line]) -> bool {
+        for fit in [Fit::Cause, Fit::CauseOrSort] {
+            if self.is_over() {
+                return false;
+            }
+            let tried = self.run(candidate.to_vec(), fit);
+            if let Some(happened) = tried.failing
+                && measure(happened.iter().map(|h| &h.choice)) < self.measure()
+            {
+                self.best = lines(happened);
+                return true;
+            }
+            if !tried.skipped {
+                return false;
+            }
         }
-        self.tries += 1;
-        let candidate = Schedule { seed: self.best.seed, choices };
-        let Some(choices) = self.oracle.reproduces(&candidate, self.cause) else { return false };
-        let used = Schedule { seed: candidate.seed, choices };
-        let smaller = measure(&used) < self.measure();
-        if smaller {
-            self.best = used;
-        }
-        smaller
+        false
+    }
+
+    /// Tries it without the choices at these places.
+    fn accept_without(&mut self, places: &[usize]) -> bool {
+        let dropped: BTreeSet<usize> = places.iter().copied().collect();
+        let kept = self.best.iter().filter(|line| !dropped.contains(&line.place)).cloned();
+        let kept: Vec<Line> = kept.collect();
+        self.accept(&kept)
     }
 
     /// A failure that shows only in the end, when nothing happens any more or for too long, needs
     /// a beginning and not the rest: let the fair tail supply that.
     fn end_in_tail(&mut self) {
-        if !(self.cause.is_progress() || matches!(self.cause, Cause::Deadlock(_))) {
-            return;
-        }
-        let tail = self.best.choices.iter().position(|choice| *choice == Choice::Tail);
-        let end = tail.unwrap_or(self.best.choices.len());
-        let (mut low, mut high) = (0, end);
+        let tail = self.best.iter().position(|line| line.choice == Choice::Tail);
+        let (mut low, mut high) = (0, tail.unwrap_or(self.best.len()));
+        let whole = self.best.clone();
         // The shortest beginning that still fails; failing is not monotone, so this may miss it.
-        while low < high && !self.is_late() {
+        while low < high && !self.is_over() {
             let middle = usize::midpoint(low, high);
-            if self.fails_from(middle) { high = middle } else { low = middle + 1 }
+            if self.fails_from(&whole[..middle]) { high = middle } else { low = middle + 1 }
         }
-        self.fails_from(high);
+        if !self.best.iter().any(|line| line.choice == Choice::Tail) && !self.is_over() {
+            self.fails_from(&whole[..high]);
+        }
     }
 
-    fn fails_from(&mut self, length: usize) -> bool {
-        let mut choices = self.best.choices[..length.min(self.best.choices.len())].to_vec();
-        choices.push(Choice::Tail);
-        self.tries += 1;
-        let candidate = Schedule { seed: self.best.seed, choices };
-        let Some(mut used) = self.oracle.reproduces(&candidate, self.cause) else { return false };
-        if !used.contains(&Choice::Tail) {
-            used.push(Choice::Tail);
+    fn fails_from(&mut self, beginning: &[Line]) -> bool {
+        let mut candidate = beginning.to_vec();
+        let tail =
+            Line { choice: Choice::Tail, place: beginning.len(), origin: None, newest: false };
+        candidate.push(tail);
+        let script = Script { length: candidate.len(), lines: candidate, fit: Fit::Cause };
+        let tried = self.oracle.run(script, self.seed, self.cause);
+        self.stats.tries += 1;
+        self.stats.steps += u64::from(tried.steps);
+        let Some(mut happened) = tried.failing else { return false };
+        if happened.iter().all(|h| h.choice != Choice::Tail) {
+            happened.push(Happened { choice: Choice::Tail, sent: 0, newest: false });
         }
-        let used = Schedule { seed: candidate.seed, choices: used };
-        if used.choices.len() <= self.best.choices.len() + 1 {
-            self.best = used;
+        if happened.len() <= self.best.len() + 1 {
+            self.best = lines(happened);
         }
         true
     }
 
-    fn drop_faults(&mut self) {
-        let mut at = self.best.choices.len();
-        while at > 0 && !self.is_late() {
-            at = at.min(self.best.choices.len());
-            if at == 0 {
-                break;
-            }
-            at -= 1;
-            if matches!(self.best.choices[at], Choice::Fault(_)) {
-                let mut choices = self.best.choices.clone();
-                choices.remove(at);
-                self.accept(choices);
-            }
+    /// A failure that shows at once does not need fairness.
+    fn drop_tail(&mut self) {
+        if let Some(tail) = self.best.iter().position(|line| line.choice == Choice::Tail) {
+            self.accept_without(&[tail]);
         }
     }
 
-    /// Removes stretches of choices, long ones first.
-    fn drop_chunks(&mut self) {
-        let mut size = self.best.choices.len().div_ceil(2).max(1);
+    fn drop_faults(&mut self) {
+        self.thin_from(1, |choice| matches!(choice, Choice::Fault(_)));
+    }
+
+    /// Without stretches of the choices of a sort, long stretches first.
+    fn thin(&mut self, belongs: impl Fn(&Choice) -> bool) {
+        self.thin_from(self.best.len(), belongs);
+    }
+
+    /// The same, with stretches of at most `most` choices; later ones go first.
+    fn thin_from(&mut self, most: usize, belongs: impl Fn(&Choice) -> bool) {
+        let mut size = self.places(&belongs).len().min(most).max(1);
         loop {
-            let mut end = self.best.choices.len();
-            while end > 0 && !self.is_late() {
-                end = end.min(self.best.choices.len());
+            let mut end = usize::MAX;
+            while end > 0 && !self.is_over() {
+                let places = self.places(&belongs);
+                end = end.min(places.len());
                 let start = end.saturating_sub(size);
-                let mut choices = self.best.choices.clone();
-                choices.drain(start..end);
-                if end > 0
-                    && self.best.choices.contains(&Choice::Tail)
-                    && !choices.contains(&Choice::Tail)
-                {
-                    choices.push(Choice::Tail);
+                if start < end {
+                    self.accept_without(&places[start..end]);
                 }
-                self.accept(choices);
                 end = start;
             }
-            if size == 1 || self.is_late() {
+            if size == 1 || self.is_over() {
                 return;
             }
             size = size.div_ceil(2);
         }
     }
 
+    /// The places of the choices of a sort. The beginning of the tail is no choice to leave out.
+    fn places(&self, belongs: impl Fn(&Choice) -> bool) -> Vec<usize> {
+        let is_one = |choice: &Choice| *choice != Choice::Tail && belongs(choice);
+        self.best.iter().filter(|line| is_one(&line.choice)).map(|line| line.place).collect()
+    }
+
+    /// What a node does, and what it does for one reason, is often superfluous as a whole. The
+    /// timer of a retry loop, taken out in stretches, takes whole rounds with it.
+    fn thin_groups(&mut self) {
+        for node in self.groups(|choice| choice.node()) {
+            let places = self.places(|choice| choice.node() == Some(node));
+            self.accept_without(&places);
+        }
+        for group in self.groups(group) {
+            self.thin(|choice| self::group(choice).as_ref() == Some(&group));
+        }
+    }
+
+    fn groups<T: Ord>(&self, group: impl Fn(&Choice) -> Option<T>) -> BTreeSet<T> {
+        self.best.iter().filter_map(|line| group(&line.choice)).collect()
+    }
+
+    /// Two choices may be superfluous only together: what one does, the other undoes.
+    fn drop_pairs(&mut self) {
+        let mut first = 0;
+        while first < self.best.len() && self.best.len() <= PAIRS_MAX {
+            let mut second = first + 1;
+            while second < self.best.len() {
+                if self.is_over() {
+                    return;
+                }
+                let is_tail = |at: usize| self.best[at].choice == Choice::Tail;
+                if is_tail(first) || is_tail(second) || !self.accept_without(&[first, second]) {
+                    second += 1;
+                }
+            }
+            first += 1;
+        }
+    }
+
     /// Chosen values towards zero.
     fn lower_values(&mut self) {
-        for at in 0..self.best.choices.len() {
-            let Some(Choice::Choose { value, .. }) = self.best.choices.get(at) else { continue };
+        for at in 0..self.best.len() {
+            let Some(Choice::Choose { value, .. }) = self.best.get(at).map(|line| &line.choice)
+            else {
+                continue;
+            };
             for lower in [0, *value / 2, value.saturating_sub(1)] {
-                let mut choices = self.best.choices.clone();
-                let Some(Choice::Choose { value, .. }) = choices.get_mut(at) else { break };
+                let mut candidate = self.best.clone();
+                let Some(Choice::Choose { value, .. }) =
+                    candidate.get_mut(at).map(|line| &mut line.choice)
+                else {
+                    break;
+                };
                 if lower >= *value {
                     break;
                 }
                 *value = lower;
-                if self.accept(choices) {
+                if self.accept(&candidate) {
                     break;
                 }
             }
@@ -182,44 +322,47 @@ impl Shrinker<'_> {
 
     /// Moves steps next to the last one of the same node: fewer changes to follow with the eye.
     fn join_steps(&mut self) {
-        for at in 1..self.best.choices.len() {
-            let choices = &self.best.choices;
-            let Some(node) = choices.get(at).and_then(node_of) else { continue };
-            if choices.get(at - 1).and_then(node_of) == Some(node) {
+        for at in 1..self.best.len() {
+            let node_at = |at: usize| self.best.get(at).and_then(|line| line.choice.node());
+            let Some(node) = node_at(at) else { continue };
+            if node_at(at - 1) == Some(node) {
                 continue;
             }
-            let last = choices[..at].iter().rposition(|choice| node_of(choice) == Some(node));
-            if let Some(last) = last {
-                let mut choices = choices.clone();
-                let step = choices.remove(at);
-                choices.insert(last + 1, step);
-                self.accept(choices);
+            if let Some(last) = (0..at).rev().find(|before| node_at(*before) == Some(node)) {
+                let mut candidate = self.best.clone();
+                let step = candidate.remove(at);
+                candidate.insert(last + 1, step);
+                self.accept(&candidate);
             }
         }
     }
 }
 
-fn measure(schedule: &Schedule) -> (usize, usize, u64, usize) {
-    let values = schedule.choices.iter().map(|choice| match choice {
-        Choice::Choose { value, .. } => u64::from(*value),
-        _ => 0,
-    });
-    let nodes: Vec<NodeId> = schedule.choices.iter().filter_map(node_of).collect();
-    let switches = nodes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    (schedule.faults(), schedule.choices.len(), values.sum(), switches)
+/// The node of a choice and what it does there.
+fn group(choice: &Choice) -> Option<(NodeId, String)> {
+    let label = match choice {
+        Choice::Deliver { kind, .. } => kind.as_str(),
+        Choice::Timer { timer, .. } => timer.split('#').next().unwrap_or_default(),
+        Choice::Poll { .. } => "task",
+        _ => return None,
+    };
+    Some((choice.node()?, label.to_owned()))
 }
 
-fn node_of(choice: &Choice) -> Option<NodeId> {
-    match choice {
-        Choice::Deliver { to: node, .. }
-        | Choice::Timer { node, .. }
-        | Choice::Poll { node, .. }
-        | Choice::Disconnected { node, .. }
-        | Choice::Restart(node) => Some(*node),
-        Choice::Heal
-        | Choice::Fault(_)
-        | Choice::Choose { .. }
-        | Choice::Tail
-        | Choice::Clock { .. } => None,
+fn measure<'a>(choices: impl Iterator<Item = &'a Choice>) -> Measure {
+    let (mut faults, mut length, mut values, mut switches) = (0, 0, 0, 0);
+    let mut last = None;
+    for choice in choices {
+        length += 1;
+        match choice {
+            Choice::Fault(_) => faults += 1,
+            Choice::Choose { value, .. } => values += u64::from(*value),
+            _ => {}
+        }
+        if let Some(node) = choice.node() {
+            switches += usize::from(last.is_some_and(|last| last != node));
+            last = Some(node);
+        }
     }
+    (faults, length, values, switches)
 }

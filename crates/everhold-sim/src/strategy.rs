@@ -8,6 +8,7 @@ mod points;
 mod pos;
 mod random;
 mod replay;
+pub(crate) mod script;
 
 use std::fmt;
 use std::sync::Arc;
@@ -110,6 +111,8 @@ pub trait About {
     fn peer(&self, offered: &Move) -> Option<NodeId>;
     /// Whether a message of this sort is under way between two nodes, deliverable or not.
     fn is_under_way(&self, from: NodeId, to: NodeId, kind: &str) -> bool;
+    /// How many messages a node has sent.
+    fn sent(&self, node: NodeId) -> u32;
     /// The pick of a fault, if it can be injected now.
     fn fault(&self, fault: &Fault) -> Option<u32>;
 }

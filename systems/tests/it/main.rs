@@ -29,6 +29,7 @@ mod raft_language;
 #[cfg(all(feature = "live", feature = "raft"))]
 mod raft_live;
 mod randtree;
+mod retries;
 mod shards;
 mod storage;
 mod swim;

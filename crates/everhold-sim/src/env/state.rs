@@ -296,6 +296,10 @@ impl<M: Message> About for State<M> {
         between.any(|flight| flight.msg.as_ref().is_some_and(is_it))
     }
 
+    fn sent(&self, node: NodeId) -> u32 {
+        self.sent(node)
+    }
+
     fn timer(&self, node: NodeId) -> Option<String> {
         self.next_timer(node).map(|timer| timer.to_string())
     }

@@ -6,6 +6,7 @@ use crate::execute::attempt;
 use crate::fault::FaultKind;
 use crate::regressions::Kept;
 use crate::report::{Finding, Report, Saved, Stop};
+use crate::shrink::ShrinkBound;
 
 /// A token longer than this is not worth pasting; the schedule's file is named instead.
 const TOKEN_MAX: usize = 400;
@@ -130,7 +131,11 @@ pub(super) fn sizes(finding: &Finding) -> String {
         return format!("{} steps, {} faults", schedule.steps(), schedule.faults());
     }
     let time = finding.shrunk.time.as_secs_f64();
-    let end = if finding.shrunk.cut_short { "; the time for shrinking ran out" } else { "" };
+    let end = match finding.shrunk.cut_short {
+        None => "",
+        Some(ShrinkBound::Steps) => "; cut short by the bound on its steps",
+        Some(ShrinkBound::Time) => "; the time for shrinking ran out",
+    };
     format!(
         "{} ({} tries, {time:.2} s{end}); replayed twice, same result",
         shrunk(finding),

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use everhold_node::NodeId;
+use everhold_node::{NodeId, TaskId};
 
+use crate::env::DUPLICATE;
 use crate::fault::MessageId;
 use crate::moves::{Move, Moves, What, identity};
 use crate::schedule::{Choice, Schedule};
+use crate::strategy::script::{Fit, Happened, Line, Script, about_message, message_of};
 use crate::strategy::{About, Followed, Run, Strategy};
 
 /// Repeats the log of a search step for step. Fits only the program that wrote it.
@@ -76,8 +78,11 @@ impl Strategy for RawReplay {
 /// What cannot happen is skipped; the [`Trail`] tells what was.
 #[derive(Debug)]
 pub struct Replay {
-    choices: Vec<Choice>,
+    script: Script,
     at: usize,
+    /// By places of the execution that was edited: how much the node of a choice that happened
+    /// again had sent before.
+    sent: Vec<Option<u32>>,
     /// The timer that was last announced, by its place.
     announced: Option<usize>,
     trail: Rc<RefCell<Trail>>,
@@ -90,45 +95,160 @@ pub struct Trail {
     pub used: Vec<usize>,
     /// The first one that could not.
     pub skipped: Option<usize>,
+    /// The choices that happened, as they did.
+    pub(crate) happened: Vec<Happened>,
 }
 
 impl Replay {
     /// Repeats the choices of a schedule and leaves a trail.
     #[must_use]
     pub fn new(schedule: &Schedule, trail: Rc<RefCell<Trail>>) -> Self {
-        Replay { choices: schedule.choices.clone(), at: 0, announced: None, trail }
+        Replay::of(Script::of(schedule), trail)
     }
 
-    fn used(&mut self) {
-        self.trail.borrow_mut().used.push(self.at);
+    pub(crate) fn of(script: Script, trail: Rc<RefCell<Trail>>) -> Self {
+        Replay { script, at: 0, sent: Vec::new(), announced: None, trail }
+    }
+
+    fn next(&self) -> Option<&Choice> {
+        self.script.lines.get(self.at).map(|line| &line.choice)
+    }
+
+    fn used(&mut self, choice: Choice, sent: u32, newest: bool) {
+        let line = &self.script.lines[self.at];
+        self.sent[line.place] = Some(sent);
+        let mut trail = self.trail.borrow_mut();
+        trail.used.push(self.at);
+        trail.happened.push(Happened { choice, sent, newest });
         self.at += 1;
     }
 
-    /// The pick that a choice names, among what can happen now.
-    fn find(choice: &Choice, moves: &Moves, about: &dyn About) -> Option<u32> {
-        match choice {
-            Choice::Deliver { to, message, kind } => delivery(moves, about, *to, *message, kind),
-            Choice::Timer { node, timer } => position(moves, |m| {
-                m.what == What::Timer
-                    && m.node == *node
-                    && about.timer(*node).is_some_and(|next| same_timer(&next, timer))
-            }),
-            Choice::Poll { node, task } => position(moves, |m| {
-                m.node == *node && matches!(m.what, What::Poll(ready) if ready.0 == *task)
-            }),
-            Choice::Restart(node) => {
-                position(moves, |m| m.what == What::Restart && m.node == *node)
+    /// The next line is a matter of clocks and tails, not of moves.
+    fn used_as_it_is(&mut self) {
+        let choice = self.script.lines[self.at].choice.clone();
+        self.used(choice, 0, false);
+    }
+
+    /// The pick of the next line, if it can happen now.
+    fn take(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
+        let line = self.script.lines.get(self.at)?;
+        let (pick, choice) = self.find(line, moves, about)?;
+        let sent = choice.node().map_or(0, |node| about.sent(node));
+        let newest = is_newest(&choice, moves, about);
+        self.used(choice, sent, newest);
+        Some(pick)
+    }
+
+    /// The pick that a line means, among what can happen now, and its name now.
+    fn find(&self, line: &Line, moves: &Moves, about: &dyn About) -> Option<(u32, Choice)> {
+        let found = |pick: u32| (pick, line.choice.clone());
+        match &line.choice {
+            Choice::Deliver { .. } => self.delivery(line, moves, about),
+            Choice::Timer { node, timer } => {
+                let next = about.timer(*node).filter(|next| same_timer(next, timer))?;
+                let pick = position(moves, |m| m.what == What::Timer && m.node == *node)?;
+                Some((pick, Choice::Timer { node: *node, timer: next }))
             }
-            Choice::Heal => position(moves, |m| m.what == What::Heal),
-            Choice::Disconnected { node, peer } => notice(moves, about, *node, *peer),
-            Choice::Fault(fault) => about.fault(fault),
+            Choice::Poll { node, task } => {
+                let task = self.task(*node, *task, moves)?;
+                let is_it = |m: &Move| m.node == *node && m.what == What::Poll(TaskId(task));
+                Some((position(moves, is_it)?, Choice::Poll { node: *node, task }))
+            }
+            Choice::Restart(node) => {
+                position(moves, |m| m.what == What::Restart && m.node == *node).map(found)
+            }
+            Choice::Heal => position(moves, |m| m.what == What::Heal).map(found),
+            Choice::Disconnected { node, peer } => notice(moves, about, *node, *peer).map(found),
+            Choice::Fault(_) => {
+                let choice = match message_of(&line.choice) {
+                    Some(message) => about_message(&line.choice, self.now(line, message)?),
+                    None => line.choice.clone(),
+                };
+                let Choice::Fault(fault) = &choice else { return None };
+                Some((about.fault(fault)?, choice))
+            }
             Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } => None,
+        }
+    }
+
+    /// This very message, or else one of its sort between the two nodes.
+    fn delivery(&self, line: &Line, moves: &Moves, about: &dyn About) -> Option<(u32, Choice)> {
+        let Choice::Deliver { to, message, kind } = &line.choice else { return None };
+        let named = |pick: u32| {
+            let sequence = moves.get(pick).id as u32;
+            (pick, about_message(&line.choice, MessageId { sequence, ..*message }))
+        };
+        if let Some(now) = self.now(line, *message) {
+            let id = identity::message(now.from, now.sequence);
+            let exact = |m: &Move| arrives(m, *to) && m.id == id && about.kind(m) == kind;
+            if let Some(pick) = position(moves, exact) {
+                return Some(named(pick));
+            }
+        }
+        let alike = alike(moves, about, *to, message.from, kind);
+        let pick = match self.script.fit {
+            Fit::Cause => None,
+            Fit::CauseOrSort if line.newest => alike.max_by_key(|(_, m)| number(m)),
+            Fit::CauseOrSort | Fit::Number => alike.min_by_key(|(_, m)| m.id),
+        };
+        pick.map(|(pick, _)| named(pick))
+    }
+
+    /// The name that a message of the edited execution has in this one.
+    fn now(&self, line: &Line, message: MessageId) -> Option<MessageId> {
+        let Some(origin) = line.origin else { return Some(message) };
+        let before = match origin.place {
+            Some(place) => self.sent.get(place).copied().flatten()?,
+            None => 0,
+        };
+        let sequence = (before + origin.offset) | (message.sequence & DUPLICATE);
+        Some(MessageId { sequence, ..message })
+    }
+
+    /// This very task, or else, as tasks are numbered by the node, the last one before it.
+    fn task(&self, node: NodeId, task: u32, moves: &Moves) -> Option<u32> {
+        let mut ready = moves.iter().filter(|m| m.node == node).filter_map(|m| match m.what {
+            What::Poll(ready) => Some(ready.0),
+            _ => None,
+        });
+        match self.script.fit {
+            Fit::CauseOrSort => ready.filter(|ready| *ready <= task).max(),
+            Fit::Cause | Fit::Number => ready.find(|ready| *ready == task),
         }
     }
 }
 
 fn position(moves: &Moves, is_it: impl Fn(&Move) -> bool) -> Option<u32> {
     moves.iter().position(is_it).map(|at| at as u32)
+}
+
+fn arrives(offered: &Move, to: NodeId) -> bool {
+    matches!(offered.what, What::Deliver(_)) && offered.node == to
+}
+
+/// The place of a message among those of its sender.
+fn number(offered: &Move) -> u32 {
+    offered.id as u32 & !DUPLICATE
+}
+
+/// The messages of a sort that can arrive from a node.
+fn alike<'a>(
+    moves: &'a Moves,
+    about: &'a dyn About,
+    to: NodeId,
+    from: NodeId,
+    kind: &'a str,
+) -> impl Iterator<Item = (u32, &'a Move)> {
+    let is_alike =
+        move |m: &Move| arrives(m, to) && m.id >> 32 == u64::from(from.0) && about.kind(m) == kind;
+    (0..).zip(moves.iter()).filter(move |(_, m)| is_alike(m))
+}
+
+/// Whether a delivery brings the newest message of its sort.
+fn is_newest(choice: &Choice, moves: &Moves, about: &dyn About) -> bool {
+    let Choice::Deliver { to, message, kind } = choice else { return false };
+    let mut alike = alike(moves, about, *to, message.from, kind);
+    alike.all(|(_, m)| number(m) <= message.sequence & !DUPLICATE)
 }
 
 /// What a node is told of the connection to its peer.
@@ -152,68 +272,44 @@ pub(crate) fn same_timer(a: &str, b: &str) -> bool {
     a == b || name(a) == name(b)
 }
 
-/// This very message, or else the first one of its sort between the two nodes.
-fn delivery(
-    moves: &Moves,
-    about: &dyn About,
-    to: NodeId,
-    message: MessageId,
-    kind: &str,
-) -> Option<u32> {
-    let id = identity::message(message.from, message.sequence);
-    let arrives = |m: &Move| matches!(m.what, What::Deliver(_)) && m.node == to;
-    let exact = |m: &Move| arrives(m) && m.id == id && about.kind(m) == kind;
-    if let Some(pick) = position(moves, exact) {
-        return Some(pick);
-    }
-    let alike = |m: &Move| arrives(m) && m.id >> 32 == u64::from(message.from.0);
-    let candidates = moves.iter().enumerate().filter(|(_, m)| alike(m) && about.kind(m) == kind);
-    candidates.min_by_key(|(_, m)| m.id).map(|(at, _)| at as u32)
-}
-
 impl Strategy for Replay {
     fn begin(&mut self, _: &Run) {
         self.at = 0;
         self.announced = None;
+        self.sent = vec![None; self.script.length];
         *self.trail.borrow_mut() = Trail::default();
     }
 
     fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
-        while let Some(choice) = self.choices.get(self.at) {
-            if *choice == Choice::Tail {
-                return None;
-            }
-            if let Some(pick) = Replay::find(choice, moves, about) {
-                self.used();
+        while self.next().is_some_and(|next| *next != Choice::Tail) {
+            if let Some(pick) = self.take(moves, about) {
                 return Some(pick);
             }
+            let choice = &self.script.lines[self.at].choice;
             if let Some(pick) = in_the_way(choice, moves, about) {
                 return Some(pick);
             }
-            if matches!(choice, Choice::Clock { .. }) {
-                self.at += 1;
-                continue;
+            if !matches!(choice, Choice::Clock { .. }) {
+                self.trail.borrow_mut().skipped.get_or_insert(self.at);
             }
-            self.trail.borrow_mut().skipped.get_or_insert(self.at);
             self.at += 1;
         }
         None
     }
 
     fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
-        let next = self.choices.get(self.at).filter(|next| matches!(next, Choice::Fault(_)))?;
-        let pick = Replay::find(next, moves, about)?;
-        self.used();
-        Some(pick)
+        self.next().filter(|next| matches!(next, Choice::Fault(_)))?;
+        self.take(moves, about)
     }
 
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {
-        match self.choices.get(self.at) {
+        match self.next() {
             Some(Choice::Choose { node: who, label: what, value, .. })
                 if *who == node && what == label =>
             {
                 let value = (*value).min(domain - 1);
-                self.used();
+                let label = label.to_owned();
+                self.used(Choice::Choose { node, label, domain, value }, 0, false);
                 Some(value)
             }
             _ => None,
@@ -221,15 +317,16 @@ impl Strategy for Replay {
     }
 
     fn follow(&mut self) -> Option<Followed> {
-        match self.choices.get(self.at)? {
+        match self.next()? {
             Choice::Clock { node, nanos } => {
                 let followed = Followed::Clock(*node, *nanos);
-                self.used();
+                self.used_as_it_is();
                 Some(followed)
             }
             Choice::Timer { node, timer } if self.announced != Some(self.at) => {
+                let followed = Followed::Timer(*node, timer.clone());
                 self.announced = Some(self.at);
-                Some(Followed::Timer(*node, timer.clone()))
+                Some(followed)
             }
             _ => None,
         }
@@ -240,9 +337,9 @@ impl Strategy for Replay {
     }
 
     fn wants_tail(&mut self) -> bool {
-        let tail = self.choices.get(self.at) == Some(&Choice::Tail);
+        let tail = self.next() == Some(&Choice::Tail);
         if tail {
-            self.used();
+            self.used_as_it_is();
         }
         tail
     }

@@ -1,0 +1,111 @@
+//! How small findings become, and what that takes: retry loops, and every bug of [`bugs`].
+
+use everhold::{Bounds, Explorer};
+use everhold_systems::retries::{self, Bug, Size as Nodes};
+
+use crate::Options;
+use crate::bugs::{self, Case};
+use crate::measure::{Bound, Scorecard};
+use crate::table::{Table, whole};
+
+/// The name of the cases to which the bars apply.
+const RETRIES: &str = "retries";
+
+pub(crate) fn run(options: &Options) -> Scorecard {
+    let seeds = options.size.pick(2, 20);
+    let mut table = Table::new(&[
+        "system, bug",
+        "found",
+        "length found, median",
+        "length shrunk, median",
+        "most",
+        "tries, median",
+        "steps, median",
+        "s, median",
+        "cut short",
+    ]);
+    let (mut median, mut most) = (0, 0);
+    let cases = retry_loops().into_iter().chain(bugs::cases());
+    for case in cases.filter(|case| options.wants(case.system)) {
+        let name = format!("{}, {}", case.system, case.bug);
+        eprintln!("{name}");
+        let shrunk = Shrunk::of(&case, seeds);
+        if case.system == RETRIES {
+            median = median.max(middle(&shrunk.lengths));
+            most = most.max(shrunk.lengths.last().copied().unwrap_or(u64::MAX));
+        }
+        table.row(shrunk.row(name, seeds));
+    }
+    table.print("Shrinking: how many choices are left, and what it takes");
+    let mut scores = Scorecard::default();
+    if options.wants(RETRIES) {
+        scores.hold("choices of a retry loop, worst median", median as f64, Bound::AtMost(24.0));
+        scores.hold("choices of a retry loop, most", most as f64, Bound::AtMost(39.0));
+    }
+    scores
+}
+
+fn retry_loops() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (clients, servers) in [(1, 1), (2, 1), (2, 2), (3, 2)] {
+        // The lock has one server, and matters with two clients.
+        let fits = |bug: &Bug| *bug != Bug::ReleasesForOthers || (clients > 1 && servers == 1);
+        for bug in Bug::ALL.into_iter().filter(fits) {
+            let setup = retries::system(Nodes { clients, servers }, bug);
+            let name = format!("{bug:?}, clients {clients}, servers {servers}");
+            cases.push(Case { bug: name, ..bugs::case(RETRIES, bug, Bounds::default(), setup) });
+        }
+    }
+    cases
+}
+
+/// The findings of one case with all seeds; each column in order.
+#[derive(Default)]
+struct Shrunk {
+    found: Vec<u64>,
+    lengths: Vec<u64>,
+    tries: Vec<u64>,
+    steps: Vec<u64>,
+    millis: Vec<u64>,
+    cut_short: u64,
+}
+
+impl Shrunk {
+    fn of(case: &Case, seeds: u64) -> Shrunk {
+        let mut shrunk = Shrunk::default();
+        for seed in 1..=seeds {
+            let explorer = Explorer::new().workers(1).regressions(false).seed(seed);
+            let report = (case.explore)(explorer.executions(100_000));
+            let Some(finding) = report.finding() else { continue };
+            shrunk.found.push(finding.original.choices.len() as u64);
+            shrunk.lengths.push(finding.schedule.choices.len() as u64);
+            shrunk.tries.push(u64::from(finding.shrunk.tries));
+            shrunk.steps.push(finding.shrunk.steps);
+            shrunk.millis.push(finding.shrunk.time.as_millis() as u64);
+            shrunk.cut_short += u64::from(finding.shrunk.cut_short.is_some());
+        }
+        let Shrunk { found, lengths, tries, steps, millis, .. } = &mut shrunk;
+        for column in [found, lengths, tries, steps, millis] {
+            column.sort_unstable();
+        }
+        shrunk
+    }
+
+    fn row(&self, name: String, seeds: u64) -> Vec<String> {
+        vec![
+            name,
+            format!("{}/{seeds}", self.found.len()),
+            whole(middle(&self.found)),
+            whole(middle(&self.lengths)),
+            whole(self.lengths.last().copied().unwrap_or(0)),
+            whole(middle(&self.tries)),
+            whole(middle(&self.steps)),
+            format!("{:.3}", middle(&self.millis) as f64 / 1e3),
+            whole(self.cut_short),
+        ]
+    }
+}
+
+fn middle(sorted: &[u64]) -> u64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}

@@ -1,0 +1,141 @@
+//! What a replay reads: choices, and how each finds the message that it means.
+//!
+//! A token names messages by sender and number, which fits as long as the program and the choices
+//! before are the same. An execution that shrinking edits is known better: each message is "the
+//! second one that was sent in that step", which stays true when earlier steps are taken out.
+
+use everhold_node::NodeId;
+
+use crate::env::DUPLICATE;
+use crate::fault::{Fault, MessageId};
+use crate::schedule::{Choice, Schedule};
+
+/// How a choice that is not there exactly as named is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// By number; or else the oldest message of its sort between the two nodes.
+    Number,
+    /// By the step that sent it. Without that step it is left out, and so is what follows from it.
+    Cause,
+    /// By the step that sent it; or else the newest message of its sort between the two nodes, or
+    /// the oldest if it was not the newest that had been meant.
+    CauseOrSort,
+}
+
+/// Choices to carry out.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) fit: Fit,
+    /// How many choices the execution had of which the lines were taken.
+    pub(crate) length: usize,
+}
+
+/// A choice of an execution.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) choice: Choice,
+    /// Its place in that execution.
+    pub(crate) place: usize,
+    /// Where the message that it means was sent.
+    pub(crate) origin: Option<Origin>,
+    /// No newer message of its sort was there.
+    pub(crate) newest: bool,
+}
+
+/// A message, by how it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The place of the choice that made its sender send it; none is the start.
+    pub(crate) place: Option<usize>,
+    /// How many messages the sender had sent in that step before.
+    pub(crate) offset: u32,
+}
+
+/// A choice as it was carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Happened {
+    /// With the names that things had.
+    pub(crate) choice: Choice,
+    /// How many messages its node had sent before.
+    pub(crate) sent: u32,
+    /// No newer message of its sort was there.
+    pub(crate) newest: bool,
+}
+
+impl Script {
+    /// The choices of a token.
+    pub(crate) fn of(schedule: &Schedule) -> Script {
+        let line = |(place, choice): (usize, &Choice)| Line {
+            choice: choice.clone(),
+            place,
+            origin: None,
+            newest: false,
+        };
+        let lines = schedule.choices.iter().enumerate().map(line).collect();
+        Script { lines, fit: Fit::Number, length: schedule.choices.len() }
+    }
+}
+
+/// The lines of an execution, each message with its origin.
+pub(crate) fn lines(happened: Vec<Happened>) -> Vec<Line> {
+    let mut senders = Senders::default();
+    let with_origin = |(place, Happened { choice, sent, newest }): (usize, Happened)| {
+        let origin = message_of(&choice).map(|message| senders.origin(message));
+        if let Some(node) = choice.node() {
+            senders.stepped(node, sent, place);
+        }
+        Line { choice, place, origin, newest }
+    };
+    happened.into_iter().enumerate().map(with_origin).collect()
+}
+
+/// The steps of each node so far: how much it had sent before each, and where that is.
+#[derive(Default)]
+struct Senders(Vec<Vec<(u32, usize)>>);
+
+impl Senders {
+    fn stepped(&mut self, node: NodeId, sent: u32, place: usize) {
+        if self.0.len() <= node.index() {
+            self.0.resize_with(node.index() + 1, Vec::new);
+        }
+        self.0[node.index()].push((sent, place));
+    }
+
+    fn origin(&self, message: MessageId) -> Origin {
+        let number = message.sequence & !DUPLICATE;
+        let steps = self.0.get(message.from.index()).map_or(&[][..], Vec::as_slice);
+        let until = steps.partition_point(|(sent, _)| *sent <= number);
+        match until.checked_sub(1).map(|at| steps[at]) {
+            Some((sent, place)) => Origin { place: Some(place), offset: number - sent },
+            None => Origin { place: None, offset: number },
+        }
+    }
+}
+
+/// The message that a choice is about.
+pub(crate) fn message_of(choice: &Choice) -> Option<MessageId> {
+    match choice {
+        Choice::Deliver { message, .. } => Some(*message),
+        Choice::Fault(fault) => match fault {
+            Fault::Lose(message) | Fault::Duplicate(message) | Fault::Delay(message) => {
+                Some(*message)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The same choice about another message.
+pub(crate) fn about_message(choice: &Choice, message: MessageId) -> Choice {
+    match choice {
+        Choice::Deliver { to, kind, .. } => {
+            Choice::Deliver { to: *to, message, kind: kind.clone() }
+        }
+        Choice::Fault(Fault::Lose(_)) => Choice::Fault(Fault::Lose(message)),
+        Choice::Fault(Fault::Duplicate(_)) => Choice::Fault(Fault::Duplicate(message)),
+        Choice::Fault(Fault::Delay(_)) => Choice::Fault(Fault::Delay(message)),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,81 @@
+//! Retry loops: the bugs of their servers are found, and shrinking leaves no round that does not
+//! matter.
+
+use std::fmt::Debug;
+
+use everhold::Stop;
+use everhold::node::Message;
+use everhold::prelude::*;
+use everhold_systems::retries::{Bug, Size, system};
+
+/// The shapes that are tried, with their bugs.
+const CASES: [(u32, u32, Bug); 13] = [
+    (1, 1, Bug::ForgetsInCrash),
+    (1, 1, Bug::RemembersFew),
+    (1, 1, Bug::NumbersWrap),
+    (2, 1, Bug::ForgetsInCrash),
+    (2, 1, Bug::RemembersFew),
+    (2, 1, Bug::NumbersWrap),
+    (2, 1, Bug::ReleasesForOthers),
+    (2, 2, Bug::ForgetsInCrash),
+    (2, 2, Bug::RemembersFew),
+    (2, 2, Bug::NumbersWrap),
+    (3, 2, Bug::ForgetsInCrash),
+    (3, 2, Bug::RemembersFew),
+    (3, 2, Bug::NumbersWrap),
+];
+const SEEDS: u64 = 20;
+
+/// The lengths to which each seed's finding shrinks, in order. No finding is kept that its token
+/// does not bring back, and no bound may end the shrinking.
+#[track_caller]
+fn lengths<M: Message>(
+    what: impl Debug,
+    setup: impl Fn(&mut System<M>) + Clone + Send + Sync + 'static,
+) -> Vec<usize> {
+    let mut lengths: Vec<usize> = (1..=SEEDS)
+        .map(|seed| {
+            let explorer = Explorer::new().seed(seed).executions(20_000).regressions(false);
+            // Only the bound on steps counts here: it is the same on a busy machine.
+            let report = explorer.shrink_time(Duration::from_secs(600)).run(setup.clone());
+            let finding = report.finding().unwrap_or_else(|| panic!("{what:?}: {report}"));
+            assert_eq!(finding.shrunk.cut_short, None, "{what:?}: {report}");
+            let token = Schedule::parse(&finding.schedule.token()).expect("a token is read back");
+            let replayed = Explorer::new().replay(token).run(setup.clone());
+            assert_eq!(replayed.stop, Stop::Replayed { skipped: None }, "{what:?}: {replayed}");
+            assert_eq!(replayed.finding().map(|again| &again.failure), Some(&finding.failure));
+            finding.schedule.choices.len()
+        })
+        .collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+// Before messages were known by the step that sent them, these came to up to 97 choices; the first
+// case had a median of 45. `benches -- shrink` has the table.
+#[test]
+fn whole_rounds_are_taken_out() {
+    for (clients, servers, bug) in CASES {
+        let what = (clients, servers, bug);
+        let lengths = lengths(what, system(Size { clients, servers }, bug));
+        let (median, most) = (lengths[lengths.len() / 2], lengths[lengths.len() - 1]);
+        assert!(median < 25 && most < 40, "{what:?}: {lengths:?}");
+    }
+}
+
+// Six requests arrive and five are answered, the server crashes and comes back, the timer of the
+// first request fired before and its message arrives last: none of these fifteen can be left out.
+#[test]
+fn a_lone_client_needs_fifteen_choices() {
+    let size = Size { clients: 1, servers: 1 };
+    let lengths = lengths(size, system(size, Bug::ForgetsInCrash));
+    assert_eq!(lengths, vec![15; SEEDS as usize]);
+}
+
+#[test]
+fn the_fixed_server_is_clean() {
+    for (clients, servers) in [(1, 1), (2, 1), (3, 2)] {
+        let explorer = Explorer::new().executions(1_000).steps(400);
+        explorer.run(system(Size { clients, servers }, Bug::None)).assert_holds();
+    }
+}
