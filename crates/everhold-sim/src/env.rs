@@ -23,6 +23,7 @@ use everhold_node::{Blueprint, Message, NodeId, Tag, TaskId, Timer};
 
 use crate::failure::Failure;
 use crate::fault::{FaultKind, Faults};
+use crate::halt::{self, EFFECTS_MAX, UNDER_WAY_BYTES_MAX, UNDER_WAY_MAX};
 use crate::liveness;
 use crate::moves::{Move, What};
 use crate::record::Recorder;
@@ -98,6 +99,10 @@ pub(crate) struct Env<M> {
     /// A node looked at its clock.
     pub(crate) timed: Cell<bool>,
     pub(crate) in_monitor: Option<usize>,
+    /// What nodes did in the present step.
+    pub(crate) effects: u32,
+    /// The bound of a checker that ended the execution.
+    pub(crate) undecided: Option<String>,
     /// The message that the present step delivers.
     pub(crate) delivered: Option<(NodeId, u32)>,
     /// The schedule follows the clocks of a real execution.
@@ -128,6 +133,8 @@ impl<M: Message> Env<M> {
             worked: true,
             timed: Cell::new(false),
             in_monitor: None,
+            effects: 0,
+            undecided: None,
             delivered: None,
             follows: false,
         }
@@ -144,8 +151,29 @@ impl<M: Message> Env<M> {
         self.unchecked.clear();
         self.worked = true;
         self.in_monitor = None;
+        self.effects = 0;
+        self.undecided = None;
         let tracks_nodes = self.strategy.tracks_nodes();
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
+    }
+
+    /// A node does something; ends the execution if it does so without end.
+    #[inline]
+    pub(crate) fn act(&mut self) {
+        self.effects += 1;
+        if self.effects > EFFECTS_MAX {
+            halt::too_much(format!("did more than {EFFECTS_MAX} things in one step"));
+        }
+    }
+
+    /// Ends the execution if more messages are under way than memory should hold.
+    #[inline]
+    fn bound_under_way(&self) {
+        let under_way = self.state.flights.len() - self.state.free.len();
+        let fit = UNDER_WAY_BYTES_MAX / size_of::<M>().max(1);
+        if under_way > UNDER_WAY_MAX.min(fit) {
+            halt::too_much(format!("sent when {under_way} messages were under way already"));
+        }
     }
 
     /// Something happened that concerns other nodes than the one at which it happened.
@@ -193,6 +221,7 @@ impl<M: Message> Env<M> {
         self.chose = false;
         self.timed.set(false);
         self.worked = true;
+        self.effects = 0;
         self.delivered = None;
         self.state.step += 1;
         let moves = self.state.moves.len();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use everhold_node::Message;
 
 use crate::failure::{Cause, Failure};
+use crate::halt::Halt;
 use crate::liveness::Lasso;
 use crate::moves::Moves;
 use crate::strategy::Run;
@@ -55,6 +56,8 @@ pub(crate) struct Outcome {
     /// The choice at which the fair tail began.
     pub(crate) tail_at: Option<usize>,
     pub(crate) lasso: Option<(usize, usize)>,
+    /// The bound of a checker that was reached.
+    pub(crate) undecided: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,8 @@ pub(crate) enum Ended {
     Settled,
     /// Progress was owed, and the longest timer is too long to wait for it.
     Unjudged,
+    /// A checker reached its bound.
+    Undecided,
     /// The strategy had enough: a schedule was over, a state was seen before.
     Stopped,
     Failed,
@@ -83,16 +88,14 @@ pub(crate) fn execute<M: Message>(world: &mut World<M>, run: &Run, bounds: Bound
     });
     let ended = match result {
         Ok(ended) => ended,
-        Err(panic) => {
-            blame(world, panic);
-            Ended::Failed
-        }
+        Err(panic) => blame(world, panic),
     };
     let mut env = world.env.borrow_mut();
     let lasso = execution.lasso.and_then(|lasso| lasso.shortest);
     let (steps, failure) = (env.state.step, env.failure.take());
     env.failure.clone_from(&failure);
-    Outcome { ended, steps, failure, tail_at: execution.tail_at, lasso }
+    let undecided = env.undecided.take();
+    Outcome { ended, steps, failure, tail_at: execution.tail_at, lasso, undecided }
 }
 
 struct Execution {
@@ -300,20 +303,36 @@ fn fail<M: Message>(world: &World<M>, cause: Cause, message: String) -> Ended {
     Ended::Failed
 }
 
-/// Turns a panic into a failure of the node or monitor in which it happened.
-pub(crate) fn blame<M: Message>(world: &World<M>, panic: Panic) {
+/// Turns a panic into a failure of the node, monitor or property in which it happened, and a bound into
+/// what it means.
+pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
+    let property = world.panicking_property();
     let mut env = world.env.borrow_mut();
-    let failure = match env.in_monitor.take() {
-        Some(index) => Failure {
-            cause: Cause::Monitor(env.state.monitors[index].name.clone()),
-            message: panic.message,
+    let step = env.state.step;
+    let monitor = env.in_monitor.take().map(|index| env.state.monitors[index].name.clone());
+    let node = world.name_of(world.current);
+    let failure = match (panic.halt, monitor, property) {
+        (Some(Halt::Undecided(text)), monitor, _) => {
+            let whose = monitor.map(|name| format!("monitor \"{name}\": ")).unwrap_or_default();
+            env.undecided = Some(format!("{whose}{text}"));
+            return Ended::Undecided;
+        }
+        (Some(Halt::TooMuch(text)), ..) => Failure {
+            cause: Cause::Flood(world.kind_of(world.current).to_owned()),
+            message: format!("{node} {text} (step {step}); look for an endless loop there"),
         },
-        None => Failure {
+        (None, Some(name), _) => Failure { cause: Cause::Monitor(name), message: panic.message },
+        (None, None, Some(name)) => Failure {
             cause: Cause::Panic(panic.place),
-            message: format!("{}: {}", world.name_of(world.current), panic.message),
+            message: format!("in the property \"{name}\": {}", panic.message),
+        },
+        (None, None, None) => Failure {
+            cause: Cause::Panic(panic.place),
+            message: format!("{node}: {}", panic.message),
         },
     };
     env.fail_with(failure);
+    Ended::Failed
 }
 
 /// What a panic said and where.
@@ -321,6 +340,13 @@ pub(crate) fn blame<M: Message>(world: &World<M>, panic: Panic) {
 pub(crate) struct Panic {
     pub(crate) message: String,
     pub(crate) place: String,
+    /// It was no panic but a bound.
+    pub(crate) halt: Option<Halt>,
+}
+
+/// Whether panics on this thread are findings.
+pub(crate) fn is_muted() -> bool {
+    MUTED.with_borrow(Option::is_some)
 }
 
 impl fmt::Display for Panic {
@@ -363,7 +389,10 @@ pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     let outer = MUTED.replace(Some(Panic::default()));
     let result = panic::catch_unwind(AssertUnwindSafe(body));
     let panic = MUTED.replace(outer).unwrap_or_default();
-    result.map_err(|_| panic)
+    result.map_err(|payload| match Halt::of(&*payload) {
+        Some(halt) => Panic { message: halt.text().to_owned(), halt: Some(halt), ..panic },
+        None => panic,
+    })
 }
 
 /// A place in another crate, without the folder in which this machine keeps it: it goes into files

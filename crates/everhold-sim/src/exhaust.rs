@@ -11,6 +11,7 @@ use crate::investigate::investigate_safely;
 use crate::properties::Properties;
 use crate::report::{Report, Stop};
 use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
+use crate::stuck::Watchdog;
 use crate::worker::{Failed, Setup};
 use crate::world::{Stepped, World};
 
@@ -34,7 +35,9 @@ pub(crate) fn exhaust<M: Message>(
     let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
+    let watchdog = Watchdog::over(&mut search.world, "the exhaustive search", options.patience);
     let failed = search.run(options, report);
+    drop(watchdog);
     report.exhaustive = search.progress();
     if let Some(failed) = failed {
         let Options { bounds, shrink_time, .. } = *options;
@@ -102,7 +105,12 @@ impl<M: Message> DepthFirst<M> {
     fn run(&mut self, options: &Options, report: &mut Report) -> Option<Failed> {
         if let Err(panic) = quietly(|| self.search(options, report)) {
             report.executions += 1;
-            blame(&self.world, panic);
+            blame(&mut self.world, panic);
+            let undecided = self.world.env.borrow_mut().undecided.take();
+            if let Some(bound) = undecided {
+                report.undecided += 1;
+                report.stop = Stop::Undecided { bound };
+            }
         }
         report.steps = self.progress().map_or(0, |progress| progress.transitions);
         self.keep_goals();

@@ -1,7 +1,7 @@
 //! Many executions, on all cores, until something fails or a bound is reached.
 
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -174,7 +174,8 @@ impl Explorer {
         Explorer { shrink_time: Some(time), ..self }
     }
 
-    /// Takes a handler for stuck that does not return for this long; ten seconds by default.
+    /// Suspects a handler that does not return for this long; ten seconds by default. Its execution is
+    /// run again, alone: if it hangs there as well, that is a finding, else it was only slow.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Explorer { patience: Some(patience), ..self }
@@ -382,10 +383,13 @@ impl<M: Message> Exploration<M> {
     /// Runs one schedule.
     fn replay(&self, schedule: &Schedule, report: &mut Report) {
         let mut replayer = Replayer::new(&self.setup, self.options.bounds);
+        let _watchdog = replayer.watched();
         let replayed = replayer.replay(schedule);
         report.executions = 1;
         report.steps = u64::from(replayed.outcome.steps);
         report.stop = Stop::Replayed { skipped: None };
+        report.undecided = u64::from(replayed.outcome.undecided.is_some());
+        report.undecided_bound = replayed.outcome.undecided;
         if let Some(skipped) = replayed.trail.skipped {
             let choice = &schedule.choices[skipped];
             report.stop = Stop::Replayed { skipped: Some(format!("choice {skipped}, {choice}")) };
@@ -410,6 +414,7 @@ impl<M: Message> Exploration<M> {
             return false;
         }
         let mut replayer = Replayer::new(&self.setup, self.options.bounds);
+        let _watchdog = replayer.watched();
         for Known { execution: schedule, story } in saved {
             report.regressions += 1;
             let replayed = replayer.replay(&schedule);
@@ -440,7 +445,9 @@ impl<M: Message> Exploration<M> {
         while report.executions < self.options.executions {
             let count = size.min(self.options.executions - report.executions);
             let epoch = Arc::new(self.plan(&portfolio, report, count as usize, steps));
-            let done = crew.run(&epoch, &self.options, watch);
+            let confirm = |index| stuck::hangs_again(&self.setup, &epoch, index, &self.options);
+            let done = crew.run(&epoch, &self.options, watch, &confirm);
+            report.slow += done.slow;
             let (ran, failed) = report.absorb(done.batches);
             portfolio.learn(&ran);
             self.adapt(&ran, report);
@@ -449,9 +456,8 @@ impl<M: Message> Exploration<M> {
                 // The guess was only for the first epoch.
                 steps = longest(&ran, report.steps_max).max(1);
             }
-            if let Some(worker) = done.stuck {
-                let finding = stuck::investigate(&self.setup, &epoch, worker, &self.options);
-                report.findings.push(finding);
+            if let Some(finding) = done.stuck {
+                report.findings.push(*finding);
                 report.stop = Stop::Found;
                 break;
             }
@@ -516,7 +522,7 @@ fn longest(ran: &[Ran], steps_max: u32) -> u32 {
 /// The worker threads. They are left alone, not joined, if one of them is stuck.
 struct Crew {
     orders: Vec<Sender<Arc<Epoch>>>,
-    results: Receiver<(usize, Batch)>,
+    results: Receiver<(usize, thread::Result<Batch>)>,
     pulses: Vec<Arc<Pulse>>,
 }
 
@@ -524,9 +530,26 @@ struct Crew {
 struct EpochDone {
     batches: Vec<Batch>,
     stop: Option<Stop>,
-    /// The execution in which a worker does not move any more.
-    stuck: Option<u64>,
+    /// A handler that did not return, twice.
+    stuck: Option<Box<Finding>>,
+    /// Executions in which a handler took longer than the patience, and returned.
+    slow: u64,
 }
+
+/// Looks at a worker from time to time.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    beat: u64,
+    /// Looks since it moved last. Time is not counted: it also passes while nobody runs.
+    still: u32,
+    /// How often its execution was run again and returned.
+    cleared: u32,
+    /// The execution that was counted as slow last, plus one.
+    counted: u64,
+}
+
+/// A worker that stands still is given up after its execution returned this often elsewhere.
+const CLEARED_MAX: u32 = 3;
 
 impl Crew {
     fn hire<M: Message>(setup: &Setup<M>, searches: &[Search], options: &Options) -> Crew {
@@ -540,7 +563,7 @@ impl Crew {
             let work = move || {
                 let mut worker = Worker::new(&setup, &searches, beating);
                 for epoch in jobs {
-                    let batch = worker.run(&epoch);
+                    let batch = catch_unwind(AssertUnwindSafe(|| worker.run(&epoch)));
                     if report.send((number, batch)).is_err() {
                         break;
                     }
@@ -556,54 +579,103 @@ impl Crew {
         Crew { orders, results, pulses }
     }
 
-    fn run(&self, epoch: &Arc<Epoch>, options: &Options, watch: Stopwatch) -> EpochDone {
+    fn run(
+        &self,
+        epoch: &Arc<Epoch>,
+        options: &Options,
+        watch: Stopwatch,
+        hangs_again: &dyn Fn(u64) -> Option<Finding>,
+    ) -> EpochDone {
         for order in &self.orders {
             order.send(Arc::clone(epoch)).expect("workers wait for the next epoch");
         }
-        let mut done = EpochDone { batches: Vec::new(), stop: None, stuck: None };
-        let mut beats: Vec<(u64, Stopwatch)> = vec![(0, Stopwatch::start()); self.pulses.len()];
+        let mut done = EpochDone { batches: Vec::new(), stop: None, stuck: None, slow: 0 };
+        let mut looks = vec![Look { beat: 0, still: 0, cleared: 0, counted: 0 }; self.pulses.len()];
         let mut busy = vec![true; self.pulses.len()];
         while done.batches.len() < self.orders.len() {
             match self.results.recv_timeout(TICK) {
                 Ok((worker, batch)) => {
                     busy[worker] = false;
-                    done.batches.push(batch);
+                    done.batches.push(batch.unwrap_or_else(|panic| resume_unwind(panic)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    done.stuck = self.find_stuck(&busy, &mut beats, options.patience);
-                    if done.stuck.is_some() {
-                        epoch.halt.store(true, Ordering::Relaxed);
-                        return done;
+                    self.look(&busy, &mut looks, options.patience, &mut done);
+                    if let Some(suspect) = self.suspect(&busy, &looks, options.patience) {
+                        self.judge(suspect, &mut looks, hangs_again, &mut done);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            done.stop = done.stop.or_else(|| out_of_budget(options, watch));
-            if done.stop.is_some() {
+            if done.stuck.is_none() && done.stop.is_none() {
+                done.stop = out_of_budget(options, watch);
+            }
+            if done.stuck.is_some() || done.stop.is_some() {
                 epoch.halt.store(true, Ordering::Relaxed);
+            }
+            if done.stuck.is_some() || matches!(done.stop, Some(Stop::Stalled { .. })) {
+                break;
             }
         }
         done
     }
 
-    fn find_stuck(
-        &self,
-        busy: &[bool],
-        beats: &mut [(u64, Stopwatch)],
-        patience: Duration,
-    ) -> Option<u64> {
+    /// Notices who moved and who did not.
+    fn look(&self, busy: &[bool], looks: &mut [Look], patience: Duration, done: &mut EpochDone) {
         for (number, pulse) in self.pulses.iter().enumerate().filter(|(number, _)| busy[*number]) {
-            let beat = pulse.beats.load(Ordering::Relaxed);
-            let (last, since) = &mut beats[number];
-            if beat != *last {
-                (*last, *since) = (beat, Stopwatch::start());
-            } else if since.elapsed() > patience {
-                let execution = pulse.execution.load(Ordering::Relaxed);
-                return (execution > 0).then(|| execution - 1);
+            let (beat, look) = (pulse.beats.load(Ordering::Relaxed), &mut looks[number]);
+            let execution = pulse.execution.load(Ordering::Relaxed);
+            if beat != look.beat {
+                *look = Look { beat, still: 0, cleared: 0, ..*look };
+                continue;
+            }
+            look.still += 1;
+            if look.still > ticks(patience) && look.counted != execution {
+                done.slow += 1;
+                look.counted = execution;
             }
         }
-        None
     }
+
+    /// A worker that has stood still for long, once all others are done or stand still as well: then
+    /// its execution can be run again without anybody who takes the processor away.
+    fn suspect(&self, busy: &[bool], looks: &[Look], patience: Duration) -> Option<(usize, u64)> {
+        let executions = self.pulses.iter().map(|pulse| pulse.execution.load(Ordering::Relaxed));
+        let working = executions.enumerate().filter(|(number, _)| busy[*number]);
+        let working: Vec<(usize, u64)> = working.filter(|(_, execution)| *execution > 0).collect();
+        let still = |number: usize| {
+            let look = looks[number];
+            look.still > ticks(patience).saturating_mul(1 << look.cleared)
+        };
+        if !working.iter().all(|(number, _)| still(*number)) {
+            return None;
+        }
+        let first = working.into_iter().min_by_key(|(_, execution)| *execution)?;
+        Some((first.0, first.1 - 1))
+    }
+
+    /// Runs the execution of a suspect again: only if it hangs there as well, it is stuck.
+    fn judge(
+        &self,
+        (worker, execution): (usize, u64),
+        looks: &mut [Look],
+        hangs_again: &dyn Fn(u64) -> Option<Finding>,
+        done: &mut EpochDone,
+    ) {
+        if let Some(finding) = hangs_again(execution) {
+            done.stuck = Some(Box::new(finding));
+            done.slow = done.slow.saturating_sub(1);
+            return;
+        }
+        looks[worker].cleared += 1;
+        if looks[worker].cleared >= CLEARED_MAX {
+            done.stop = Some(Stop::Stalled { execution });
+        }
+    }
+}
+
+/// Looks in this much time.
+fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
 }
 
 pub(crate) fn out_of_budget(options: &Options, watch: Stopwatch) -> Option<Stop> {

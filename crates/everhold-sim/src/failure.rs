@@ -30,6 +30,8 @@ pub enum Cause {
     Deadlock(String),
     /// A handler of this kind of node did not return.
     Stuck(String),
+    /// A node of this kind sent, set or added without end.
+    Flood(String),
     /// The execution is not a function of its schedule.
     Nondeterminism,
 }
@@ -51,7 +53,8 @@ impl Cause {
             | Cause::Liveness(name)
             | Cause::Finally(name)
             | Cause::Deadlock(name)
-            | Cause::Stuck(name) => name,
+            | Cause::Stuck(name)
+            | Cause::Flood(name) => name,
             Cause::Nondeterminism => "a run is a function of its schedule",
         }
     }
@@ -68,6 +71,7 @@ impl fmt::Display for Cause {
             Cause::Finally(name) => write!(f, "finally \"{name}\""),
             Cause::Deadlock(kind) => write!(f, "no deadlock (kind \"{kind}\")"),
             Cause::Stuck(kind) => write!(f, "handlers return (kind \"{kind}\")"),
+            Cause::Flood(kind) => write!(f, "handlers do a bounded amount (kind \"{kind}\")"),
             Cause::Nondeterminism => f.write_str("a run is a function of its schedule"),
         }
     }

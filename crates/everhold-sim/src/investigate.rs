@@ -15,8 +15,12 @@ use crate::schedule::{Choice, Schedule};
 use crate::shrink::{Oracle, Shrunk, Tried, shrink};
 use crate::strategy::script::Script;
 use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
+use crate::stuck::Watchdog;
 use crate::worker::{Failed, Setup};
 use crate::world::World;
+
+/// When it is said that a handler does not return in a replay.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One more look at an execution.
 pub(crate) struct Replayed {
@@ -36,6 +40,11 @@ pub(crate) struct Replayer<M: Message> {
 impl<M: Message> Replayer<M> {
     pub(crate) fn new(setup: &Setup<M>, bounds: Bounds) -> Self {
         Replayer { world: World::new(&**setup), bounds, sought: None }
+    }
+
+    /// Says so, while it is kept, if a handler does not return.
+    pub(crate) fn watched(&mut self) -> Watchdog {
+        Watchdog::over(&mut self.world, "a replay", PATIENCE)
     }
 
     fn seeking(self, cause: &Cause) -> Self {
@@ -128,6 +137,7 @@ fn investigate<M: Message>(
 ) -> Finding {
     let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
     let mut replayer = Replayer::new(setup, bounds).seeking(&failed.failure.cause);
+    let _watchdog = Watchdog::over(&mut replayer.world, "a replay or the shrinker", PATIENCE);
     let (outcome, recording) = replayer.raw(failed);
     let original = Schedule { seed: failed.seed, choices: recording.choices.clone() };
     let cause = &failed.failure.cause;

@@ -47,6 +47,7 @@ pub mod coverage;
 pub mod explore;
 pub mod failure;
 pub mod fault;
+mod halt;
 pub mod history;
 pub mod moves;
 pub mod perf;

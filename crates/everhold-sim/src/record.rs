@@ -85,7 +85,7 @@ impl StepRecord {
         self.sends.iter().chain(self.spawned.iter().flat_map(|spawned| &spawned.sends))
     }
 
-    fn all_sends_mut(&mut self) -> impl Iterator<Item = &mut SendRecord> {
+    fn all_sends_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut SendRecord> {
         self.sends.iter_mut().chain(self.spawned.iter_mut().flat_map(|spawned| &mut spawned.sends))
     }
 
@@ -139,6 +139,28 @@ pub struct SendRecord {
     pub payload: Value,
     /// The network had nowhere to deliver it.
     pub lost: bool,
+}
+
+/// Of a step that sent without end, this many messages are kept.
+const FLOOD_SHOWN: usize = 100;
+
+impl Recording {
+    /// Leaves out most of what was sent in a step that sent without end: it is more of the same.
+    pub(crate) fn cut_flood(&mut self, failure: Option<&Failure>) {
+        let flood = failure.is_some_and(|failure| matches!(failure.cause, Cause::Flood(_)));
+        let Some(step) = self.steps.last_mut().filter(|_| flood) else { return };
+        let StepRecord { sends, notes, spawned, .. } = step;
+        cut(sends, notes);
+        spawned.iter_mut().for_each(|one| cut(&mut one.sends, &mut one.notes));
+    }
+}
+
+fn cut(sends: &mut Vec<SendRecord>, notes: &mut Vec<String>) {
+    notes.truncate(FLOOD_SHOWN);
+    if sends.len() > FLOOD_SHOWN {
+        notes.push(format!("{} more messages are left out", sends.len() - FLOOD_SHOWN));
+        sends.truncate(FLOOD_SHOWN);
+    }
 }
 
 /// Takes notes while a world runs.
@@ -268,7 +290,8 @@ impl Recorder {
     /// A message that was just sent, or was in flight, will not arrive.
     pub(crate) fn lost<M: Message>(&mut self, from: NodeId, _: NodeId, sequence: u32, _: &M) {
         let message = MessageId { from, sequence };
-        let sends = self.recording.steps.iter_mut().rev().flat_map(StepRecord::all_sends_mut);
+        let steps = self.recording.steps.iter_mut().rev();
+        let sends = steps.flat_map(|step| step.all_sends_mut().rev());
         if let Some(sent) = sends.into_iter().find(|sent| sent.message == message) {
             sent.lost = true;
         }

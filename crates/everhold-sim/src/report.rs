@@ -62,6 +62,13 @@ pub struct Report {
     /// Executions in which progress was still owed when patience ran out before the longest timer had
     /// fired often enough: neither right nor wrong.
     pub unjudged: u64,
+    /// Executions that ended where a checker reached its bound: neither right nor wrong.
+    pub undecided: u64,
+    /// The first of these bounds.
+    pub undecided_bound: Option<String>,
+    /// Executions with a handler that took longer than [`Explorer::patience`](crate::Explorer::patience)
+    /// and returned. How many there are depends on the machine.
+    pub slow: u64,
     /// Executions that were run twice to see whether they are the same.
     pub rechecked: u64,
     /// Saved schedules that were run first.
@@ -95,6 +102,16 @@ pub enum Stop {
     Replayed {
         /// The first choice that no longer fits the program.
         skipped: Option<String>,
+    },
+    /// A checker reached this bound, and the search could not go on after it.
+    Undecided {
+        /// Whose, and how to raise it.
+        bound: String,
+    },
+    /// A handler has not returned in the search, but did when its execution was run again alone.
+    Stalled {
+        /// The number of the execution.
+        execution: u64,
     },
     /// A recording was replayed, and the nodes did not do again what they had done.
     Diverged {
@@ -206,6 +223,9 @@ impl Report {
             tally: Vec::new(),
             bounded: 0,
             unjudged: 0,
+            undecided: 0,
+            undecided_bound: None,
+            slow: 0,
             settled: 0,
             steps_max: options.bounds.steps_max,
             rechecked: 0,
@@ -303,6 +323,7 @@ impl Report {
                      schedule if it came from a regressions file"
                 ),
                 Stop::Diverged { place } => panic!("the replay is not as recorded: {place}"),
+                Stop::Stalled { .. } => panic!("{}", text::summary(&self)),
                 _ => return,
             }
         };
@@ -369,6 +390,10 @@ impl Report {
         self.bounded += u64::from(ran.bounded);
         self.unjudged += u64::from(ran.unjudged);
         self.settled += u64::from(ran.settled);
+        if let Some(bound) = &ran.undecided {
+            self.undecided += 1;
+            self.undecided_bound.get_or_insert_with(|| bound.clone());
+        }
         self.rechecked += u64::from(ran.rechecked);
         self.coverage.orders.add(ran.order);
         for (sum, count) in self.coverage.faults.iter_mut().zip(ran.faults) {

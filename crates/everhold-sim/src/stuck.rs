@@ -1,24 +1,24 @@
 //! A handler that does not return: found again in a thread that may stay behind.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use everhold_node::Message;
 
-use crate::clock::Stopwatch;
 use crate::execute::execute;
 use crate::explore::Options;
 use crate::failure::{Cause, Failure};
 use crate::record::Recording;
 use crate::report::{Finding, Origin};
-use crate::rng::seed_of;
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::Shrunk;
-use crate::strategy::Run;
 use crate::worker::{Epoch, Setup};
-use crate::world::World;
+use crate::world::{World, node_of_beat};
+
+/// How often a thread that may be stuck is looked at.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What the thread that gets stuck leaves behind.
 #[derive(Debug, Default)]
@@ -29,51 +29,113 @@ pub(crate) struct Witness {
     finished: bool,
 }
 
-/// Runs the execution again, with every step written down before it is taken.
-pub(crate) fn investigate<M: Message>(
+/// Runs the execution again, alone, with every step written down before it is taken. Gives a finding if
+/// it hangs there as well.
+pub(crate) fn hangs_again<M: Message>(
     setup: &Setup<M>,
     epoch: &Arc<Epoch>,
     index: u64,
     options: &Options,
-) -> Finding {
+) -> Option<Finding> {
     let witness = Arc::new(Mutex::new(Witness::default()));
-    let search = epoch.searches[epoch.plan[(index - epoch.first) as usize] as usize].clone();
-    let seed = seed_of(epoch.seed, index);
+    let search = epoch.searches[epoch.search_of(index) as usize].clone();
     let (job, name) =
         ((Arc::clone(setup), Arc::clone(epoch), Arc::clone(&witness)), search.to_string());
     let rerun = move || {
         let (setup, epoch, witness) = job;
+        let _finished = Finished(Arc::clone(&witness));
         let mut world: World<M> = World::new(&*setup);
         let faults = world.env.borrow().rules.faults.total();
         world.env.borrow_mut().strategy = search.strategy();
         world.set_recording(true);
         world.witness = Some(Arc::clone(&witness));
-        let run = Run { seed, steps: epoch.steps, faults, parent: None };
-        execute(&mut world, &run, epoch.bounds);
-        lock(&witness).finished = true;
+        execute(&mut world, &epoch.run_of(index, faults), epoch.bounds);
     };
     thread::Builder::new()
         .name("everhold-stuck".to_owned())
         .spawn(rerun)
         .expect("the operating system starts a thread");
     wait(&witness, options.patience);
-    epoch.halt.store(true, Ordering::Relaxed);
-    finding(&lock(&witness), index, name, seed, options.patience)
+    let witness = lock(&witness);
+    let seed = epoch.run_of(index, 0).seed;
+    (!witness.finished).then(|| finding(&witness, index, name, seed, options.patience))
+}
+
+/// Says that the thread is done, also if it panics.
+struct Finished(Arc<Mutex<Witness>>);
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        lock(&self.0).finished = true;
+    }
 }
 
 fn lock(witness: &Mutex<Witness>) -> std::sync::MutexGuard<'_, Witness> {
     witness.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until no step was added for a while.
+/// Until no step was added for a while. Counts looks, not time: a machine that stands still itself is
+/// no reason to suspect a handler.
 #[expect(clippy::disallowed_methods, reason = "waits in wall time for a thread that may be stuck")]
 fn wait(witness: &Mutex<Witness>, patience: Duration) {
-    let (mut length, mut since) = (usize::MAX, Stopwatch::start());
-    while since.elapsed() < patience && !lock(witness).finished {
-        thread::sleep(Duration::from_millis(10));
+    let looks_max = patience.as_millis() / LOOK.as_millis();
+    let (mut length, mut looks) = (usize::MAX, 0);
+    while looks <= looks_max && !lock(witness).finished {
+        thread::sleep(LOOK);
         let now = lock(witness).choices.len();
-        if now != length {
-            (length, since) = (now, Stopwatch::start());
+        looks = if now == length { looks + 1 } else { 0 };
+        length = now;
+    }
+}
+
+/// Says on the standard error output that a handler does not return, where nothing else can be done:
+/// in an exhaustive search, a replay or the shrinker, which run on the caller's own thread.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    done: Arc<AtomicBool>,
+    thread: thread::Thread,
+}
+
+impl Watchdog {
+    pub(crate) fn over<M: Message>(
+        world: &mut World<M>,
+        what: &'static str,
+        patience: Duration,
+    ) -> Watchdog {
+        let beats = Arc::clone(world.pulse.get_or_insert_default());
+        let names: Vec<String> = world.names.iter().map(|info| info.name.clone()).collect();
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&done);
+        let watch = move || watch(&beats, &ended, &names, what, patience);
+        let spawned = thread::Builder::new().name("everhold-watchdog".to_owned()).spawn(watch);
+        let thread = spawned.expect("the operating system starts a thread").thread().clone();
+        Watchdog { done, thread }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.unpark();
+    }
+}
+
+fn watch(beats: &AtomicU64, ended: &AtomicBool, names: &[String], what: &str, patience: Duration) {
+    let mut told = None;
+    loop {
+        let before = beats.load(Ordering::Relaxed);
+        thread::park_timeout(patience);
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
+        let beat = beats.load(Ordering::Relaxed);
+        if beat == before && told != Some(beat) {
+            told = Some(beat);
+            let name = names.get(node_of_beat(beat).index()).map_or("a node", String::as_str);
+            eprintln!(
+                "everhold: in {what}, {name} has not returned from its handler for {patience:?}; this \
+                 cannot be ended from outside. Look for an endless loop or a blocking call there"
+            );
         }
     }
 }
@@ -87,7 +149,8 @@ fn finding(
 ) -> Finding {
     let event = witness.choices.last().map_or("its start".to_owned(), ToString::to_string);
     let message = format!(
-        "{} did not return from its handler ({event}) within {patience:?}; look for an endless \
+        "{} did not return from its handler ({event}) within {patience:?}, and not when the execution was \
+         run again alone; look for an endless \
          loop or a blocking call there, or raise `Explorer::patience` if it is only slow. The \
          thread cannot be ended and stays behind",
         witness.node

@@ -50,6 +50,20 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
+    /// The search of an execution.
+    pub(crate) fn search_of(&self, index: u64) -> u8 {
+        self.plan[(index - self.first) as usize]
+    }
+
+    /// How an execution is run; whoever runs it.
+    pub(crate) fn run_of(&self, index: u64, faults: u32) -> Run {
+        let search = &self.searches[self.search_of(index) as usize];
+        let guided = *search == Search::Guided && !self.parents.is_empty();
+        let seed = seed_of(self.seed, index);
+        let parent = guided.then(|| Arc::clone(&self.parents[seed as usize % self.parents.len()]));
+        Run { seed, steps: self.steps, faults, parent }
+    }
+
     fn end(&self) -> u64 {
         self.first + self.plan.len() as u64
     }
@@ -74,6 +88,7 @@ pub(crate) struct Ran {
     pub(crate) bounded: bool,
     pub(crate) unjudged: bool,
     pub(crate) settled: bool,
+    pub(crate) undecided: Option<String>,
     pub(crate) reached: Vec<bool>,
     pub(crate) faults: [u32; FaultKind::ALL.len()],
     pub(crate) rechecked: bool,
@@ -143,9 +158,9 @@ impl<M: Message> Worker<M> {
     }
 
     fn one(&mut self, epoch: &Epoch, index: u64, coverage: &mut Coverage) -> Ran {
-        let search = epoch.plan[(index - epoch.first) as usize];
+        let search = epoch.search_of(index);
         let sampled = index < SAMPLED_FIRST || index.is_multiple_of(SAMPLED_ONE_IN);
-        let run = self.plan_run(epoch, index, search);
+        let run = epoch.run_of(index, self.faults);
         if sampled {
             coverage.sampled += 1;
             self.world.coverage = Some(std::mem::take(coverage));
@@ -165,14 +180,6 @@ impl<M: Message> Worker<M> {
             self.recheck(epoch, &run, &mut ran);
         }
         ran
-    }
-
-    fn plan_run(&self, epoch: &Epoch, index: u64, search: u8) -> Run {
-        let guided = epoch.searches[search as usize] == Search::Guided && !epoch.parents.is_empty();
-        let seed = seed_of(epoch.seed, index);
-        let parent =
-            guided.then(|| Arc::clone(&epoch.parents[seed as usize % epoch.parents.len()]));
-        Run { seed, steps: epoch.steps, faults: self.faults, parent }
     }
 
     fn execute(&mut self, epoch: &Epoch, index: u64, search: u8, run: &Run) -> Ran {
@@ -201,6 +208,7 @@ impl<M: Message> Worker<M> {
             bounded: outcome.ended == Ended::Bounded,
             unjudged: outcome.ended == Ended::Unjudged,
             settled: outcome.ended == Ended::Settled,
+            undecided: outcome.undecided,
             reached: self.world.reached_goals(),
             faults: env.state.injected,
             rechecked: false,

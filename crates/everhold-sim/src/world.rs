@@ -24,6 +24,10 @@ use crate::stuck::Witness;
 use crate::system::{Network, Rule, System};
 use crate::view::View;
 
+/// The part of a beat that is the node.
+const NODE_BITS: u32 = 20;
+const NODE_MASK: u64 = (1 << NODE_BITS) - 1;
+
 /// A node as the world holds it.
 pub(crate) struct Slot<M> {
     pub(crate) process: Box<dyn Process<M>>,
@@ -69,6 +73,8 @@ pub(crate) struct World<M: Message> {
     /// Where the present step happens, for blaming a panic.
     pub(crate) current: NodeId,
     ready: Vec<TaskId>,
+    /// Properties are being evaluated.
+    judging: bool,
     /// Told at every step that the world still moves.
     pub(crate) pulse: Option<Arc<AtomicU64>>,
     beats: u64,
@@ -118,6 +124,7 @@ impl<M: Message> World<M> {
             finally,
             current: NodeId(0),
             ready: Vec::new(),
+            judging: false,
             pulse: None,
             beats: 0,
             watched: false,
@@ -176,6 +183,7 @@ impl<M: Message> World<M> {
         };
         // After the processes: dropping an async program may still cancel its timers.
         self.env.borrow_mut().reset(seed, self.initial);
+        self.judging = false;
         self.reached.fill(false);
         self.open.fill(true);
         self.record_start();
@@ -191,6 +199,7 @@ impl<M: Message> World<M> {
         for index in 0..self.initial {
             let id = node_id(index);
             self.current = id;
+            self.tell_pulse(id);
             self.slots[index].process.start(&self.handle, id);
         }
         for index in 0..self.initial {
@@ -214,10 +223,7 @@ impl<M: Message> World<M> {
         };
         let Some((action, node)) = picked else { return Stepped::Quiet };
         self.current = node;
-        if let Some(pulse) = &self.pulse {
-            self.beats += 1;
-            pulse.store(self.beats, Ordering::Relaxed);
-        }
+        self.tell_pulse(node);
         if self.watched {
             self.step_watched(action, node);
         } else {
@@ -225,6 +231,15 @@ impl<M: Message> World<M> {
             self.settle(node);
         }
         if self.env.borrow().failure.is_some() { Stepped::Failed } else { Stepped::At(node) }
+    }
+
+    /// Tells whoever watches from outside that a handler of this node is called.
+    #[inline]
+    fn tell_pulse(&mut self, node: NodeId) {
+        if let Some(pulse) = &self.pulse {
+            self.beats += 1;
+            pulse.store(beat(self.beats, node), Ordering::Relaxed);
+        }
     }
 
     /// A step in an execution that someone looks at closely.
@@ -470,6 +485,7 @@ impl<M: Message> World<M> {
         if !self.check_properties() {
             return false;
         }
+        self.judging = true;
         let failure = {
             let env = self.env.borrow();
             let view = View { scene: Scene::Explored(&self.slots, &env), looked: None };
@@ -485,11 +501,25 @@ impl<M: Message> World<M> {
             }
             first_false(&self.always, &view)
         };
-        let Some((index, message)) = failure else { return true };
-        let message = self.explain(index, message);
+        let explained = failure.map(|(index, message)| (index, self.explain(index, message)));
+        self.judging = false;
+        let Some((index, message)) = explained else { return true };
         let cause = Cause::Always(self.always[index].name.clone());
         self.env.borrow_mut().fail_with(Failure { cause, message });
         false
+    }
+
+    /// The property that panicked, if one did: the first that panics again.
+    pub(crate) fn panicking_property(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.judging) {
+            return None;
+        }
+        let env = self.env.borrow();
+        let view = View { scene: Scene::Explored(&self.slots, &env), looked: None };
+        let rules = [&self.sometimes, &self.eventually, &self.finally, &self.always];
+        let mut rules = rules.into_iter().flatten();
+        let panicking = rules.find(|rule| quietly(|| (rule.holds)(&view)).is_err());
+        panicking.map(|rule| rule.name.clone())
     }
 
     fn check_properties(&mut self) -> bool {
@@ -645,6 +675,7 @@ impl<M: Message> World<M> {
         let recorder = env.recorder.take().expect("the execution was recorded");
         let mut recording = recorder.recording;
         recording.nodes.extend(missed);
+        recording.cut_flood(env.failure.as_ref());
         recording.failure = env.failure.clone();
         for monitor in &env.state.monitors {
             match quietly(|| monitor.value()) {
@@ -656,6 +687,16 @@ impl<M: Message> World<M> {
         }
         recording
     }
+}
+
+/// A number that differs from step to step and says at which node the step is.
+fn beat(beats: u64, node: NodeId) -> u64 {
+    beats << NODE_BITS | u64::from(node.0) & NODE_MASK
+}
+
+/// The node in a beat.
+pub(crate) fn node_of_beat(beat: u64) -> NodeId {
+    NodeId((beat & NODE_MASK) as u32)
 }
 
 fn first_false<M: Message>(rules: &[Rule<M>], view: &View<'_, M>) -> Option<(usize, String)> {

@@ -10,6 +10,7 @@ use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer}
 use super::state::{Armed, NodeState};
 use super::{Env, node_id};
 use crate::failure::{Cause, Failure};
+use crate::halt::{self, NODES_MAX};
 
 impl<M: Message> Runtime<M> for Env<M> {
     fn now(&self, node: NodeId) -> Time {
@@ -20,6 +21,8 @@ impl<M: Message> Runtime<M> for Env<M> {
     #[inline]
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
         self.worked = true;
+        self.act();
+        self.bound_under_way();
         let sender = &mut self.state.nodes[from.index()];
         let sequence = sender.sent;
         sender.sent += 1;
@@ -30,6 +33,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration) {
+        self.act();
         let born = self.state.step;
         let state = &mut self.state.nodes[node.index()];
         state.settings += 1;
@@ -59,6 +63,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn random(&mut self, node: NodeId) -> u64 {
+        self.act();
         let state = &mut self.state.nodes[node.index()];
         state.drawn += 1;
         let stream = mix(self.seed, (u64::from(node.0) << 32) | u64::from(state.incarnation));
@@ -67,6 +72,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn choose(&mut self, node: NodeId, label: &'static str, domain: u32) -> u32 {
+        self.act();
         if domain == 1 {
             return 0;
         }
@@ -94,10 +100,12 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn disk(&mut self, node: NodeId) -> &mut Disk {
+        self.act();
         self.state.nodes[node.index()].disk.get_or_insert_default()
     }
 
     fn notify(&mut self, node: NodeId, event: &dyn Any, shown: &dyn Debug) {
+        self.act();
         self.touched_monitors = true;
         if let Some(recorder) = &mut self.recorder {
             recorder.notified(node, shown);
@@ -111,6 +119,10 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn spawn(&mut self, _: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
         self.worked = true;
+        self.act();
+        if self.state.nodes.len() >= NODES_MAX {
+            halt::too_much(format!("added a node when there were {NODES_MAX} already"));
+        }
         let id = node_id(self.state.nodes.len());
         self.state.nodes.push(NodeState::fresh(u32::MAX, false, true));
         self.spawned.push_back((kind.to_owned(), blueprint));
@@ -131,6 +143,7 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn note(&mut self, node: NodeId, text: String) {
+        self.act();
         if let Some(recorder) = &mut self.recorder {
             recorder.note(node, text);
         }

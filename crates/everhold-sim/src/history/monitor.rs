@@ -7,6 +7,8 @@ use everhold_node::Monitor;
 use serde::Serialize;
 
 use super::frontier::{Frontier, Misfit, Slot};
+use crate::halt;
+
 use super::{ClientId, History, Linearizability, Model, OpId};
 
 /// What a client tells the monitor: [`Model::invoked`] and [`Model::returned`] make it.
@@ -49,9 +51,9 @@ impl<M: Model> fmt::Debug for Operation<M> {
 /// again; nothing needs to be told then.)
 ///
 /// The monitor keeps every state the object may be in, so an answer costs as much as the
-/// operations that are open make it, however long the execution. It fails as well when these are
-/// more than [`configurations_max`](Linearizable::configurations_max), and says so: a bound that
-/// is reached is not silence.
+/// operations that are open make it, however long the execution. Where these are more than
+/// [`configurations_max`](Linearizable::configurations_max), the execution ends there and counts as
+/// not judged ([`Report::undecided`](crate::Report::undecided)): neither right nor wrong.
 ///
 /// ```
 /// use everhold_node::{Monitor, NodeId};
@@ -186,10 +188,10 @@ impl<M: Model> Part<M> {
             Err(Misfit::NoOrder { possible }) => {
                 panic!("{}", self.past.explanation(client, ret, &possible))
             }
-            Err(Misfit::Bounded) => panic!(
+            Err(Misfit::Bounded) => halt::undecided(format!(
                 "unknown whether the answer {ret:?} to {client} fits: too many cases; raise \
                  `configurations_max`, or split the object with `Model::part`"
-            ),
+            )),
         }
     }
 

@@ -49,6 +49,7 @@ pub(super) fn body(report: &Report, finding: &Finding) -> String {
     for problem in &finding.recording.problems {
         let _ = writeln!(out, "    ! problem    {problem}");
     }
+    doubts(&mut out, report);
     goals(&mut out, report);
     problems(&mut out, report);
     out.truncate(out.trim_end().len());
@@ -186,6 +187,7 @@ pub(super) fn clean(report: &Report) -> String {
     }
     faults(&mut out, report);
     ends(&mut out, report);
+    doubts(&mut out, report);
     goals(&mut out, report);
     if report.rechecked > 0 {
         let _ = writeln!(
@@ -224,6 +226,24 @@ fn ends(out: &mut String, report: &Report) {
             "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
              beside the others; raise `temperature_max`, or set timers of similar lengths",
             count(report.unjudged, "execution")
+        );
+    }
+}
+
+/// Executions that nobody can judge, and those that took long.
+fn doubts(out: &mut String, report: &Report) {
+    if let Some(bound) = &report.undecided_bound {
+        let _ = writeln!(
+            out,
+            "    ! not judged {} ended at the bound of a checker: {bound}",
+            count(report.undecided, "execution")
+        );
+    }
+    if report.slow > 0 {
+        let _ = writeln!(
+            out,
+            "    slow         {} had a handler that took longer than the patience, and returned",
+            count(report.slow, "execution")
         );
     }
 }
@@ -319,6 +339,11 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Interrupted => "interrupted".to_owned(),
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
+        Stop::Undecided { bound } => format!("an execution could not be judged: {bound}"),
+        Stop::Stalled { execution } => format!(
+            "execution {execution} has not returned from a handler in the search, but did when it was \
+             run again alone; is there a lock or another thread that it waits for?"
+        ),
         Stop::Diverged { place } => format!("the replay is not as recorded: {place}"),
         Stop::Replayed { skipped: Some(choice) } => {
             format!("replayed a schedule that no longer fits: {choice} cannot happen")

@@ -83,3 +83,39 @@ fn reduced_orders_miss_combinations_of_states() {
     assert!(run(Reduction::Orders).findings.is_empty(), "missed, as documented");
     assert!(!run(Reduction::Auto).findings.is_empty(), "so Auto does not use it here");
 }
+
+/// What a handler does through its context is bounded. What it allocates by itself is not, nor what the
+/// messages that it sends point to: nothing is said until memory ends.
+#[test]
+fn memory_that_a_handler_takes_is_not_bounded() {
+    #[derive(Clone, Default, Serialize)]
+    struct Hoarder {
+        #[serde(skip)]
+        hoard: Vec<u8>,
+    }
+    impl Node for Hoarder {
+        type Msg = Vec<u8>;
+        fn message(&mut self, cx: &mut Cx<Vec<u8>>, _: NodeId, msg: Vec<u8>) {
+            self.hoard.resize(64 << 20, 1);
+            let me = cx.id();
+            if msg.is_empty() {
+                cx.send(me, vec![1; 8 << 20]);
+            }
+        }
+    }
+    #[derive(Clone, Serialize)]
+    struct Starter(NodeId);
+    impl Node for Starter {
+        type Msg = Vec<u8>;
+        fn start(&mut self, cx: &mut Cx<Vec<u8>>) {
+            cx.send(self.0, Vec::new());
+        }
+        fn message(&mut self, _: &mut Cx<Vec<u8>>, _: NodeId, _: Vec<u8>) {}
+    }
+    let explorer = Explorer::new().executions(2).workers(1);
+    let report = explorer.run(|system: &mut System<Vec<u8>>| {
+        let hoarder = system.node("hoarder", Hoarder::default());
+        system.node("starter", Starter(hoarder));
+    });
+    assert!(report.findings.is_empty(), "{report}");
+}

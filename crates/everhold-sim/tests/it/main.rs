@@ -2,6 +2,7 @@
 //!
 //! - `toys`: small systems that the other modules explore.
 //! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
+//! - `halts`: handlers that do not return or do too much, checkers that give up.
 //! - `findings`: nothing that was found is lost, whatever fails while it is shown.
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
 //! - `network`: streams and their connections, links, one-way partitions, mailboxes.
@@ -29,6 +30,7 @@ mod exhaustive;
 mod fairness;
 mod faults;
 mod findings;
+mod halts;
 mod language;
 mod limits;
 mod liveness;

@@ -1,0 +1,323 @@
+//! Handlers that do not return, or do too much, and checkers that give up: what is reported, and what
+//! is only told.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use everhold_node::{AsyncCx, Cx, Node, NodeId};
+use everhold_sim::history::{Linearizable, Model};
+use everhold_sim::{Cause, Explorer, Reduction, Report, Search, Stop, System, Verdict};
+use serde::Serialize;
+
+use crate::place::{Place, text};
+use crate::toys::{Log, Msg, Sender};
+
+/// Does something without end when it is asked to.
+#[derive(Clone, Serialize)]
+struct Endless {
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize)]
+enum What {
+    Send,
+    SetTimers,
+    Choose,
+    Spawn,
+    /// A thousand messages to itself for each that arrives.
+    Multiply,
+}
+
+impl Node for Endless {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        if self.what == What::Spawn {
+            cx.spawn("endless", self.clone());
+        }
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        let me = cx.id();
+        match self.what {
+            What::Send => loop {
+                cx.send(me, 1);
+            },
+            What::SetTimers => loop {
+                cx.set_timer("again", Duration::from_millis(1));
+            },
+            What::Choose => loop {
+                cx.choose("side", 2);
+            },
+            What::Multiply => (0..1_000).for_each(|_| cx.send(me, 1)),
+            What::Spawn => {}
+        }
+    }
+}
+
+async fn endless_program(cx: AsyncCx<Msg>) {
+    let me = cx.id();
+    let _ = cx.recv().await;
+    loop {
+        cx.send(me, 1);
+    }
+}
+
+fn explore(setup: impl Fn(&mut System<Msg>) + Send + Sync + 'static) -> Report {
+    let explorer = Explorer::new().executions(20).shrink_time(Duration::from_millis(300));
+    explorer.run(setup)
+}
+
+#[track_caller]
+fn check_flood(report: &Report, says: &[&str]) {
+    let finding = report.finding().unwrap_or_else(|| panic!("nothing was found: {report}"));
+    assert_eq!(finding.failure.cause, Cause::Flood("endless".to_owned()), "{report}");
+    for says in says {
+        assert!(finding.failure.message.contains(says), "{says}: {report}");
+    }
+    let again = report.to_string();
+    assert!(again.contains("Replay"), "{again}");
+    assert!(finding.trace().events().iter().all(|event| event.sends.len() <= 1_000));
+}
+
+/// A handler that does something without end is stopped inside its loop, and named.
+#[test]
+fn a_handler_that_goes_on_for_ever_is_stopped() {
+    let cases: &[(What, &[&str])] = &[
+        (What::Send, &["endless did more than 65536 things in one step (step "]),
+        (What::SetTimers, &["endless did more than 65536 things in one step (step "]),
+        (What::Choose, &["endless did more than 65536 things in one step (step "]),
+        (What::Spawn, &["added a node when there were 10000 already (step 0)"]),
+        (What::Multiply, &["endless sent when 250001 messages were under way already"]),
+    ];
+    for (what, says) in cases {
+        let what = *what;
+        let report = explore(move |system| {
+            let endless = system.node("endless", Endless { what });
+            system.node("sender", Sender { to: vec![(endless, 1)] });
+        });
+        check_flood(&report, says);
+    }
+}
+
+#[test]
+fn a_task_that_sends_for_ever_is_stopped() {
+    let report = explore(|system| {
+        let endless = system.spawn("endless", endless_program);
+        system.node("sender", Sender { to: vec![(endless, 1)] });
+    });
+    check_flood(&report, &["endless did more than 65536 things in one step (step "]);
+}
+
+/// A panic in a property is the property's, whichever node moved last.
+#[test]
+fn a_panic_in_a_property_names_the_property() {
+    for form in ["always", "sometimes", "eventually"] {
+        let report = explore(move |system| {
+            let log = system.node("log", Log::default());
+            system.node("sender", Sender { to: vec![(log, 1)] });
+            let first = |log: &Log| log.received.first().copied();
+            let holds = move |s: &everhold_sim::View<'_, Msg>| {
+                let heard = s.get::<Log>(log).and_then(first);
+                assert!(heard.is_none(), "one is too many");
+                true
+            };
+            system.always("something that holds", |_| true);
+            match form {
+                "always" => system.always("the careless one", holds),
+                "sometimes" => system.sometimes("the careless one", move |s| !holds(s)),
+                _ => system.eventually("the careless one", move |s| !holds(s)),
+            };
+        });
+        let finding = report.finding().expect("it panics");
+        assert!(matches!(finding.failure.cause, Cause::Panic(_)), "{report}");
+        let says = "in the property \"the careless one\": one is too many";
+        assert!(finding.failure.message.contains(says), "{form}: {report}");
+    }
+}
+
+#[derive(Clone, Default, Serialize)]
+struct Counter(u32);
+
+impl Model for Counter {
+    type Op = ();
+    type Ret = u32;
+    fn apply(&mut self, (): &()) -> u32 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// Calls, and gets an answer when a message arrives.
+#[derive(Clone, Serialize)]
+struct Caller;
+
+impl Node for Caller {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        let me = cx.id();
+        cx.notify(Counter::invoked(me, ()));
+        cx.send(me, 1);
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        let me = cx.id();
+        cx.notify(Counter::returned(me, 3));
+    }
+}
+
+fn callers(system: &mut System<Msg>) {
+    for _ in 0..6 {
+        system.node("caller", Caller);
+    }
+    let monitor = Linearizable::new(Counter::default()).configurations_max(2);
+    system.monitor("the counter is atomic", monitor);
+}
+
+/// A checker that gives up is neither silence nor a violation.
+#[test]
+fn the_bound_of_a_checker_is_unknown() {
+    let report = Explorer::new().executions(20).run(callers);
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!(report.undecided, 20, "{report}");
+    assert_eq!(report.verdict(), Verdict::Unknown);
+    let said = report.to_string();
+    assert!(
+        said.contains("not judged 20 executions") && said.contains("configurations_max"),
+        "{said}"
+    );
+    assert!(said.contains("monitor \"the counter is atomic\""), "{said}");
+
+    let search = Search::Exhaustive { reduction: Reduction::None };
+    let report = Explorer::new().search(search).run(callers);
+    assert!(report.findings.is_empty(), "{report}");
+    assert!(matches!(report.stop, Stop::Undecided { .. }), "{report}");
+    assert_eq!(report.verdict(), Verdict::Unknown);
+}
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Blocks at its first message until it has heard another one, in whatever execution.
+#[derive(Clone, Serialize)]
+struct Starved;
+
+static HEARD: AtomicU32 = AtomicU32::new(0);
+
+impl Node for Starved {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        if HEARD.fetch_add(1, Ordering::Relaxed) == 0 {
+            while HEARD.load(Ordering::Relaxed) < 2 {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// A worker that stands still for long is no verdict: its execution returns when it is run again, so
+/// the search goes on and says that it was slow.
+#[test]
+fn a_slow_execution_is_told_and_the_search_goes_on() {
+    let report = Explorer::new().executions(50).workers(1).patience(PATIENCE).run(
+        |system: &mut System<Msg>| {
+            let starved = system.node("starved", Starved);
+            system.node("sender", Sender { to: vec![(starved, 1)] });
+        },
+    );
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!((report.slow, report.executions), (1, 50), "{report}");
+    assert!(report.to_string().contains("slow         1 execution"), "{report}");
+}
+
+/// Blocks for ever, but only where it is called first.
+#[derive(Clone, Serialize)]
+struct BlockedOnce;
+
+impl Node for BlockedOnce {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        if CALLS.fetch_add(1, Ordering::Relaxed) == 0 {
+            loop {
+                std::thread::park_timeout(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+/// What hangs in the search and never again is no violation, and no silence either.
+#[test]
+fn a_handler_that_hangs_only_once_stops_the_search_without_a_verdict() {
+    let explorer = Explorer::new().executions(50).workers(1).patience(Duration::from_millis(300));
+    let report = explorer.run(|system: &mut System<Msg>| {
+        let blocked = system.node("blocked", BlockedOnce);
+        system.node("sender", Sender { to: vec![(blocked, 1)] });
+    });
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!(report.stop, Stop::Stalled { execution: 0 }, "{report}");
+    assert_eq!(report.verdict(), Verdict::Unknown);
+}
+
+/// Hangs when 3 comes before 2, so that guided executions meet it as well.
+#[derive(Clone, Default, Serialize)]
+struct Picky {
+    last: Msg,
+}
+
+impl Node for Picky {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        while msg == 2 && self.last == 3 {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        self.last = msg;
+    }
+}
+
+#[test]
+fn a_handler_that_hangs_again_is_named_with_its_schedule() {
+    for search in [Search::Portfolio, Search::Guided, Search::Random] {
+        let explorer = Explorer::new().executions(2_000).patience(PATIENCE).search(search.clone());
+        let report = explorer.run(|system: &mut System<Msg>| {
+            let picky = system.node("picky", Picky::default());
+            system.node("sender", Sender { to: (1..=4).map(|msg| (picky, msg)).collect() });
+        });
+        let finding = report.finding().expect("3 can come before 2");
+        assert_eq!(finding.failure.cause, Cause::Stuck("picky".to_owned()), "{search}: {report}");
+        assert!(finding.failure.message.contains("run again alone"), "{search}: {report}");
+        assert!(finding.schedule.choices.len() >= 2, "{search}: {report}");
+    }
+}
+
+/// The test that the next one runs in a process of its own.
+#[test]
+fn blocks_in_an_exhaustive_search() {
+    if std::env::var("EVERHOLD_TEST_BLOCKS").is_err() {
+        return;
+    }
+    let search = Search::Exhaustive { reduction: Reduction::None };
+    let explorer = Explorer::new().search(search).patience(Duration::from_millis(200));
+    let report = explorer.run(|system: &mut System<Msg>| {
+        let sleeper = system.node("sleeper", Sleeper);
+        system.node("sender", Sender { to: vec![(sleeper, 1)] });
+    });
+    assert!(report.findings.is_empty(), "{report}");
+}
+
+#[derive(Clone, Serialize)]
+struct Sleeper;
+
+impl Node for Sleeper {
+    type Msg = Msg;
+    #[expect(clippy::disallowed_methods, reason = "a handler that blocks")]
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        std::thread::sleep(Duration::from_secs(2));
+    }
+}
+
+/// Where a hang cannot be ended, it is at least told while it lasts.
+#[test]
+fn a_handler_that_blocks_an_exhaustive_search_is_told() {
+    let place = Place::new("blocks", file!());
+    let test = "halts::blocks_in_an_exhaustive_search";
+    let printed = text(&place.run(test, &[("EVERHOLD_TEST_BLOCKS", "yes")]));
+    let says = "in the exhaustive search, sleeper has not returned from its handler for 200ms";
+    assert!(printed.contains(says), "{printed}");
+}
