@@ -264,8 +264,10 @@ struct Picky {
 impl Node for Picky {
     type Msg = Msg;
     fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
-        while msg == 2 && self.last == 3 {
-            std::thread::park_timeout(Duration::from_millis(50));
+        if msg == 2 && self.last == 3 {
+            loop {
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
         }
         self.last = msg;
     }
