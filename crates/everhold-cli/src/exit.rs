@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use everhold::Verdict;
+use everhold::sim::perf::{PerfVerdict, VersionsVerdict};
 use everhold_property::{Diagnostic, render_all};
 
 /// How the program ends.
@@ -38,6 +39,26 @@ impl From<Verdict> for Code {
             Verdict::Violated => Code::Violated,
             Verdict::Unknown => Code::Unknown,
             Verdict::Diverged => Code::Diverged,
+        }
+    }
+}
+
+impl From<PerfVerdict> for Code {
+    fn from(verdict: PerfVerdict) -> Code {
+        match verdict {
+            PerfVerdict::NoneSlow => Code::Holds,
+            PerfVerdict::Slow => Code::Violated,
+            PerfVerdict::Unknown => Code::Unknown,
+        }
+    }
+}
+
+impl From<VersionsVerdict> for Code {
+    fn from(verdict: VersionsVerdict) -> Code {
+        match verdict {
+            VersionsVerdict::NotSlower => Code::Holds,
+            VersionsVerdict::Slower => Code::Violated,
+            VersionsVerdict::Unknown => Code::Unknown,
         }
     }
 }

@@ -14,6 +14,7 @@
 //! - `divergence`: since when it was lost; `cause`: which message decided.
 //! - `rank`, `correlate`, `normal`, `paired`, `what_if`: what goes together, what changes do, and
 //!   how sure that is.
+//! - `verdict`: what a sample can say, and how sure that is.
 //! - `mace`: the same questions as MacePC answers them.
 //! - `analysis`, `report`: all of it together, and in words.
 
@@ -37,6 +38,7 @@ mod report;
 mod sample;
 mod search;
 mod story;
+mod verdict;
 mod what_if;
 
 use std::fmt;
@@ -66,16 +68,19 @@ pub use report::{
 };
 pub use sample::{Sample, TailRatio};
 pub use search::{How, Survival, Tally};
+pub use verdict::{PerfVerdict, VersionsVerdict};
 pub use what_if::{Answer, WhatIf};
 
 pub use crate::explore::DEFAULT_SEED;
-use crate::regressions::TestId;
+use crate::explore::number;
+use crate::regressions::{self, TestId};
 use crate::rng::seed_of;
 use crate::timed::{Draws, Timed};
 use analysis::{Analysis, Mace, Options};
 use lab::{Crew, MakeLab, nanos};
 
 const DEFAULT_EXECUTIONS: usize = 400;
+/// The bound on wall time if neither it nor the number of executions is told.
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
 const DEFAULT_MESSAGES: usize = 400;
 /// A share of slow executions below this may go unseen.
@@ -115,11 +120,11 @@ const DEFAULT_SHARE: f64 = 0.05;
 pub struct Perf<M: Message> {
     timed: Timed<M>,
     smaller: Option<Timed<M>>,
-    executions: usize,
+    executions: Option<usize>,
     sought: Option<usize>,
     seed: Option<u64>,
     workers: Option<usize>,
-    time: Duration,
+    time: Option<Duration>,
     limit: Option<Duration>,
     findings_max: usize,
     effort: Effort,
@@ -128,6 +133,8 @@ pub struct Perf<M: Message> {
     what_if: Vec<WhatIf>,
     slow_share_max: f64,
     replay: Option<Draws>,
+    regressions: Option<bool>,
+    traces: Option<u64>,
     name: Option<String>,
     replay_with: Option<String>,
     on_progress: Option<OnProgress>,
@@ -142,16 +149,20 @@ impl<M: Message> fmt::Debug for Perf<M> {
 impl<M: Message> Perf<M> {
     /// Analyses a system with a stopping condition: 400 executions drawn, 200 sought, at most two
     /// minutes, on all cores.
+    ///
+    /// The environment can change that as it does for [`explore`](crate::explore()):
+    /// `EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`, `EVERHOLD_SEED`, `EVERHOLD_WORKERS`,
+    /// `EVERHOLD_TRACES` and `EVERHOLD_REPLAY`; what is told here explicitly wins.
     pub fn new(timed: Timed<M>) -> Self {
         Perf {
             timed,
             smaller: None,
             messages_max: DEFAULT_MESSAGES,
-            executions: DEFAULT_EXECUTIONS,
+            executions: None,
             sought: None,
             seed: None,
             workers: None,
-            time: DEFAULT_TIME,
+            time: None,
             limit: None,
             findings_max: 3,
             effort: Effort::default(),
@@ -159,15 +170,18 @@ impl<M: Message> Perf<M> {
             what_if: Vec::new(),
             slow_share_max: DEFAULT_SHARE,
             replay: None,
+            regressions: None,
+            traces: None,
             name: None,
             replay_with: None,
             on_progress: None,
         }
     }
 
-    /// Draws this many executions; half as many again are sought.
+    /// Draws this many executions; half as many again are sought. Without a bound on time they take
+    /// as long as they take.
     pub fn executions(self, executions: usize) -> Self {
-        Perf { executions, ..self }
+        Perf { executions: Some(executions), ..self }
     }
 
     /// Seeks this many slower executions, with delayed messages, forks and splitting; by default
@@ -188,7 +202,7 @@ impl<M: Message> Perf<M> {
 
     /// Stops after this much wall time; the report then has what was done by then.
     pub fn time(self, time: Duration) -> Self {
-        Perf { time, ..self }
+        Perf { time: Some(time), ..self }
     }
 
     /// Gives an execution up after so much simulated time.
@@ -232,15 +246,26 @@ impl<M: Message> Perf<M> {
         self
     }
 
-    /// A share of slow executions up to this may go unseen for the verdict to be "holds"; 5 % by
-    /// default.
+    /// Up to this share of the executions may be slow without being found for the verdict to be
+    /// [`NoneSlow`](PerfVerdict::NoneSlow); 5 % by default.
     pub fn at_most(self, share: f64) -> Self {
         Perf { slow_share_max: share, ..self }
     }
 
-    /// Runs this one execution instead of searching.
+    /// Looks only at this execution: whether it is slow in comparison with those that are drawn, and
+    /// why.
     pub fn replay(self, draws: Draws) -> Self {
         Perf { replay: Some(draws), ..self }
+    }
+
+    /// Whether slow executions saved beside the test are run first. On by default.
+    pub fn regressions(self, on: bool) -> Self {
+        Perf { regressions: Some(on), ..self }
+    }
+
+    /// Keeps the traces of the first executions, this many, in [`PerfReport::traces`].
+    pub fn traces(self, traces: u64) -> Self {
+        Perf { traces: Some(traces), ..self }
     }
 
     /// Names the analysis in the report; by default it is the name of the test.
@@ -259,32 +284,24 @@ impl<M: Message> Perf<M> {
         Perf { on_progress: Some(Box::new(call)), ..self }
     }
 
-    /// Runs the analysis. With `EVERHOLD_REPLAY` set to the token of a timed execution, only that
-    /// execution is run.
+    /// Runs the analysis. With `EVERHOLD_REPLAY` set to a timed execution (a token, a file with one, or
+    /// the id of a finding), only that execution is judged and explained.
     ///
     /// # Panics
     ///
     /// If the settings make no sense: no stopping condition, no executions, a network without
-    /// bandwidth, a system without nodes. The message says what to do.
+    /// bandwidth, a system without nodes, an environment variable that cannot be read. The message
+    /// says what to do.
     #[track_caller]
     pub fn run(mut self) -> PerfReport {
         let test = TestId::new(Location::caller(), self.name.clone());
-        self.check().unwrap_or_else(|problem| panic!("{problem}"));
-        let options = self.options();
+        let options = self.options().unwrap_or_else(|problem| panic!("{problem}"));
         let on_progress = self.on_progress.take();
-        let crew = self.crew(self.timed.clone(), on_progress);
-        let smaller = self.smaller.clone().map(|timed| self.crew(timed, None));
-        let workers = self.workers.unwrap_or_else(cores);
-        let mut report = PerfReport::new(test, options.seed, workers, self.slow_share_max);
+        let smaller = self.smaller.clone().map(|timed| crew(&options, timed, None));
+        let crew = crew(&options, self.timed.clone(), on_progress);
+        let mut report = PerfReport::new(test, &options);
         report.replay_with = self.replay_with;
-        let analysis = Analysis::new(&crew, smaller.as_ref(), &options);
-        match self.replay.or_else(replay_asked_for) {
-            Some(draws) => analysis.replay(&draws, &mut report),
-            None => match options.mace {
-                Some(mace) => analysis.mace(mace, &mut report),
-                None => analysis.run(&mut report),
-            },
-        }
+        Analysis::new(&crew, smaller.as_ref(), &options).go(&mut report);
         report.finish(&crew, smaller.as_ref());
         report
     }
@@ -296,11 +313,11 @@ impl<M: Message> Perf<M> {
     ///
     /// As [`run`](Perf::run) does.
     #[must_use]
+    #[track_caller]
     pub fn measure(mut self) -> Vec<Measured> {
-        self.check().unwrap_or_else(|problem| panic!("{problem}"));
-        let options = self.options();
+        let options = self.options().unwrap_or_else(|problem| panic!("{problem}"));
         let on_progress = self.on_progress.take();
-        let crew = self.crew(self.timed.clone(), on_progress);
+        let crew = crew(&options, self.timed.clone(), on_progress);
         let drawn = search::uniform(&crew, options.seed, options.executions, options.limit);
         let numbered = drawn.iter().enumerate();
         // A gap would set the seeds of two versions against each other.
@@ -308,33 +325,53 @@ impl<M: Message> Perf<M> {
         without_gaps.map(|(_, candidate)| candidate.ran.measured).collect()
     }
 
-    fn options(&mut self) -> Options {
-        Options {
-            executions: self.executions,
-            sought: self.sought.unwrap_or(self.executions / 2),
-            seed: self.seed.unwrap_or(DEFAULT_SEED),
+    /// What was told, or else the environment, or else the defaults.
+    fn options(&mut self) -> Result<Options, String> {
+        self.check()?;
+        let told = |number: Option<usize>| number.map(|number| number as u64);
+        let executions = told_or("EVERHOLD_EXECUTIONS", told(self.executions))?;
+        let seconds = told_or("EVERHOLD_SECONDS", None)?.map(Duration::from_secs);
+        let unbounded = if executions.is_some() { Duration::MAX } else { DEFAULT_TIME };
+        let replay = match self.replay.take() {
+            Some(draws) => Some(draws),
+            None => regressions::replay_asked_for()?,
+        };
+        let drawn = executions.map_or(DEFAULT_EXECUTIONS, |number| number as usize);
+        let options = Options {
+            executions: drawn,
+            sought: self.sought.unwrap_or(drawn / 2),
+            seed: told_or("EVERHOLD_SEED", self.seed)?.unwrap_or(DEFAULT_SEED),
+            workers: told_or("EVERHOLD_WORKERS", told(self.workers))?
+                .map_or_else(cores, |number| number as usize),
+            time: self.time.or(seconds).unwrap_or(unbounded),
             limit: self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64())),
             findings_max: self.findings_max,
             effort: self.effort,
             messages_max: self.messages_max,
             mace: self.mace,
             what_if: std::mem::take(&mut self.what_if),
-        }
+            slow_share_max: self.slow_share_max,
+            replay,
+            regressions: self.regressions.unwrap_or(true),
+            traces: told_or("EVERHOLD_TRACES", self.traces)?.unwrap_or(0),
+            environment: self.environment(),
+        };
+        options.check()
     }
 
-    fn crew(&self, timed: Timed<M>, on_progress: Option<OnProgress>) -> Crew {
-        let make: MakeLab = Box::new(move || Box::new(timed.sim()));
-        let workers = self.workers.unwrap_or_else(cores);
-        Crew::new(make, workers, self.time, on_progress)
+    /// The variables of the environment that say which executions are drawn, as a command begins with
+    /// them: a replay compares with the same executions.
+    fn environment(&self) -> String {
+        let drawn = [
+            ("EVERHOLD_SEED", self.seed.is_some()),
+            ("EVERHOLD_EXECUTIONS", self.executions.is_some()),
+        ];
+        let used = drawn.iter().filter(|(_, told)| !told);
+        let value = |name: &str| std::env::var(name).ok().map(|value| format!("{name}={value} "));
+        used.filter_map(|(name, _)| value(name)).collect()
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.executions == 0 {
-            return Err("an analysis of no executions says nothing; give at least 1".to_owned());
-        }
-        if self.workers == Some(0) {
-            return Err("an analysis needs at least 1 worker".to_owned());
-        }
         if self.timed.never_stops() {
             let remedy = "say when an execution is done with `Timed::stop_when`";
             return Err(format!("the system has no stopping condition; {remedy}"));
@@ -344,6 +381,15 @@ impl<M: Message> Perf<M> {
     }
 }
 
+fn told_or(variable: &str, told: Option<u64>) -> Result<Option<u64>, String> {
+    told.map_or_else(|| number(variable).map_err(|error| error.to_string()), |told| Ok(Some(told)))
+}
+
+fn crew<M: Message>(options: &Options, timed: Timed<M>, on_progress: Option<OnProgress>) -> Crew {
+    let make: MakeLab = Box::new(move || Box::new(timed.sim()));
+    Crew::new(make, options.workers, options.time, on_progress)
+}
+
 /// Compares a version of a system with a reference on the same seeds: for slowness that is the same
 /// in every execution, and for changes that should not cost anything. [`Perf::measure`] takes
 /// settings.
@@ -351,6 +397,7 @@ impl<M: Message> Perf<M> {
 /// # Panics
 ///
 /// If the settings of one of them make no sense.
+#[track_caller]
 pub fn compare_versions<A: Message, B: Message>(
     version: &Timed<A>,
     reference: &Timed<B>,
@@ -361,6 +408,17 @@ pub fn compare_versions<A: Message, B: Message>(
     Versions::new(&version, &reference)
 }
 
+/// The seed of an analysis that is not told one: `EVERHOLD_SEED`, or else [`DEFAULT_SEED`].
+///
+/// # Panics
+///
+/// If the variable is not a number.
+#[must_use]
+pub fn default_seed() -> u64 {
+    let asked = told_or("EVERHOLD_SEED", None).unwrap_or_else(|problem| panic!("{problem}"));
+    asked.unwrap_or(DEFAULT_SEED)
+}
+
 /// The execution with a number of those that are drawn with a seed.
 #[must_use]
 pub fn draw(seed: u64, number: usize) -> Draws {
@@ -369,10 +427,4 @@ pub fn draw(seed: u64, number: usize) -> Draws {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// The execution that `EVERHOLD_REPLAY` names, if it is a timed one.
-fn replay_asked_for() -> Option<Draws> {
-    let text = std::env::var("EVERHOLD_REPLAY").ok().filter(|text| Draws::is_token(text))?;
-    Some(Draws::parse(&text).unwrap_or_else(|error| panic!("EVERHOLD_REPLAY: {error}")))
 }

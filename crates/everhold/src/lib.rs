@@ -21,16 +21,18 @@ pub use everhold_node::{
 };
 pub use everhold_sim::{
     Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,
-    Schedule, Search, Stop, System, Verdict, View, explore, history,
+    Schedule, Search, Stop, System, Verdict, View, explore, history, perf, timed,
 };
+pub use perf::{Perf, PerfReport, PerfVerdict};
+pub use timed::{Durations, Timed};
 pub use everhold_trace::Value;
 
 /// What a test needs, in one line.
 pub mod prelude {
     pub use crate::{
-        AsyncCx, Bounds, Clocks, Cx, Disk, Either, Elapsed, Explorer, Faults, Monitor, Network,
-        Node, NodeId, Reduction, Report, Schedule, Search, System, Ticket, Time, Timer, Verdict,
-        View, explore,
+        AsyncCx, Bounds, Clocks, Cx, Disk, Durations, Either, Elapsed, Explorer, Faults, Monitor,
+        Network, Node, NodeId, Perf, PerfVerdict, Reduction, Report, Schedule, Search, System,
+        Ticket, Time, Timed, Timer, Verdict, View, explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

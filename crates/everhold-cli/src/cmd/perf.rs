@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use everhold::sim::perf::{DEFAULT_SEED, PerfReport, Versions, WhatIf, draw};
+use everhold::sim::perf::{PerfReport, Versions, WhatIf, default_seed, draw};
 use everhold::sim::timed::{Draws, Durations};
 use everhold_systems::timed::{CASES, Case, How, Ready, Settings};
 
@@ -81,7 +81,7 @@ fn against(
     }
     out.flush()?;
     if let Some(widest) = found.widest {
-        let draws = draw(args.seed.unwrap_or(DEFAULT_SEED), widest);
+        let draws = draw(args.seed.unwrap_or_else(default_seed), widest);
         hint::next(&format!("{} {}", replay_with(args, case, bug), draws.token()));
     }
     Ok(found.verdict().into())

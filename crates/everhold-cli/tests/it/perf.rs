@@ -16,7 +16,14 @@ fn a_slow_tree_is_explained_and_the_fixed_one_is_not_blamed() {
     let replay = "everhold perf randtree --bug forgets-join --replay eh1t-";
     let prints = ["SLOW", "timer recovery", "because", "arrived after Join", replay];
     check(&["perf", "randtree", "--executions", "100"], 1, &prints);
-    check(&["perf", "randtree", "--bug", "none", "--executions", "100"], 0, &["no slow execution"]);
+    check(
+        &["perf", "randtree", "--bug", "none", "--executions", "100"],
+        0,
+        &[
+            "✓ no slow execution found",
+            "with 95 % confidence fewer than 3.0 % of executions are slow",
+        ],
+    );
 }
 
 /// Chord is slow in every execution alike: a smaller ring shows it, and so does the fixed one.
@@ -26,7 +33,11 @@ fn versions_are_compared() {
     let slower = ["SLOWER", "chord (tells-nobody) takes", "chord (none)", "slower on 20 of 20"];
     check(&[&few[..], &["--against", "none"]].concat(), 1, &slower);
     let fixed = ["--bug", "none", "--against", "tells-nobody"];
-    check(&[&few[..], &fixed].concat(), 0, &["no slower", "times less than"]);
+    check(
+        &[&few[..], &fixed].concat(),
+        0,
+        &["not slower", "times less than", "with 95 % confidence"],
+    );
     let three = ["perf", "chord", "--nodes", "8", "--executions", "3", "--against", "none"];
     check(&three, 2, &["UNKNOWN", "8 pairs at least"]);
 }
@@ -59,7 +70,15 @@ fn handlers_are_measured_edited_and_used() {
 
 #[test]
 fn an_execution_is_replayed() {
-    check(&["perf", "randtree", "--replay", "7"], 2, &["replayed", "Path"]);
+    let few = ["perf", "randtree", "--executions", "100"];
+    let fixed = [&few[..], &["--bug", "none", "--replay", "7"]].concat();
+    check(&fixed, 2, &["replayed one execution, which is not slow", "Path"]);
+    // The slow one fails again, with the same finding.
+    let printed = everhold(&few);
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let token = text.split_whitespace().find(|word| word.starts_with("eh1t-")).expect("a token");
+    let because = text.lines().find(|line| line.contains("because")).expect("a cause");
+    check(&[&few[..], &["--replay", token]].concat(), 1, &["SLOW", "(replay,", because]);
 }
 
 #[test]
@@ -67,6 +86,7 @@ fn data_is_json() {
     let output = everhold(&["perf", "randtree", "--executions", "40", "--json"]);
     let data: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(data["version"], 1);
+    assert_eq!(data["verdict"], "slow");
     assert!(data["findings"][0]["good_curve"].is_array(), "{data}");
 }
 

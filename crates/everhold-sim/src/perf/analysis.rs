@@ -12,7 +12,9 @@ use super::detect::{Detection, Measured};
 use super::divergence::{Curve, Effort, Walks};
 use super::draw;
 use super::growth::{Growth, growth};
-use super::judge::{Baseline, Group, Suspect, Why, findings, suspects, usual};
+use super::judge::{
+    Baseline, Group, Suspect, Why, alone, findings, not_looked_at, suspects, usual,
+};
 use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
@@ -23,15 +25,19 @@ use super::sample::Sample;
 use super::search::{Candidate, Guide, How, guided, tally, uniform};
 use super::story;
 use super::what_if::what_if;
+use crate::regressions;
 use crate::timed::{Draws, Ended, Recorded};
 
-/// What the analysis was told.
-#[derive(Clone, Debug)]
+/// Settings of the analysis.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     pub(super) executions: usize,
     /// Executions for all guided searches together.
     pub(super) sought: usize,
     pub(super) seed: u64,
+    pub(super) workers: usize,
+    /// Wall time.
+    pub(super) time: Duration,
     /// Nanoseconds of simulated time.
     pub(super) limit: u64,
     pub(super) findings_max: usize,
@@ -39,6 +45,26 @@ pub(super) struct Options {
     pub(super) messages_max: usize,
     pub(super) mace: Option<Mace>,
     pub(super) what_if: Vec<super::WhatIf>,
+    pub(super) slow_share_max: f64,
+    /// The one execution to look at.
+    pub(super) replay: Option<Draws>,
+    pub(super) regressions: bool,
+    /// How many executions are kept as traces.
+    pub(super) traces: u64,
+    /// What a command that draws the same executions begins with.
+    pub(super) environment: String,
+}
+
+impl Options {
+    pub(super) fn check(self) -> Result<Options, String> {
+        if self.executions == 0 {
+            return Err("an analysis of no executions says nothing; give at least 1".to_owned());
+        }
+        if self.workers == 0 {
+            return Err("an analysis needs at least 1 worker".to_owned());
+        }
+        Ok(self)
+    }
 }
 
 /// MacePC's numbers.
@@ -55,6 +81,13 @@ pub(super) struct Analysis<'a> {
     options: &'a Options,
 }
 
+/// The executions that were drawn, and what comes of the normal ones among them.
+struct Drawn {
+    all: Vec<Candidate>,
+    guide: Guide,
+    baseline: Baseline,
+}
+
 /// Executions whose events are counted for correlations.
 const COUNTED: usize = 200;
 /// Executions with more events are not written as traces; their token replays them.
@@ -65,27 +98,68 @@ impl<'a> Analysis<'a> {
         Analysis { crew, smaller, options }
     }
 
-    pub(super) fn run(&self, report: &mut PerfReport) {
+    pub(super) fn go(&self, report: &mut PerfReport) {
+        if let Some(draws) = &self.options.replay {
+            self.show(draws, report);
+        }
+        match self.options.mace {
+            Some(mace) => self.mace(mace, report),
+            None => self.run(report),
+        }
+        let first: Vec<usize> = (0..self.options.traces as usize).collect();
+        let trace = |number: &usize| draw(self.options.seed, *number);
+        let traces = self.crew.map("traces", &first, |lab, number| lab.trace(&trace(number)));
+        report.traces = traces.into_iter().flatten().collect();
+    }
+
+    fn run(&self, report: &mut PerfReport) {
         let drawn =
             uniform(self.crew, self.options.seed, self.options.executions, self.options.limit);
         let Some(normal) = self.normal(&drawn) else { return };
         report.nodes = normal.nodes.clone();
         report.timers = story::timers(&normal);
+        report.detection = detect(&drawn, &report.timers);
         if drawn.iter().all(|c| !c.ran.measured.reached) {
             report.never = Some(never(&normal));
-            report.detection = detect(&drawn, &report.timers);
             return;
         }
         let guide = self.guide(&normal, &report.timers);
-        report.detection = detect(&drawn, &report.timers);
+        let baseline = Baseline::new(self.crew, &drawn, &report.detection);
+        let sample = Drawn { all: drawn, guide, baseline };
+        if let Some(draws) = &self.options.replay {
+            let finding = self.again(draws, How::Replayed, &sample, &report.detection);
+            report.add(finding);
+        } else if !(self.options.regressions && self.run_saved(&sample, report)) {
+            self.search(sample, report);
+        }
+    }
+
+    /// Runs what was slow before. True if something still is.
+    fn run_saved(&self, sample: &Drawn, report: &mut PerfReport) -> bool {
+        let (saved, problems) = regressions::load::<Draws>(&report.test);
+        report.problems.extend(problems);
+        for draws in saved {
+            report.regressions += 1;
+            let finding = self.again(&draws, How::Saved, sample, &report.detection);
+            if finding.is_some() {
+                report.add(finding);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn search(&self, sample: Drawn, report: &mut PerfReport) {
+        let Drawn { all: drawn, guide, baseline } = sample;
         let (sought, survival) = guided(self.crew, &guide, &drawn);
         report.survival = survival;
         let all: Vec<Candidate> = drawn.into_iter().chain(sought).collect();
         report.tally = tally(&all, report.detection.slow_limit);
-        let groups = self.findings(&all, &report.detection);
+        report.not_looked_at = not_looked_at(&all, &report.detection);
+        let groups = self.findings(&all, &report.detection, &baseline);
         for group in groups.iter().take(self.options.findings_max) {
             let finding = self.explain(group, &report.detection, &guide, &all);
-            report.findings.extend(finding);
+            report.add(finding);
         }
         report.more_findings = groups.len().saturating_sub(self.options.findings_max);
         if groups.is_empty() {
@@ -98,6 +172,28 @@ impl<'a> Analysis<'a> {
         }
         let base: Vec<&Candidate> = all.iter().filter(|c| c.how == How::Uniform).collect();
         report.what_if = what_if(self.crew, &base, &self.options.what_if, self.options.limit);
+    }
+
+    /// Judges one execution by those that were drawn, and explains it if it is slow.
+    fn again(
+        &self,
+        draws: &Draws,
+        how: How,
+        sample: &Drawn,
+        detection: &Detection,
+    ) -> Option<Finding> {
+        let ran = self.crew.one("one execution", |lab| lab.run(draws, self.options.limit))?;
+        let one = Candidate { draws: draws.clone(), ran, how };
+        let all: Vec<Candidate> = sample.all.iter().chain([&one]).cloned().collect();
+        let groups = self.findings(&all, detection, &sample.baseline);
+        let is_it = |suspect: &&Suspect| suspect.candidate.how == how;
+        let slow = groups.iter().find_map(|group| Some((group, group.members.iter().find(is_it)?)));
+        match slow {
+            Some((group, suspect)) => {
+                self.explain_one(group, suspect, detection, &sample.guide, &all)
+            }
+            None => self.growth(one),
+        }
     }
 
     /// A recorded execution from the middle of the normal mode.
@@ -125,22 +221,28 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn findings(&self, all: &[Candidate], detection: &Detection) -> Vec<Group> {
-        let drawn: Vec<Candidate> = all.iter().filter(|c| c.how == How::Uniform).cloned().collect();
-        let baseline = Baseline::new(self.crew, &drawn, detection);
-        let suspects = suspects(self.crew, all, detection, &baseline);
-        findings(suspects, detection, &baseline)
+    fn findings(
+        &self,
+        all: &[Candidate],
+        detection: &Detection,
+        baseline: &Baseline,
+    ) -> Vec<Group> {
+        let suspects = suspects(self.crew, all, detection, baseline);
+        findings(suspects, detection, baseline)
     }
 
     /// What is slow in all executions alike shows if there is a smaller system to compare with.
     fn grows(&self, all: &[Candidate], report: &mut PerfReport) {
-        let smaller = self.smaller;
-        let found = smaller.and_then(|smaller| growth(self.crew, smaller, self.options.seed));
-        let Some(found) = found else { return };
         let drawn: Vec<Candidate> = all.iter().filter(|c| c.how == How::Uniform).cloned().collect();
-        let group = usual(self.crew, &drawn, Why::Growth, found.timer.clone());
-        let finding = group.and_then(|group| self.common(&group, found));
-        report.findings.extend(finding);
+        let finding = usual(&drawn).and_then(|usual| self.growth(usual));
+        report.add(finding);
+    }
+
+    /// The execution as a finding, if it waits for a timer whose rounds grow with the nodes.
+    fn growth(&self, candidate: Candidate) -> Option<Finding> {
+        let found = growth(self.crew, self.smaller?, self.options.seed)?;
+        let group = alone(self.crew, candidate, Why::Growth, &found.timer)?;
+        self.common(&group, found)
     }
 
     /// Explains the simplest execution of a group. Where all are slow that one may have no single
@@ -208,6 +310,7 @@ impl<'a> Analysis<'a> {
             causes,
             trace: self.trace(&slow),
             growth: None,
+            test: String::new(),
             slow,
         })
     }
@@ -228,6 +331,7 @@ impl<'a> Analysis<'a> {
             causes: Causes::default(),
             trace: self.trace(&slow),
             growth: Some(growth),
+            test: String::new(),
             slow,
         })
     }
@@ -291,8 +395,8 @@ impl<'a> Analysis<'a> {
         (correlate(&features, &times), times)
     }
 
-    /// One execution instead of a search.
-    pub(super) fn replay(&self, draws: &Draws, report: &mut PerfReport) {
+    /// Keeps the one execution that was asked for, whatever is found.
+    fn show(&self, draws: &Draws, report: &mut PerfReport) {
         let Some(slow) = self.record(draws) else { return };
         report.nodes = slow.nodes.clone();
         report.timers = story::timers(&slow);
@@ -301,7 +405,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// MacePC's phases, each as the paper has it.
-    pub(super) fn mace(&self, mace: Mace, report: &mut PerfReport) {
+    fn mace(&self, mace: Mace, report: &mut PerfReport) {
         let limit = self.options.limit;
         let trained = uniform(self.crew, self.options.seed, mace.training, limit);
         let times = Sample::new(trained.iter().map(|c| c.ran.measured.time));
@@ -309,7 +413,10 @@ impl<'a> Analysis<'a> {
         report.detection = detect(&trained, &[]);
         let first = trained.first().and_then(|first| self.record(&first.draws));
         report.nodes = first.map(|recorded| recorded.nodes).unwrap_or_default();
-        let searched = self.until_anomalous(mace, training.bound);
+        let searched = match &self.options.replay {
+            Some(draws) => self.only(draws),
+            None => self.until_anomalous(mace, training.bound),
+        };
         let anomaly = searched.iter().find(|c| c.ran.measured.time > training.bound).cloned();
         let mut found = MaceReport {
             training,
@@ -329,6 +436,13 @@ impl<'a> Analysis<'a> {
         let (counts, times): (Vec<_>, Vec<_>) = counts.into_iter().flatten().unzip();
         found.frequencies = frequencies(&counts, &times);
         report.mace = Some(found);
+    }
+
+    /// The one execution that was asked for, instead of phase 2.
+    fn only(&self, draws: &Draws) -> Vec<Candidate> {
+        let ran = self.crew.one("one execution", |lab| lab.run(draws, self.options.limit));
+        let how = How::Replayed;
+        ran.map(|ran| Candidate { draws: draws.clone(), ran, how }).into_iter().collect()
     }
 
     /// Phase 2: draws until one is beyond the bound.

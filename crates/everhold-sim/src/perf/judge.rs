@@ -136,13 +136,26 @@ fn spread<'a>(all: &[&'a Candidate], max: usize) -> Vec<&'a Candidate> {
     (0..take).map(|i| all[i * (all.len() - 1) / (take - 1).max(1)]).collect()
 }
 
+/// Slow executions among those drawn that [`suspects`] leaves out because there are so many.
+pub(super) fn not_looked_at(candidates: &[Candidate], detection: &Detection) -> usize {
+    let drawn = candidates.iter().filter(|c| c.how == How::Uniform);
+    let slow = drawn.filter(|c| c.is_slow(detection.slow_limit)).count();
+    slow.saturating_sub(UNIFORM_MAX)
+}
+
 /// An execution in the middle, for what all executions have in common.
-pub(super) fn usual(crew: &Crew, drawn: &[Candidate], why: Why, timer: String) -> Option<Group> {
+pub(super) fn usual(drawn: &[Candidate]) -> Option<Candidate> {
     let ended = by_time(drawn.iter().filter(|c| c.ran.measured.reached));
-    let middle = (*ended.get(ended.len() / 2)?).clone();
-    let path = crew.one("slow executions", |lab| Path::of(&lab.record(&middle.draws)))?;
-    let suspect = Baseline::default().look(middle, &path);
-    Some(Group { signature: Signature { why, timers: vec![timer] }, members: vec![suspect] })
+    ended.get(ended.len() / 2).map(|usual| (*usual).clone())
+}
+
+/// One execution as a group of its own, if it waits for the timer at all.
+pub(super) fn alone(crew: &Crew, candidate: Candidate, why: Why, timer: &str) -> Option<Group> {
+    let path = crew.one("slow executions", |lab| Path::of(&lab.record(&candidate.draws)))?;
+    path.waits().iter().find(|wait| wait.name == timer)?;
+    let suspect = Baseline::default().look(candidate, &path);
+    let signature = Signature { why, timers: vec![timer.to_owned()] };
+    Some(Group { signature, members: vec![suspect] })
 }
 
 /// Suspects that are the same finding, the simplest first.
@@ -209,5 +222,6 @@ fn why(suspect: &Suspect, detection: &Detection, baseline: &Baseline) -> Option<
     let common = |count: usize| count as f64 >= NORMAL_SHARE * detection.times.len() as f64;
     let mut modes = detection.slow_modes().filter(|mode| common(mode.count));
     let in_mode = modes.any(|m| measured.time >= m.low && measured.time <= m.high);
-    (in_mode && !paced && suspect.candidate.how == How::Uniform).then_some(Why::Mode)
+    let as_drawn = suspect.candidate.draws.changes.is_empty();
+    (in_mode && !paced && as_drawn).then_some(Why::Mode)
 }

@@ -6,7 +6,7 @@ use super::detect::Measured;
 use super::normal::two_sided;
 use super::rank::ranks;
 use super::sample::Sample;
-use crate::report::Verdict;
+use super::verdict::{VersionsVerdict, median_at_most};
 
 /// What the comparison of two versions says.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -19,6 +19,8 @@ pub struct Comparison {
     pub faster: usize,
     /// The median of the second version's time as a multiple of the first's.
     pub ratio: f64,
+    /// The true median is at most this multiple, with 95 % confidence (by order statistics).
+    pub ratio_max: f64,
     /// The chance of so one-sided a difference if there is none (Wilcoxon's signed ranks).
     pub p_value: f64,
 }
@@ -48,6 +50,7 @@ pub struct Versions {
     pub reference_unfinished: usize,
     /// The place in the order of the seeds where the version is slowest in comparison.
     pub widest: Option<usize>,
+    verdict: VersionsVerdict,
 }
 
 impl Versions {
@@ -61,27 +64,42 @@ impl Versions {
         let slower = |(_, (a, b)): &(usize, (&Measured, &Measured))| a.time / b.time.max(1e-9);
         let widest = both().max_by(|a, b| slower(a).total_cmp(&slower(b)).then(b.0.cmp(&a.0)));
         let unfinished = |all: &[Measured]| all.iter().filter(|m| !m.reached).count();
+        let comparison = compare(&second, &first);
+        let (unfinished, reference_unfinished) = (unfinished(version), unfinished(reference));
         Versions {
-            comparison: compare(&second, &first),
+            verdict: if unfinished > reference_unfinished {
+                VersionsVerdict::Slower
+            } else {
+                comparison.verdict()
+            },
+            comparison,
             widest: widest.map(|(at, _)| at),
-            unfinished: unfinished(version),
-            reference_unfinished: unfinished(reference),
+            unfinished,
+            reference_unfinished,
             version: Sample::new(first),
             reference: Sample::new(second),
         }
     }
 
-    /// Violated if the version is slower than the reference by 5 % or more and that is not chance
-    /// (1 %), or if it does not end where the reference does; unknown with fewer than 8 pairs.
+    /// Slower if the version takes longer than the reference by 5 % or more and that is not chance
+    /// (1 %), or if it does not end where the reference does; not slower if with 95 % confidence its
+    /// median execution takes less than 5 % longer. Unknown otherwise, and with fewer than 8 pairs.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        let found = &self.comparison;
-        let slower = found.ratio >= WORTH_A_WORD && found.p_value < SIGNIFICANT;
+    pub fn verdict(&self) -> VersionsVerdict {
+        self.verdict
+    }
+}
+
+impl Comparison {
+    /// The verdict on the second version.
+    fn verdict(&self) -> VersionsVerdict {
         match () {
-            () if self.unfinished > self.reference_unfinished => Verdict::Violated,
-            () if found.pairs < PAIRS_MIN => Verdict::Unknown,
-            () if slower => Verdict::Violated,
-            () => Verdict::Holds,
+            () if self.pairs < PAIRS_MIN => VersionsVerdict::Unknown,
+            () if self.ratio >= WORTH_A_WORD && self.p_value < SIGNIFICANT => {
+                VersionsVerdict::Slower
+            }
+            () if self.ratio_max < WORTH_A_WORD => VersionsVerdict::NotSlower,
+            () => VersionsVerdict::Unknown,
         }
     }
 }
@@ -101,11 +119,13 @@ pub fn compare(first: &[f64], second: &[f64]) -> Comparison {
     let log = |time: &f64| time.max(1e-9).ln();
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| log(b) - log(a)).collect();
     let moved: Vec<f64> = differences.iter().copied().filter(|d| d.abs() > EQUAL).collect();
+    let sample = Sample::new(differences.iter().copied());
     Comparison {
         pairs: differences.len(),
         slower: moved.iter().filter(|d| **d > 0.0).count(),
         faster: moved.iter().filter(|d| **d < 0.0).count(),
-        ratio: Sample::new(differences.iter().copied()).quantile(0.5).exp(),
+        ratio: sample.quantile(0.5).exp(),
+        ratio_max: median_at_most(sample.sorted()).exp(),
         p_value: signed_ranks(&moved),
     }
 }
@@ -161,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_version_is_judged_by_its_reference() {
-        let check = |version: f64, pairs: usize, unfinished: usize, expected: Verdict| {
+        let check = |version: f64, pairs: usize, unfinished: usize, expected: VersionsVerdict| {
             let times = |factor: f64, ends: usize| -> Vec<Measured> {
                 let time = |at: usize| factor * (1.0 + at as f64 / 10.0);
                 (0..pairs).map(|at| Measured { time: time(at), reached: at < ends }).collect()
@@ -170,10 +190,20 @@ mod tests {
             assert_eq!(found.verdict(), expected, "{version} {pairs}: {found:?}");
             assert_eq!(found.comparison.pairs, pairs - unfinished);
         };
-        check(2.0, 20, 0, Verdict::Violated);
-        check(1.02, 20, 0, Verdict::Holds);
-        check(0.5, 20, 0, Verdict::Holds);
-        check(2.0, 4, 0, Verdict::Unknown);
-        check(1.0, 20, 1, Verdict::Violated);
+        check(2.0, 20, 0, VersionsVerdict::Slower);
+        check(1.02, 20, 0, VersionsVerdict::NotSlower);
+        check(0.5, 20, 0, VersionsVerdict::NotSlower);
+        check(2.0, 4, 0, VersionsVerdict::Unknown);
+        check(1.0, 20, 1, VersionsVerdict::Slower);
+    }
+
+    /// A difference that chance may have made is no verdict, in neither direction.
+    #[test]
+    fn too_much_noise_is_unknown() {
+        let (before, after) =
+            ([1.0; 12], [2.0, 0.5, 3.0, 0.4, 2.5, 0.3, 2.0, 0.6, 1.5, 1.2, 0.9, 1.1]);
+        let found = compare(&before, &after);
+        assert_eq!(found.verdict(), VersionsVerdict::Unknown, "{found:?}");
+        assert!(found.ratio_max > 1.05 && found.p_value > 0.01, "{found:?}");
     }
 }

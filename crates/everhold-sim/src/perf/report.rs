@@ -2,16 +2,17 @@
 
 mod page;
 mod plots;
+mod saved;
 mod text;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use everhold_report::Page;
 use everhold_trace::Execution;
 use serde::Serialize;
 
+use super::analysis::Options;
 use super::cause::Causes;
 use super::correlate::Correlation;
 use super::detect::Detection;
@@ -23,12 +24,14 @@ use super::mace::{Divergence, Frequency, Training};
 use super::multiples::TimerPeriod;
 use super::path::{Path, TimerWait};
 use super::search::{How, Survival, Tally};
+use super::verdict::{PerfVerdict, share_at_most};
 use super::what_if::Answer;
 use crate::artifacts;
 use crate::record::NodeInfo;
-use crate::regressions::TestId;
-use crate::report::Verdict;
+use crate::regressions::{self, TestId};
 use crate::timed::Recorded;
+
+use saved::Saved;
 
 pub use plots::{
     EventPlot, FallPlot, FindingPlots, LegPlot, MessagePlot, Plots, PointPlot, SpaceTime,
@@ -80,8 +83,16 @@ pub struct PerfReport {
     pub simulated: Duration,
     /// Wall time.
     pub time: Duration,
-    /// The share of slow executions that may go unseen for the verdict to be "holds".
+    /// The share of slow executions that may go unseen for the verdict to be
+    /// [`NoneSlow`](PerfVerdict::NoneSlow).
     pub slow_share_max: f64,
+    /// Slow executions among those drawn that nobody looked at, because there were so many.
+    pub not_looked_at: usize,
+    /// Saved executions that were run first.
+    pub regressions: u64,
+    /// The first executions, as many as were asked for.
+    pub traces: Vec<Execution>,
+    pub(super) environment: String,
     pub(super) cut_short: Option<CutShort>,
 }
 
@@ -112,6 +123,8 @@ pub struct Finding {
     pub slow: Recorded,
     /// The same with states and contents, unless it is very long.
     pub trace: Option<Execution>,
+    /// Where it was found; part of its id.
+    pub(super) test: String,
 }
 
 /// A fast execution for comparison.
@@ -158,10 +171,10 @@ pub struct MaceReport {
 }
 
 impl Finding {
-    /// A short name: eight hexadecimal digits.
+    /// A short name: eight hexadecimal digits, from the test and the token.
     #[must_use]
     pub fn id(&self) -> String {
-        let hash = everhold_node::fingerprint::hash(&self.token());
+        let hash = everhold_node::fingerprint::hash(&(&self.test, self.token()));
         format!("{:08x}", hash as u32)
     }
 
@@ -179,12 +192,12 @@ impl Finding {
 }
 
 impl PerfReport {
-    pub(super) fn new(test: TestId, seed: u64, workers: usize, slow_share_max: f64) -> PerfReport {
+    pub(super) fn new(test: TestId, options: &Options) -> PerfReport {
         PerfReport {
             test,
             replay_with: None,
-            seed,
-            workers,
+            seed: options.seed,
+            workers: options.workers,
             nodes: Vec::new(),
             timers: Vec::new(),
             detection: Detection::default(),
@@ -203,7 +216,11 @@ impl PerfReport {
             events: 0,
             simulated: Duration::ZERO,
             time: Duration::ZERO,
-            slow_share_max,
+            slow_share_max: options.slow_share_max,
+            not_looked_at: 0,
+            regressions: 0,
+            traces: Vec::new(),
+            environment: options.environment.clone(),
             cut_short: None,
         }
     }
@@ -218,29 +235,38 @@ impl PerfReport {
         self.time = crew.elapsed();
     }
 
-    /// The answer in a word: violated if slow executions were found, holds if so many were drawn
-    /// that a share of slow ones above the limit would have shown (95 %), otherwise unknown.
+    /// Takes in a finding, if there is one.
+    pub(super) fn add(&mut self, finding: Option<Finding>) {
+        let test = [self.test.test_name().unwrap_or_default(), self.name()].join("/");
+        self.findings.extend(finding.map(|finding| Finding { test, ..finding }));
+    }
+
+    /// The answer in a word: slow if slow executions were found; none slow if none was, and so many
+    /// were drawn that with 95 % confidence fewer are slow than [`at_most`](super::Perf::at_most)
+    /// allows; otherwise unknown.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> PerfVerdict {
         let anomalous = self.mace.as_ref().is_some_and(|mace| mace.anomaly.is_some());
         if !self.findings.is_empty() || anomalous {
-            return Verdict::Violated;
+            return PerfVerdict::Slow;
         }
         let cut = self.replayed.is_some()
             || self.never.is_some()
             || self.cut_short.is_some()
             || self.mace.is_some();
         if !cut && self.unseen_share() <= self.slow_share_max {
-            Verdict::Holds
+            PerfVerdict::NoneSlow
         } else {
-            Verdict::Unknown
+            PerfVerdict::Unknown
         }
     }
 
-    /// Slow executions may be this share and still not have been seen (95 %): the rule of three.
+    /// With 95 % confidence the share of slow executions is below this, if none was found: the bound
+    /// of Clopper and Pearson. Slow means that it would be a finding; executions that only met a long
+    /// tail of the network are not counted, those that nobody looked at are.
     #[must_use]
     pub fn unseen_share(&self) -> f64 {
-        (3.0 / self.detection.times.len().max(1) as f64).min(1.0)
+        share_at_most(self.not_looked_at, self.detection.times.len())
     }
 
     /// The first finding.
@@ -286,35 +312,57 @@ impl PerfReport {
         self.finding().map_or_else(|| page::clean(self), |finding| page::finding(self, finding))
     }
 
-    /// Writes page, trace and plot data of each finding under `target/everhold`; gives the report
-    /// as text, with the files' names.
+    /// Writes page, trace, token and plot data of each finding under `target/everhold`; gives the
+    /// report as text, with the files' names.
     #[must_use]
     pub fn save(&self) -> String {
+        format!("{}{self}", self.write_files())
+    }
+
+    /// Writes everything that can be written. Each file fails on its own.
+    fn write_files(&self) -> Saved {
         let mut saved = Saved::default();
-        let data = self.data();
         for finding in &self.findings {
             let folder = artifacts::folder().join(finding.id());
+            let token = || format!("{}\n", finding.token()).into_bytes();
+            saved.write(folder.join("schedule.txt"), token);
             if let Some(trace) = &finding.trace {
-                let trace = trace.clone().with_name(self.name());
-                saved.write(folder.join("trace.jsonl"), &artifacts::bytes(&[trace]));
+                let trace = || artifacts::bytes(&[trace.clone().with_name(self.name())]);
+                saved.write(folder.join("trace.jsonl"), trace);
             }
-            saved.write(folder.join("perf.json"), data.as_bytes());
-            let html = page::finding(self, finding).html();
-            saved.write(folder.join("report.html"), html.as_bytes());
+            saved.write(folder.join("perf.json"), || self.data().into_bytes());
+            let page = || page::finding(self, finding).html().into_bytes();
+            saved.page(folder.join("report.html"), page);
         }
-        text::report(self, &saved)
+        if !self.traces.is_empty() {
+            let folder = artifacts::folder().join(artifacts::file_name(self.name()));
+            saved.write(folder.join("traces.jsonl"), || artifacts::bytes(&self.traces));
+        }
+        saved
     }
 
     /// Ends a test: prints the report, and panics if executions are slow.
     ///
+    /// A slow execution is saved in a regressions file beside the test, and from then on it runs first
+    /// and fails the test while it is still slow; commit it. Its token, its trace and a page that
+    /// explains it are written under `target/everhold`.
+    ///
     /// # Panics
     ///
-    /// If there is a finding, or if no execution reached the stopping condition. Not if a bound on
-    /// time or executions was reached: then the printed report says what was covered.
+    /// If there is a finding, if no execution reached the stopping condition, or if the analysis was
+    /// interrupted. Not if a bound on time or executions was reached: then the printed report says
+    /// what was covered.
     #[track_caller]
     pub fn assert_fast(self) {
-        println!("{}", self.save());
-        if let Some(problem) = text::last_words(&self) {
+        // What was found is printed before anything else can fail.
+        println!("{self}");
+        let mut saved = self.write_files();
+        saved.keep(self.finding().and_then(|finding| {
+            let slow = text::headline(&self, finding);
+            regressions::keep(&self.test, &finding.token(), &slow)
+        }));
+        print!("{saved}");
+        if let Some(problem) = text::last_words(&self, &saved) {
             panic!("{problem}");
         }
     }
@@ -322,22 +370,6 @@ impl PerfReport {
 
 impl fmt::Display for PerfReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::report(self, &Saved::default()))
-    }
-}
-
-/// Where the evidence was written.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Saved {
-    pub(super) files: Vec<PathBuf>,
-    pub(super) problems: Vec<String>,
-}
-
-impl Saved {
-    fn write(&mut self, file: PathBuf, bytes: &[u8]) {
-        match artifacts::write_whole(&file, bytes) {
-            Ok(()) => self.files.push(file),
-            Err(problem) => self.problems.push(problem),
-        }
+        f.write_str(&text::report(self))
     }
 }

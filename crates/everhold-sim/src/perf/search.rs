@@ -28,6 +28,10 @@ pub enum How {
     Forked,
     /// Continued from one that had survived some time.
     Split,
+    /// Asked for.
+    Replayed,
+    /// Kept in a regressions file.
+    Saved,
 }
 
 impl How {
@@ -39,6 +43,8 @@ impl How {
             How::Delayed => "delayed messages",
             How::Forked => "forks of the slowest",
             How::Split => "splitting",
+            How::Replayed => "replay",
+            How::Saved => "a saved execution",
         }
     }
 }

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId, Timer};
-use everhold_sim::perf::{Fired, Perf, PerfReport, WhatIf, Why, compare_versions};
+use everhold_sim::System;
+use everhold_sim::perf::{
+    Fired, Perf, PerfReport, PerfVerdict, VersionsVerdict, WhatIf, Why, compare_versions,
+};
 use everhold_sim::timed::{Durations, Link, Net, Timed};
-use everhold_sim::{System, Verdict};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Msg {
+pub(crate) enum Msg {
     Open,
     Ask,
 }
@@ -60,7 +62,7 @@ impl Node for Client {
     }
 }
 
-fn door(fixed: bool) -> Timed<Msg> {
+pub(crate) fn door(fixed: bool) -> Timed<Msg> {
     Timed::new(move |system: &mut System<Msg>| {
         system.node("door", Door { fixed, open: false, asked: false, done: false });
         system.node("porter", Client { says: Msg::Open });
@@ -70,8 +72,9 @@ fn door(fixed: bool) -> Timed<Msg> {
     .stop_when(|view| view.get::<Door>(JUDGE).is_some_and(|door| door.done))
 }
 
+/// Nothing is read from a regressions file: these tests make their own findings.
 fn perf(timed: Timed<Msg>) -> Perf<Msg> {
-    Perf::new(timed).executions(100)
+    Perf::new(timed).executions(100).regressions(false)
 }
 
 /// Of 100 executions about half are slow: that none or nearly all are has odds below 1e-20.
@@ -82,7 +85,7 @@ fn found() -> PerfReport {
 #[test]
 fn a_masked_bug_is_found_named_and_explained() {
     let report = found();
-    assert_eq!(report.verdict(), Verdict::Violated, "{report}");
+    assert_eq!(report.verdict(), PerfVerdict::Slow, "{report}");
     assert_eq!(report.findings.len(), 1, "{report}");
     let finding = report.finding().expect("there is one");
     assert_eq!(finding.signature.why, Why::Timer);
@@ -111,14 +114,17 @@ fn the_chance_falls_where_the_race_is_decided() {
 #[test]
 fn silence_where_nothing_is_wrong() {
     let report = perf(door(true)).run();
-    assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+    // Clopper and Pearson's bound for none of a hundred is 1 - 0.05^(1/100).
+    assert!((report.unseen_share() - 0.029_513).abs() < 1e-5, "{report}");
+    assert!(report.to_string().contains("fewer than 3.0 % of executions are slow"), "{report}");
+    assert_eq!(report.verdict(), PerfVerdict::NoneSlow, "{report}");
     report.assert_fast();
 }
 
 #[test]
 fn few_executions_prove_nothing() {
-    let report = Perf::new(door(true)).executions(10).run();
-    assert_eq!(report.verdict(), Verdict::Unknown, "{report}");
+    let report = perf(door(true)).executions(10).run();
+    assert_eq!(report.verdict(), PerfVerdict::Unknown, "{report}");
 }
 
 #[test]
@@ -126,6 +132,7 @@ fn the_number_of_threads_changes_nothing() {
     let alone = perf(door(false)).workers(1).name("door").run();
     let together = perf(door(false)).workers(3).name("door").run();
     assert_eq!(alone.data(), together.data());
+    assert!(alone.data().contains("\"verdict\":\"slow\""));
 }
 
 #[test]
@@ -133,9 +140,18 @@ fn findings_replay() {
     let report = found();
     let finding = report.finding().expect("there is one");
     let again = perf(door(false)).replay(finding.slow.draws.clone()).run();
-    let replayed = again.replayed.expect("it was asked for");
+    let replayed = again.replayed.as_ref().expect("it was asked for");
     assert_eq!(replayed.slow.run.time, finding.slow.run.time);
     assert_eq!(replayed.slow.events, finding.slow.events);
+    // It is the same finding, with the same explanation.
+    assert_eq!(again.verdict(), PerfVerdict::Slow, "{again}");
+    let found = again.finding().expect("it is slow again");
+    assert_eq!((found.id(), &found.signature), (finding.id(), &finding.signature));
+    assert_eq!((found.because(), found.seen), (finding.because(), finding.seen));
+    // Without the bug the same draws are fast, and that is said.
+    let fixed = perf(door(true)).replay(finding.slow.draws.clone()).run();
+    assert_eq!(fixed.verdict(), PerfVerdict::Unknown, "{fixed}");
+    assert!(fixed.to_string().contains("replayed one execution, which is not slow"), "{fixed}");
 }
 
 /// Half of the executions are slow, so the quartiles are wide and MacePC's rule flags none.
@@ -158,10 +174,15 @@ fn what_if_a_link_were_slower() {
 #[test]
 fn versions_are_compared_on_the_same_seeds() {
     let found = compare_versions(&door(false), &door(true), 100);
-    assert_eq!((found.verdict(), found.comparison.pairs), (Verdict::Violated, 100), "{found:?}");
+    assert_eq!(
+        (found.verdict(), found.comparison.pairs),
+        (VersionsVerdict::Slower, 100),
+        "{found:?}"
+    );
     let seeds = found.comparison;
     assert!(seeds.faster == 0 && seeds.slower > 20 && seeds.p_value < 0.001, "{found:?}");
-    assert_eq!(compare_versions(&door(true), &door(false), 100).verdict(), Verdict::Holds);
+    let reversed = compare_versions(&door(true), &door(false), 100);
+    assert_eq!(reversed.verdict(), VersionsVerdict::NotSlower, "{reversed:?}");
 }
 
 /// What cannot be analysed, and what is said of it: the verdict is unknown, with what is nearest.
@@ -184,7 +205,7 @@ fn what_never_ends_is_unknown_and_says_what_is_missing() {
     ];
     for (timed, says) in table {
         let report = perf(timed).executions(20).run();
-        assert_eq!(report.verdict(), Verdict::Unknown, "{report}");
+        assert_eq!(report.verdict(), PerfVerdict::Unknown, "{report}");
         // What was done is kept all the same.
         assert_eq!(report.detection.times.len(), 20, "{report}");
         for part in says {
@@ -228,6 +249,6 @@ impl Node for Idle {
 #[test]
 fn out_of_time_keeps_what_was_done() {
     let report = perf(door(false)).time(Duration::from_nanos(1)).run();
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.verdict(), PerfVerdict::Unknown);
     assert!(report.to_string().contains("out of time"), "{report}");
 }

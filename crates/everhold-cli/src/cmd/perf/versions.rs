@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use everhold::sim::Verdict;
-use everhold::sim::perf::{Sample, Versions};
+use everhold::sim::perf::{Sample, Versions, VersionsVerdict};
 
 /// The comparison; the version first, then its reference.
 pub(super) fn text(found: &Versions, [version, reference]: &[String; 2]) -> String {
@@ -13,9 +12,9 @@ pub(super) fn text(found: &Versions, [version, reference]: &[String; 2]) -> Stri
         ratio => format!("{:.2} times less than", 1.0 / ratio.max(1e-9)),
     };
     let verdict = match found.verdict() {
-        Verdict::Violated => "✗ SLOWER   ",
-        Verdict::Holds => "✓ no slower",
-        _ => "? UNKNOWN  ",
+        VersionsVerdict::Slower => "✗ SLOWER    ",
+        VersionsVerdict::NotSlower => "✓ not slower",
+        VersionsVerdict::Unknown => "? UNKNOWN   ",
     };
     let mut out = String::new();
     let _ = writeln!(out, "{verdict} {version} takes {ratio} {reference} on the same seeds");
@@ -27,6 +26,13 @@ pub(super) fn text(found: &Versions, [version, reference]: &[String; 2]) -> Stri
         "    seeds        slower on {} of {}, faster on {} (Wilcoxon, p {:.4})",
         seeds.slower, seeds.pairs, seeds.faster, seeds.p_value
     );
+    if found.verdict() != VersionsVerdict::Slower && seeds.ratio_max.is_finite() {
+        let most = seeds.ratio_max;
+        let _ = writeln!(
+            out,
+            "    median       at most {most:.2} times as long with 95 % confidence; below 1.05 is not slower"
+        );
+    }
     for (name, unfinished) in [(version, found.unfinished), (reference, found.reference_unfinished)]
     {
         if unfinished > 0 {

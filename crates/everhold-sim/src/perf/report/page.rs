@@ -8,7 +8,7 @@ use everhold_trace::Execution;
 
 use super::{Finding, PerfReport, text};
 use crate::perf::story;
-use crate::report::Verdict;
+use crate::perf::verdict::PerfVerdict;
 use crate::timed::Recorded;
 
 /// Longer executions keep the part around the moment at which the two part.
@@ -46,14 +46,18 @@ pub(super) fn finding(report: &PerfReport, finding: &Finding) -> Page {
 /// The page of an analysis that found nothing to explain.
 pub(super) fn clean(report: &PerfReport) -> Page {
     let headline = match report.verdict() {
-        Verdict::Holds => "no slow execution",
-        _ => "no slow execution was explained",
+        PerfVerdict::NoneSlow => "no slow execution found",
+        PerfVerdict::Slow => "an anomalous execution",
+        PerfVerdict::Unknown => "no slow execution found, but that says little",
     };
     let mut page = Page::new(Kind::Clean, headline, report.name());
     if let Some(never) = &report.never {
         page.note(&format!("No execution reached the stopping condition: {never}"));
     }
     whole(&mut page, report);
+    if report.verdict() == PerfVerdict::NoneSlow {
+        page.fact("how sure", text::sure(report));
+    }
     common(&mut page, report);
     page
 }
@@ -121,13 +125,14 @@ fn window(turning: Option<(usize, String)>, path: Vec<usize>) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::analysis::Options;
     use crate::perf::story::toy;
     use crate::regressions::TestId;
 
     #[test]
     fn a_clean_analysis_has_a_page() {
         let here = std::panic::Location::caller();
-        let report = PerfReport::new(TestId::new(here, None), 1, 1, 0.05);
+        let report = PerfReport::new(TestId::new(here, None), &Options::default());
         let html = clean(&report).html();
         assert!(html.contains("no slow execution"), "{}", &html[..200]);
     }

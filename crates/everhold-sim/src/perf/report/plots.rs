@@ -14,6 +14,7 @@ use crate::perf::multiples::{TimerPeriod, after_multiple};
 use crate::perf::path::Spent;
 use crate::perf::search::{Survival, Tally};
 use crate::perf::story;
+use crate::perf::verdict::PerfVerdict;
 use crate::perf::what_if::Answer;
 use crate::timed::{Event, Recorded, Trigger};
 
@@ -29,6 +30,10 @@ pub struct Plots<'a> {
     pub name: &'a str,
     /// The seed.
     pub seed: u64,
+    /// The answer in a word.
+    pub verdict: PerfVerdict,
+    /// If no execution is slow: their share is below this, with 95 % confidence.
+    pub unseen_share: f64,
     /// Executions in all phases.
     pub executions: u64,
     /// Events simulated.
@@ -191,6 +196,8 @@ impl<'a> Plots<'a> {
             version: VERSION,
             name: report.name(),
             seed: report.seed,
+            verdict: report.verdict(),
+            unseen_share: report.unseen_share(),
             executions: report.executions,
             events: report.events,
             nodes: report.nodes.iter().map(|node| node.name.as_str()).collect(),

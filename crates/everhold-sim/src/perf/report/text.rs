@@ -4,14 +4,15 @@ mod draw;
 
 use std::fmt::Write;
 
-use super::{Finding, PerfReport, Saved};
+use super::saved::Saved;
+use super::{Finding, PerfReport};
 use crate::perf::cause::{Rescue, Shift};
 use crate::perf::detect::{Detection, Fired};
 use crate::perf::judge::Why;
 use crate::perf::lab::{CutShort, seconds};
 use crate::perf::path::Path;
 use crate::perf::story;
-use crate::report::Verdict;
+use crate::perf::verdict::PerfVerdict;
 use crate::report::text::thousands;
 use crate::timed::Recorded;
 
@@ -19,7 +20,7 @@ use draw::{histogram, strip};
 pub(super) use draw::{percent, span};
 
 /// The whole report.
-pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
+pub(super) fn report(report: &PerfReport) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         write_finding(&mut out, report, finding);
@@ -38,18 +39,15 @@ pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
     search(&mut out, report);
     correlations(&mut out, report);
     what_if(&mut out, report);
-    for problem in report.problems.iter().chain(&saved.problems) {
+    for problem in &report.problems {
         let _ = writeln!(out, "    ! problem    {problem}");
-    }
-    for file in &saved.files {
-        let _ = writeln!(out, "    written      {}", file.display());
     }
     let _ = write!(out, "{}", summary(report));
     out
 }
 
 /// Why a test must fail, in a few words.
-pub(super) fn last_words(report: &PerfReport) -> Option<String> {
+pub(super) fn last_words(report: &PerfReport, saved: &Saved) -> Option<String> {
     if let Some(never) = &report.never {
         return Some(format!("no execution reached the stopping condition: {never}"));
     }
@@ -58,7 +56,13 @@ pub(super) fn last_words(report: &PerfReport) -> Option<String> {
     }
     let finding = report.findings.first()?;
     let because = because(finding).unwrap_or_else(|| headline(report, finding));
-    Some(format!("{because}\n  replay: {}", replay(report, &finding.token())))
+    let page = saved.page.as_ref().map(|page| format!("\n  report: {}", page.display()));
+    Some(format!(
+        "slow execution {}: {because}\n  replay: {}{}",
+        finding.id(),
+        replay(report, &finding.token()),
+        page.unwrap_or_default()
+    ))
 }
 
 /// The most telling reason, as a sentence.
@@ -368,9 +372,18 @@ fn what_if(out: &mut String, report: &PerfReport) {
 pub(super) fn replay(report: &PerfReport, token: &str) -> String {
     match (&report.replay_with, report.test.test_name()) {
         (Some(command), _) => format!("{command} {token}"),
-        (None, Some(name)) => format!("EVERHOLD_REPLAY={token} cargo test {name}"),
-        (None, None) => format!("EVERHOLD_REPLAY={token}"),
+        (None, Some(name)) => {
+            let environment = &report.environment;
+            format!("{environment}EVERHOLD_REPLAY={token} cargo test {name} -- --exact")
+        }
+        (None, None) => format!("{}EVERHOLD_REPLAY={token}", report.environment),
     }
+}
+
+/// How sure it is that few executions are slow.
+pub(super) fn sure(report: &PerfReport) -> String {
+    let share = percent(report.unseen_share());
+    format!("with 95 % confidence fewer than {share} of executions are slow (Clopper-Pearson)")
 }
 
 /// The last line.
@@ -378,17 +391,22 @@ pub(super) fn summary(report: &PerfReport) -> String {
     let wall = report.time.as_secs_f64();
     let rate = if wall > 0.0 { report.events as f64 / wall } else { 0.0 };
     let found = match (report.verdict(), report.findings.len()) {
-        _ if report.replayed.is_some() => "replayed one execution".to_owned(),
-        (Verdict::Holds, _) => "✓ no slow execution".to_owned(),
-        (Verdict::Violated, 0) => "1 anomalous execution".to_owned(),
-        (_, 0) => "? no slow execution, but that says little".to_owned(),
+        (PerfVerdict::Unknown, _) if report.replayed.is_some() => {
+            "replayed one execution, which is not slow".to_owned()
+        }
+        (PerfVerdict::NoneSlow, _) => "✓ no slow execution found".to_owned(),
+        (PerfVerdict::Slow, 0) => "1 anomalous execution".to_owned(),
+        (_, 0) => "? no slow execution found, but that says little".to_owned(),
         (_, 1) => "1 sort of slow execution".to_owned(),
         (_, many) => format!("{many} sorts of slow execution"),
     };
     let stop = match report.cut_short {
         Some(CutShort::Interrupted) => "interrupted: this is what was done".to_owned(),
         Some(CutShort::Time) => "out of time: this is what was done".to_owned(),
-        None => format!("slow ones below {} may be unseen (95 %)", percent(report.unseen_share())),
+        None if report.replayed.is_some() || !report.findings.is_empty() => {
+            "slow by comparison with the executions that were drawn".to_owned()
+        }
+        None => sure(report),
     };
     format!(
         "{found} · {} · {} executions of {} nodes · {} events · {} simulated in {wall:.2} s ({} events/s) · {stop}",
