@@ -81,6 +81,8 @@ pub struct System<M: Message> {
     pub(crate) properties: Vec<Property>,
     pub(crate) library: Library,
     pub(crate) rules: Rules,
+    /// Kinds of nodes that only make load.
+    pub(crate) load: Vec<String>,
 }
 
 impl<M: Message> fmt::Debug for System<M> {
@@ -129,6 +131,7 @@ impl<M: Message> System<M> {
                 clocks: Clocks::default(),
                 faults: Faults::none(),
             },
+            load: Vec::new(),
         }
     }
 
@@ -175,6 +178,23 @@ impl<M: Message> System<M> {
     #[must_use]
     pub fn next_id(&self) -> NodeId {
         node_id(self.nodes.len())
+    }
+
+    /// Marks the nodes of a kind as load generators: they stand for users, and how long they wait is
+    /// not the system's doing. A [performance analysis](crate::perf::Perf) does not count their own
+    /// waiting, and blames neither them nor their messages. Exploration treats them as other nodes.
+    ///
+    /// ```
+    /// # fn setup(system: &mut everhold_sim::System<u32>) {
+    /// system.spawn("user", |cx| async move {
+    ///     cx.sleep(std::time::Duration::from_millis(cx.random() % 5_000)).await;
+    ///     cx.call(everhold_node::NodeId(1), 1).await;
+    /// });
+    /// system.load("user");
+    /// # }
+    /// ```
+    pub fn load(&mut self, kind: &str) {
+        self.load.push(kind.to_owned());
     }
 
     /// What may go wrong. Without this call nothing does, but messages arrive in any order.

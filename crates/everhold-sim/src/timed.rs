@@ -363,6 +363,11 @@ impl<M: Message> fmt::Debug for Sim<M> {
 }
 
 impl<M: Message> Sim<M> {
+    /// True if some nodes are marked as load generators.
+    pub(crate) fn has_load(&self) -> bool {
+        !self.model.load.is_empty()
+    }
+
     /// One execution from start to end.
     pub fn run(&mut self, draws: impl Into<Draws>) -> TimedRun {
         let mut world = self.fresh(draws.into(), None);

@@ -23,9 +23,9 @@ pub use everhold_sim::{
     Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,
     Schedule, Search, Stop, System, Verdict, View, explore, history, perf, timed,
 };
+pub use everhold_trace::Value;
 pub use perf::{Perf, PerfReport, PerfVerdict};
 pub use timed::{Durations, Timed};
-pub use everhold_trace::Value;
 
 /// What a test needs, in one line.
 pub mod prelude {

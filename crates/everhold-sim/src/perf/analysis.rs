@@ -19,14 +19,14 @@ use super::lab::{Crew, branch, nanos, seconds};
 use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
 use super::normal::Share;
-use super::path::{Path, TimerWait};
+use super::path::{Path, TimerWait, own_time};
 use super::report::{Finding, MaceReport, Nearest, PerfReport, Replayed};
 use super::sample::Sample;
 use super::search::{Candidate, Guide, How, guided, tally, uniform};
 use super::story;
 use super::what_if::what_if;
 use crate::regressions;
-use crate::timed::{Draws, Ended, Recorded};
+use crate::timed::{Draws, Ended, Event, Recorded};
 
 /// Settings of the analysis.
 #[derive(Clone, Debug, Default)]
@@ -210,12 +210,13 @@ impl<'a> Analysis<'a> {
     }
 
     fn guide(&self, normal: &Recorded, timers: &[TimerPeriod]) -> Guide {
+        let blamable = normal.messages.iter().filter(|sent| !normal.is_of_load(sent));
         let delays = Sample::new(normal.messages.iter().map(|sent| seconds(sent.delay)));
         Guide {
             seed: mix(self.options.seed, 0x9D1D),
             budget: self.options.sought,
             limit: self.options.limit,
-            messages: normal.messages.iter().map(|sent| sent.link).collect(),
+            messages: blamable.map(|sent| sent.link).collect(),
             round_trip: Duration::from_secs_f64((2.0 * delays.quantile(0.5)).max(1e-6)),
             timers: timers.to_vec(),
         }
@@ -280,14 +281,13 @@ impl<'a> Analysis<'a> {
         let (curve, nearest) = self.curve(&slow, limit);
         let nearest = nearest.or_else(|| fastest(all)).and_then(|draws| {
             let recorded = self.record(&draws)?;
-            let fast = recorded.run.time.as_secs_f64() <= detection.slow_limit;
+            let fast = own_time(&recorded) <= detection.slow_limit;
             fast.then(|| Nearest { token: draws.token(), recorded })
         });
         let until = suspect.wait.as_ref().and_then(|wait| story::first(&slow, &wait.name));
         // A change may cost a little itself and still remove the wait.
-        let removed = detection
-            .slow_limit
-            .max((slow.run.time.as_secs_f64() / 2.0).min(3.0 * detection.slow_limit));
+        let removed =
+            detection.slow_limit.max((own_time(&slow) / 2.0).min(3.0 * detection.slow_limit));
         let question = Question {
             slow: &slow,
             limit: nanos(removed),
@@ -300,7 +300,7 @@ impl<'a> Analysis<'a> {
         let seen = group.members.iter().filter(|s| s.candidate.how == How::Uniform).count();
         Some(Finding {
             signature: group.signature.clone(),
-            time: slow.run.time.as_secs_f64(),
+            time: own_time(&slow),
             how: suspect.candidate.how,
             seen: seen.max(1),
             wait: suspect.wait.clone(),
@@ -321,7 +321,7 @@ impl<'a> Analysis<'a> {
         let slow = self.record(&suspect.candidate.draws)?;
         Some(Finding {
             signature: group.signature.clone(),
-            time: slow.run.time.as_secs_f64(),
+            time: own_time(&slow),
             how: suspect.candidate.how,
             seen: 1,
             wait: suspect.wait.clone(),
@@ -340,7 +340,7 @@ impl<'a> Analysis<'a> {
     fn causes(&self, question: Question<'_>, wait: Option<&TimerWait>) -> Causes {
         let found = causes(self.crew, &question);
         let (Some(wait), 0) = (wait, found.rescuing) else { return found };
-        let time = question.slow.run.time.as_nanos() as u64;
+        let time = nanos(own_time(question.slow));
         let limit = time.saturating_sub(wait.longest / 2);
         if limit <= question.limit {
             return found;
@@ -356,8 +356,9 @@ impl<'a> Analysis<'a> {
 
     /// The chance of a good end over the execution, and the good walk that leaves it last.
     fn curve(&self, slow: &Recorded, limit: u64) -> (Curve, Option<Draws>) {
-        // After the limit nothing can end well.
-        let events = slow.events.partition_point(|event| event.start.0 <= limit);
+        // After the limit nothing can end well, unless a load generator took the time.
+        let over = |event: &Event| slow.load.is_empty() && event.start.0 > limit;
+        let events = slow.events.partition_point(|event| !over(event));
         let mut good: BTreeMap<usize, u64> = BTreeMap::new();
         let curve = Curve::estimate(events, self.options.effort, |asked| {
             let walked = self.crew.map("divergence", asked, |lab, walks| {
@@ -376,6 +377,8 @@ impl<'a> Analysis<'a> {
             };
             asked.iter().zip(walked).map(share).collect()
         });
+        let by_load = |event: &Event| slow.is_load(event.node);
+        let curve = curve.blame(|at| slow.events.get(at).is_none_or(|event| !by_load(event)));
         let last = good.into_iter().next_back();
         let draws = last.map(|(after, seed)| branch(&slow.draws, after as u64, seed));
         (curve, draws)

@@ -134,6 +134,7 @@ fn worth_trying(question: &Question<'_>) -> Vec<usize> {
     let sent = slow.messages.iter().enumerate();
     let mut numbers: Vec<usize> = sent
         .filter(|(_, sent)| sent.sent.0 < question.until && sent.arrives.is_some())
+        .filter(|(_, sent)| !slow.is_of_load(sent))
         .map(|(number, _)| number)
         .collect();
     let far = |number: &usize| {

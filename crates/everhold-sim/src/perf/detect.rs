@@ -76,7 +76,8 @@ const DIP_SIGNIFICANT: f64 = 0.01;
 const TAIL_LONG: f64 = 3.0;
 /// A rare slow mode must be so many times slower than the median of the normal one...
 const FAR: f64 = 3.0;
-/// ... and have so many executions: one or two may have met the tail of the network.
+/// ... and every slow mode must have so many executions: one or two may have met the tail of the
+/// network.
 const FEW: usize = 3;
 
 impl Detection {
@@ -144,9 +145,13 @@ impl Detection {
     }
 
     fn stands_out(&self, mode: &Mode) -> bool {
-        let common = mode.count as f64 >= NORMAL_SHARE * self.times.len() as f64;
         let far = |normal: Mode| mode.count >= FEW && mode.low >= FAR * normal.median;
-        common || self.normal.is_some_and(far)
+        self.is_common(mode) || self.normal.is_some_and(far)
+    }
+
+    /// True if a mode is not rare: one or two of a few executions are no mode.
+    pub(super) fn is_common(&self, mode: &Mode) -> bool {
+        mode.count >= FEW && mode.count as f64 >= NORMAL_SHARE * self.times.len() as f64
     }
 
     /// True if even the normal mode waits for a timer: no execution is known to be fast.

@@ -105,6 +105,15 @@ impl Curve {
         curve
     }
 
+    /// Puts each fall at the first event from there on that may be blamed.
+    pub(super) fn blame(mut self, may_be: impl Fn(usize) -> bool) -> Curve {
+        for fall in &mut self.falls {
+            fall.event = (fall.event..).find(|event| may_be(*event)).unwrap_or(fall.event);
+            fall.until = fall.until.max(fall.event);
+        }
+        self
+    }
+
     /// Low from the very beginning: nothing diverges, the common path is slow.
     #[must_use]
     pub fn lost_from_the_start(&self) -> bool {

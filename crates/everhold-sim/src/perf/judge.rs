@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::detect::Detection;
 use super::lab::{Crew, seconds};
-use super::modes::NORMAL_SHARE;
 use super::multiples::ROUNDS_MAX;
 use super::path::{Path, TimerWait};
 use super::search::{Candidate, How};
@@ -219,8 +218,7 @@ fn why(suspect: &Suspect, detection: &Detection, baseline: &Baseline) -> Option<
     }
     // A timer that works all the time sets the pace; it does not repair.
     let paced = rounds > ROUNDS_MAX;
-    let common = |count: usize| count as f64 >= NORMAL_SHARE * detection.times.len() as f64;
-    let mut modes = detection.slow_modes().filter(|mode| common(mode.count));
+    let mut modes = detection.slow_modes().filter(|mode| detection.is_common(mode));
     let in_mode = modes.any(|m| measured.time >= m.low && measured.time <= m.high);
     let as_drawn = suspect.candidate.draws.changes.is_empty();
     (in_mode && !paced && as_drawn).then_some(Why::Mode)

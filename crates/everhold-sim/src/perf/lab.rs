@@ -9,6 +9,7 @@ use everhold_node::{Message, Time};
 use everhold_trace::Execution;
 
 use super::detect::Measured;
+use super::path::own_time;
 use crate::clock::Stopwatch;
 use crate::interrupt;
 use crate::timed::{Change, Draws, Recorded, Sim, TimedRun};
@@ -37,10 +38,20 @@ impl Ran {
         let measured = Measured { time: run.time.as_secs_f64(), reached: run.is_done() };
         Ran { measured, events: run.events }
     }
+
+    /// The same without the time of load generators, which only the whole execution shows.
+    fn without_load(recorded: &Recorded, limit: u64) -> Ran {
+        let (time, limit) = (own_time(recorded), seconds(limit));
+        let reached = recorded.run.is_done() && time <= limit;
+        Ran { measured: Measured { time: time.min(limit), reached }, events: recorded.run.events }
+    }
 }
 
 impl<M: Message> Lab for Sim<M> {
     fn run(&mut self, draws: &Draws, limit: u64) -> Ran {
+        if self.has_load() {
+            return Ran::without_load(&self.record(draws), limit);
+        }
         let mut world = self.start(draws);
         let run = world.finish_by(Time(limit));
         self.keep(world);
@@ -48,16 +59,18 @@ impl<M: Message> Lab for Sim<M> {
     }
 
     fn walks(&mut self, draws: &Draws, after: u64, seeds: &[u64], limit: u64) -> Vec<Ran> {
+        let replay =
+            |lab: &mut Self, seed: &u64| Lab::run(lab, &branch(draws, after, *seed), limit);
+        if self.has_load() {
+            return seeds.iter().map(|seed| replay(self, seed)).collect();
+        }
         let mut world = self.start(draws);
         world.run_events(after);
         let walk = |seed: &u64| Some(Ran::of(&world.fork(Some(*seed))?.finish_by(Time(limit))));
         let forked: Option<Vec<Ran>> = seeds.iter().map(walk).collect();
         self.keep(world);
         // Nodes that cannot be copied take the long way.
-        forked.unwrap_or_else(|| {
-            let replay = |seed: &u64| Lab::run(self, &branch(draws, after, *seed), limit);
-            seeds.iter().map(replay).collect()
-        })
+        forked.unwrap_or_else(|| seeds.iter().map(|seed| replay(self, seed)).collect())
     }
 
     fn record(&mut self, draws: &Draws) -> Recorded {

@@ -6,6 +6,7 @@ use std::fmt;
 use everhold_node::Time;
 use serde::Serialize;
 
+use super::lab::seconds;
 use crate::timed::{Recorded, Trigger};
 
 /// A stretch of the critical path, in time order.
@@ -33,6 +34,8 @@ pub enum Spent {
     Queueing,
     /// Nothing happened until the timer of this name fired.
     Timer(String),
+    /// A load generator did or waited for something.
+    Load,
     /// Nothing of the system's own: a fault, or a start at a later time.
     Outside,
 }
@@ -43,6 +46,7 @@ impl fmt::Display for Spent {
             Spent::Network => "network",
             Spent::Handler => "handlers",
             Spent::Queueing => "queueing",
+            Spent::Load => "load generators",
             Spent::Outside => "outside",
             Spent::Timer(name) => name,
         })
@@ -64,7 +68,9 @@ impl Path {
         let mut at = recorded.events.len().checked_sub(1).map(|last| last as u32);
         while let Some(event) = at {
             let here = &recorded.events[event as usize];
+            let load = recorded.is_load(here.node);
             let mut leg = |spent: Spent, from: Time, to: Time| {
+                let spent = if load && spent != Spent::Network { Spent::Load } else { spent };
                 if to > from {
                     legs.push(Leg { event, spent, from: from.0, to: to.0 });
                 }
@@ -152,11 +158,25 @@ impl Path {
         counts
     }
 
+    /// Nanoseconds that load generators took for themselves.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        let own = self.legs.iter().filter(|leg| leg.spent == Spent::Load);
+        own.map(|leg| leg.to - leg.from).sum()
+    }
+
     /// Nanoseconds of the whole path.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.legs.iter().map(|leg| leg.to - leg.from).sum()
     }
+}
+
+/// Seconds that the system took: those of the execution without what load generators took for
+/// themselves on its critical path.
+pub(super) fn own_time(recorded: &Recorded) -> f64 {
+    let load = if recorded.load.is_empty() { 0 } else { Path::of(recorded).load() };
+    recorded.run.time.as_secs_f64() - seconds(load)
 }
 
 /// How much of a critical path waits for one timer.

@@ -51,7 +51,7 @@ pub(super) fn first(recorded: &Recorded, kind: &str) -> Option<Time> {
 /// The timers that were set, by name, with the usual time for which each was set.
 pub(super) fn timers(recorded: &Recorded) -> Vec<TimerPeriod> {
     let mut periods: BTreeMap<String, BTreeMap<u64, u32>> = BTreeMap::new();
-    for set in &recorded.timers {
+    for set in recorded.timers.iter().filter(|set| !recorded.is_load(set.node)) {
         // Clocks that run wrong stretch a period a little; a microsecond is close enough.
         let period = (set.due.0 - set.set.0) / 1_000 * 1_000;
         *periods.entry(set.timer.name.to_owned()).or_default().entry(period).or_default() += 1;
@@ -68,7 +68,8 @@ pub(super) fn timers(recorded: &Recorded) -> Vec<TimerPeriod> {
 pub(super) fn features(recorded: &Recorded, before: Time) -> Features {
     let mut count: BTreeMap<(u16, Option<u16>, NodeId), f64> = BTreeMap::new();
     let early = |event: &Event| {
-        event.start < before && !matches!(event.trigger, Trigger::Timer(_) | Trigger::Start)
+        let counts = !matches!(event.trigger, Trigger::Timer(_) | Trigger::Start);
+        event.start < before && counts && !recorded.is_load(event.node)
     };
     for event in recorded.events.iter().filter(|event| early(event)) {
         *count.entry((event.kind, None, event.node)).or_default() += 1.0;
@@ -108,6 +109,7 @@ pub(super) mod toy {
             run,
             draws: Draws::seed(0),
             nodes: vec![info("a"), info("b")],
+            load: Vec::new(),
             kinds: ["start", "Join", "timer recovery"].map(str::to_owned).to_vec(),
             events: Vec::new(),
             messages: Vec::new(),

@@ -58,6 +58,8 @@ pub(crate) struct Model<M: Message> {
     pub(super) driver: Driver<M>,
     pub(super) time_max: u64,
     pub(super) events_max: u64,
+    /// Kinds of nodes that only make load.
+    pub(super) load: Vec<String>,
 }
 
 impl<M: Message> Model<M> {
@@ -66,7 +68,7 @@ impl<M: Message> Model<M> {
         let mut system = System::new();
         (timed.setup)(&mut system);
         let names = system.names();
-        let System { nodes, monitors, always, properties, library, rules, .. } = system;
+        let System { nodes, monitors, always, properties, library, rules, load, .. } = system;
         let mut driver = Driver::new();
         if let Some(drive) = &timed.driver {
             drive(&mut driver);
@@ -97,6 +99,7 @@ impl<M: Message> Model<M> {
             driver,
             time_max: super::durations::nanoseconds(timed.time_max),
             events_max: timed.events_max,
+            load,
             names,
             blueprints: nodes.into_iter().map(|(_, blueprint)| blueprint).collect(),
         })

@@ -16,6 +16,8 @@ pub struct Recorded {
     pub draws: Draws,
     /// The nodes.
     pub nodes: Vec<NodeInfo>,
+    /// Kinds of nodes that only make load; see [`System::load`](crate::System::load).
+    pub load: Vec<String>,
     /// The names of the kinds of event.
     pub kinds: Vec<String>,
     /// The events, in order of their start. The last is the one that ended the execution.
@@ -127,6 +129,20 @@ impl Recorded {
     #[must_use]
     pub fn kind(&self, kind: u16) -> &str {
         self.kinds.get(usize::from(kind)).map_or("?", String::as_str)
+    }
+
+    /// True if the node was marked as a load generator.
+    #[must_use]
+    pub fn is_load(&self, node: NodeId) -> bool {
+        // Most systems have no marks.
+        let kind = || self.nodes.get(node.index()).map(|info| &info.kind);
+        !self.load.is_empty() && kind().is_some_and(|kind| self.load.contains(kind))
+    }
+
+    /// True if a load generator sends or receives the message.
+    #[must_use]
+    pub fn is_of_load(&self, sent: &Sent) -> bool {
+        self.is_load(sent.link.from) || self.is_load(sent.link.to)
     }
 
     /// The event that led to an event: the one that sent its message or set its timer, or the

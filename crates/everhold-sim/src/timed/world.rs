@@ -501,6 +501,7 @@ impl<M: Message> World<M> {
             run,
             draws: (*env.draws).clone(),
             nodes: self.names.clone(),
+            load: self.model.load.clone(),
             kinds: env.state.kinds.labels(),
             events: notes.events,
             messages: notes.messages,

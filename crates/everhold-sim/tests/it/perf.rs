@@ -252,3 +252,66 @@ fn out_of_time_keeps_what_was_done() {
     assert_eq!(report.verdict(), PerfVerdict::Unknown);
     assert!(report.to_string().contains("out of time"), "{report}");
 }
+
+/// A user that asks at once or thinks first.
+#[derive(Clone, Debug, Serialize)]
+struct User;
+
+impl Node for User {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        match cx.random() % 2 {
+            0 => cx.send(JUDGE, Msg::Ask),
+            _ => cx.set_timer("think", Duration::from_millis(700)),
+        }
+    }
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        cx.send(JUDGE, Msg::Ask);
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        cx.unexpected(msg);
+    }
+}
+
+fn visited(fixed: bool, marked: bool) -> PerfReport {
+    let timed = Timed::new(move |system: &mut System<Msg>| {
+        let door = Door { fixed, open: false, asked: false, done: false };
+        system.node("door", door);
+        system.node("porter", Client { says: Msg::Open });
+        system.node("user", User);
+        if marked {
+            system.load("user");
+        }
+    })
+    .durations(Durations::uniform(Duration::from_micros(20), Duration::from_micros(200)))
+    .stop_when(|view| view.get::<Door>(JUDGE).is_some_and(|door| door.done));
+    perf(timed).run()
+}
+
+/// A user that thinks is no fault of the system, once it is marked as load. Of 100 executions half
+/// think: that none or nearly all do has odds below 1e-20.
+#[test]
+fn load_generators_are_not_blamed() {
+    let blamed = visited(true, false);
+    assert_eq!(blamed.finding().expect("it is slow").signature.timers, ["timer think"], "{blamed}");
+    let spared = visited(true, true);
+    assert_eq!(spared.verdict(), PerfVerdict::NoneSlow, "{spared}");
+    assert!(spared.detection.times.quantile(1.0) < 0.5, "thinking is not counted: {spared}");
+    assert!(spared.timers.iter().all(|timer| timer.name != "think"), "{spared}");
+}
+
+/// The system's own slowness is still found, and the user's request is not its cause.
+#[test]
+fn load_generators_do_not_hide_what_is_slow() {
+    let report = visited(false, true);
+    let finding = report.finding().expect("the door forgets who came early");
+    assert_eq!(finding.signature.timers, ["timer repair"], "{report}");
+    assert!(!finding.causes.rescues.is_empty(), "{report}");
+    for rescue in &finding.causes.rescues {
+        assert_eq!(rescue.message, "Open porter → door", "{report}");
+    }
+    for fall in &finding.curve.falls {
+        let user = finding.slow.events.get(fall.event).map(|event| event.node) == Some(NodeId(2));
+        assert!(!user, "the user's own event is blamed: {report}");
+    }
+}

@@ -82,7 +82,7 @@ fn a_slow_execution_fails_its_test_until_it_is_fast() {
     const BECAUSE: &str = "because Open porter → door arrived after Ask guest → door";
     let place = Place::new("again");
     let printed = place.fails(&[], &[BECAUSE, "cargo test slow::child -- --exact", "report.html"]);
-    let (token, id) = (after(&printed, "EVERHOLD_REPLAY="), after(&printed, "slow execution "));
+    let (token, id) = (after(&printed, "EVERHOLD_REPLAY="), after(&printed, "\nslow execution "));
     assert!(printed.contains("tests/it/slow.rs:"), "the panic names the test's line: {printed}");
 
     for asked in [token, id] {
