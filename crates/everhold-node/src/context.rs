@@ -10,6 +10,7 @@ use everhold_trace::NodeId;
 use crate::disk::Disk;
 use crate::node::{Message, Node};
 use crate::process::Blueprint;
+use crate::random::Random;
 use crate::runtime::{Runtime, Tag, Ticket};
 use crate::task::AsyncCx;
 use crate::timer::{Time, Timer};
@@ -105,6 +106,12 @@ impl<'a, M: Message> Cx<'a, M> {
     /// know about it. For a decision worth exploring use [`choose`](Cx::choose).
     pub fn random(&mut self) -> u64 {
         self.runtime.random(self.node)
+    }
+
+    /// A source of random numbers for crates that take one, seeded from this node's stream.
+    #[must_use]
+    pub fn rng(&mut self) -> Random {
+        Random::seeded(self.random())
     }
 
     /// One of `domain` possibilities, decided by the strategy, recorded and shrunk towards zero.

@@ -87,6 +87,8 @@ pub fn mix(a: u64, b: u64) -> u64 {
 
 /// What a walk meets. `Err(Stop)` ends the walk.
 trait Visit {
+    /// Whether a reader looks at what is met, so that types show themselves for reading.
+    const READABLE: bool = true;
     fn number(&mut self, value: u64) -> Result<(), Stop>;
     /// A number that takes so many bytes.
     #[inline]
@@ -275,6 +277,8 @@ const LENGTH: u64 = 4;
 struct Bytes(u64);
 
 impl Visit for Bytes {
+    // What is sent over a network is compact.
+    const READABLE: bool = false;
     #[inline]
     fn number(&mut self, _: u64) -> Result<(), Stop> {
         self.0 += 1;
@@ -367,6 +371,10 @@ impl<V: Visit> ser::Serializer for &mut Walk<'_, V> {
     type SerializeMap = Self;
     type SerializeStruct = Self;
     type SerializeStructVariant = Self;
+
+    fn is_human_readable(&self) -> bool {
+        V::READABLE
+    }
 
     as_number!(serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64);
     as_number!(serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64);

@@ -11,27 +11,32 @@
 //! - [`node`]: the [`Node`] trait.
 //! - [`context`]: [`Cx`], what a handler may do.
 //! - [`task`]: [`AsyncCx`], the same for async nodes, and their small executor.
-//! - [`timer`], [`disk`], [`monitor`]: what the context hands out.
+//! - [`timer`], [`disk`], [`monitor`], [`random`]: what the context hands out.
+//! - [`encoded`]: messages that are bytes.
 //! - [`runtime`]: the seam between nodes and whatever runs them.
 //! - [`process`]: a node with its type erased, as a runtime holds it.
 //! - [`fingerprint`]: hashes and names of serialised values, without allocating.
 
 pub mod context;
 pub mod disk;
+pub mod encoded;
 pub mod fingerprint;
 pub mod monitor;
 pub mod node;
 pub mod process;
+pub mod random;
 pub mod runtime;
 pub mod task;
 pub mod timer;
 
 pub use context::Cx;
 pub use disk::{Disk, DiskError, DiskUse};
+pub use encoded::{Codec, Encoded};
 pub use everhold_trace::NodeId;
 pub use monitor::Monitor;
 pub use node::{Message, Node};
 pub use process::{Blueprint, Process, TaskId, Waiting};
+pub use random::{Choices, Random};
 pub use runtime::{Handle, Runtime, Tag, Ticket};
 pub use task::{AsyncCx, Either, Elapsed};
 pub use timer::{Time, Timer};

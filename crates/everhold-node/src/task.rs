@@ -8,18 +8,21 @@
 //! Futures that need nothing but a waker (`tokio::sync`, `futures` channels, `select!`) work here.
 //! Whatever needs a reactor or a thread (sockets, `tokio::time`, `spawn_blocking`) does not.
 
+mod current;
 mod ends;
+mod recv;
+mod sleep;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use everhold_trace::{NodeId, Value};
@@ -29,16 +32,25 @@ use crate::context;
 use crate::disk::Disk;
 use crate::node::Message;
 use crate::process::{Process, Shown, TaskId, Waiting};
+use crate::random::Random;
 use crate::runtime::{Handle, Tag, Ticket};
 use crate::timer::{Time, Timer};
-use ends::{Ends, NextEnd};
+use current::Entered;
+use ends::Ends;
+use recv::{Addressee, Waiter, Wants, addressee};
 
-/// The name of the timers behind [`AsyncCx::sleep`].
-const SLEEP: &str = "sleep";
+pub use ends::NextEnd;
+pub use recv::{Call, Recv};
+pub use sleep::{Race, Sleep, Timeout};
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// An async node's door to the world. Cheap to clone, so that tasks can share it.
+///
+/// Its futures are types of their own that borrow nothing ([`Sleep`], [`Call`], [`Recv`], [`Timeout`],
+/// [`Race`]), and [`current`](AsyncCx::current) gives the context to code that is not handed one. So the
+/// runtime trait of a crate can be implemented on it, if the crate allows futures that stay on one
+/// thread.
 pub struct AsyncCx<M> {
     runtime: Handle<M>,
     node: NodeId,
@@ -93,6 +105,54 @@ pub enum Either<A, B> {
 }
 
 impl<M: Message> AsyncCx<M> {
+    /// The context of the task that is being polled: for code that is not handed one, such as the
+    /// runtime trait of a crate.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use everhold_node::AsyncCx;
+    /// use everhold_node::task::Sleep;
+    ///
+    /// /// What a crate asks of its runtime.
+    /// trait Runtime {
+    ///     type Sleep: Future<Output = ()> + 'static;
+    ///     fn sleep(after: Duration) -> Self::Sleep;
+    ///     fn spawn(task: impl Future<Output = ()> + 'static);
+    /// }
+    ///
+    /// struct Everhold;
+    ///
+    /// impl Runtime for Everhold {
+    ///     type Sleep = Sleep<u32>;
+    ///     fn sleep(after: Duration) -> Sleep<u32> { AsyncCx::current().sleep(after) }
+    ///     fn spawn(task: impl Future<Output = ()> + 'static) { AsyncCx::<u32>::current().spawn(task) }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Outside of an async node, and if the system's messages are of another type. Destructors of tasks
+    /// may run outside; [`try_current`](AsyncCx::try_current) is for them.
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::try_current().unwrap_or_else(|| {
+            let message = std::any::type_name::<M>();
+            let why = if current::is_set() {
+                "the task that is being polled belongs to a system with other messages"
+            } else {
+                "no task of an async node is being polled here"
+            };
+            panic!("AsyncCx::<{message}>::current(): {why}")
+        })
+    }
+
+    /// The context of the task that is being polled, if there is one with messages of this type.
+    #[must_use]
+    pub fn try_current() -> Option<Self> {
+        current::get()
+    }
+
     /// This node.
     #[must_use]
     pub fn id(&self) -> NodeId {
@@ -131,13 +191,13 @@ impl<M: Message> AsyncCx<M> {
     }
 
     /// The next message. Waiting here is being idle, not being stuck.
-    pub async fn recv(&self) -> Received<M> {
-        self.wait(Wants::Any).await
+    pub fn recv(&self) -> Recv<M> {
+        Recv::new(&self.shared, Wants::Any)
     }
 
     /// The next message for which `accepts` is true; the others wait in the network.
-    pub async fn recv_if(&self, accepts: impl Fn(NodeId, &M) -> bool + 'static) -> Received<M> {
-        self.wait(Wants::Some(Box::new(accepts))).await
+    pub fn recv_if(&self, accepts: impl Fn(NodeId, &M) -> bool + 'static) -> Recv<M> {
+        Recv::new(&self.shared, Wants::Some(Box::new(accepts)))
     }
 
     /// The peer of the next connection that ends; see
@@ -152,8 +212,8 @@ impl<M: Message> AsyncCx<M> {
     ///     while let Either::Right(_) = cx.race(cx.call(server, 1), cx.disconnected()).await {}
     /// }
     /// ```
-    pub async fn disconnected(&self) -> NodeId {
-        NextEnd { shared: Rc::clone(&self.shared) }.await
+    pub fn disconnected(&self) -> NextEnd<M> {
+        NextEnd { shared: Rc::clone(&self.shared) }
     }
 
     /// Sends a request and waits for its answer.
@@ -162,47 +222,23 @@ impl<M: Message> AsyncCx<M> {
     /// other messages of `to`, its own requests among them, wait for a [`recv`](AsyncCx::recv),
     /// and a reply to a request from before a crash of this node is dropped. To give up after a
     /// while use [`timeout`](AsyncCx::timeout); a reply that comes later is dropped too.
-    pub async fn call(&self, to: NodeId, request: M) -> M {
-        let life = self.runtime.borrow().incarnation(self.node);
-        let number = (life << 32) | u64::from(self.shared.next_number());
-        self.runtime.borrow_mut().send(self.node, to, Tag::Request(number), request);
-        self.wait(Wants::Reply { from: to, number }).await.msg
+    pub fn call(&self, to: NodeId, request: M) -> Call<M> {
+        Call::new(self.clone(), to, request)
     }
 
-    /// Waits about `after`.
-    pub async fn sleep(&self, after: Duration) {
-        let number = self.shared.next_number();
-        let timer = Timer::from(SLEEP).with(u64::from(number));
-        self.runtime.borrow_mut().set_timer(self.node, timer, after);
-        Sleep { cx: self, timer }.await;
+    /// Waits about `after`, from the moment at which it is first polled.
+    pub fn sleep(&self, after: Duration) -> Sleep<M> {
+        Sleep::new(self.clone(), after)
     }
 
     /// The future's result, or [`Elapsed`] if `after` passes first.
-    ///
-    /// # Errors
-    ///
-    /// [`Elapsed`], if the time is up.
-    pub async fn timeout<F: Future>(
-        &self,
-        after: Duration,
-        future: F,
-    ) -> Result<F::Output, Elapsed> {
-        match self.race(future, self.sleep(after)).await {
-            Either::Left(output) => Ok(output),
-            Either::Right(()) => Err(Elapsed),
-        }
+    pub fn timeout<F: Future>(&self, after: Duration, future: F) -> Timeout<F, M> {
+        Timeout::new(future, self.sleep(after))
     }
 
     /// Waits for whichever is ready first and drops the other; the first wins a tie.
-    pub async fn race<A: Future, B: Future>(&self, a: A, b: B) -> Either<A::Output, B::Output> {
-        let (mut a, mut b) = (Box::pin(a), Box::pin(b));
-        poll_fn(move |cx| {
-            if let Poll::Ready(output) = a.as_mut().poll(cx) {
-                return Poll::Ready(Either::Left(output));
-            }
-            b.as_mut().poll(cx).map(Either::Right)
-        })
-        .await
+    pub fn race<A: Future, B: Future>(&self, a: A, b: B) -> Race<A, B> {
+        Race::new(a, b)
     }
 
     /// Runs another task inside this node. When it first runs, and how the node's tasks
@@ -220,6 +256,12 @@ impl<M: Message> AsyncCx<M> {
     #[must_use]
     pub fn random(&self) -> u64 {
         self.runtime.borrow_mut().random(self.node)
+    }
+
+    /// A source of random numbers for crates that take one, seeded from this node's stream.
+    #[must_use]
+    pub fn rng(&self) -> Random {
+        Random::seeded(self.random())
     }
 
     /// One of `domain` possibilities; see [`Cx::choose`](crate::Cx::choose).
@@ -279,8 +321,10 @@ impl<M: Message> AsyncCx<M> {
         }
     }
 
-    fn wait(&self, wants: Wants<M>) -> Wait<M> {
-        Wait { shared: Rc::clone(&self.shared), wants: Some(wants), number: 0 }
+    /// A number for a request that no other request of this node has.
+    fn next_request(&self) -> u64 {
+        let life = self.runtime.borrow().incarnation(self.node);
+        (life << 32) | u64::from(self.shared.next_number())
     }
 }
 
@@ -305,165 +349,6 @@ impl<M> Shared<M> {
     }
 }
 
-/// A future that waits for a message.
-struct Waiter<M> {
-    number: u32,
-    task: TaskId,
-    waker: Waker,
-    wants: Wants<M>,
-    got: Option<Received<M>>,
-}
-
-enum Wants<M> {
-    Any,
-    Some(Box<dyn Fn(NodeId, &M) -> bool>),
-    Reply { from: NodeId, number: u64 },
-}
-
-impl<M> Waiter<M> {
-    fn receives(&self, from: NodeId, msg: &M) -> bool {
-        self.got.is_none()
-            && match &self.wants {
-                Wants::Any => true,
-                Wants::Some(accepts) => accepts(from, msg),
-                Wants::Reply { .. } => false,
-            }
-    }
-
-    fn awaits_reply(&self, callee: NodeId, expected: u64) -> bool {
-        let is_it = |from, number| from == callee && number == expected;
-        self.got.is_none()
-            && matches!(self.wants, Wants::Reply { from, number } if is_it(from, number))
-    }
-}
-
-/// Where an arriving message goes.
-enum Addressee {
-    Waiter(usize),
-    /// The answer to a call that was given up, or that an earlier life of the node made.
-    Nobody,
-}
-
-fn addressee<M>(waiters: &[Waiter<M>], from: NodeId, tag: Tag, msg: &M) -> Option<Addressee> {
-    let position = |wanted: &dyn Fn(&Waiter<M>) -> bool| waiters.iter().position(wanted);
-    match tag {
-        Tag::Reply(number) => Some(
-            position(&|waiter| waiter.awaits_reply(from, number))
-                .map_or(Addressee::Nobody, Addressee::Waiter),
-        ),
-        Tag::None | Tag::Request(_) => {
-            position(&|waiter| waiter.receives(from, msg)).map(Addressee::Waiter)
-        }
-    }
-}
-
-struct Wait<M> {
-    shared: Rc<Shared<M>>,
-    wants: Option<Wants<M>>,
-    number: u32,
-}
-
-// Nothing in a `Wait` is pinned: it holds no future.
-impl<M> Unpin for Wait<M> {}
-
-impl<M> Future for Wait<M> {
-    type Output = Received<M>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Received<M>> {
-        let shared = Rc::clone(&self.shared);
-        let mut waiters = shared.waiters.borrow_mut();
-        if let Some(wants) = self.wants.take() {
-            if let Some(message) = take_returned(&shared, &wants) {
-                return Poll::Ready(message);
-            }
-            self.number = shared.next_number();
-            waiters.push(Waiter {
-                number: self.number,
-                task: shared.current.get(),
-                waker: cx.waker().clone(),
-                wants,
-                got: None,
-            });
-            return Poll::Pending;
-        }
-        let at = waiters
-            .iter()
-            .position(|waiter| waiter.number == self.number)
-            .expect("a future is not polled after it was ready");
-        if waiters[at].got.is_some() {
-            return Poll::Ready(waiters.remove(at).got.expect("it was just seen"));
-        }
-        waiters[at].waker.clone_from(cx.waker());
-        waiters[at].task = shared.current.get();
-        Poll::Pending
-    }
-}
-
-fn take_returned<M>(shared: &Shared<M>, wants: &Wants<M>) -> Option<Received<M>> {
-    let mut returned = shared.returned.borrow_mut();
-    let at = returned.iter().position(|message| match wants {
-        Wants::Any => true,
-        Wants::Some(accepts) => accepts(message.from, &message.msg),
-        Wants::Reply { .. } => false,
-    })?;
-    returned.remove(at)
-}
-
-impl<M> Drop for Wait<M> {
-    fn drop(&mut self) {
-        let mut waiters = self.shared.waiters.borrow_mut();
-        if let Some(at) = waiters.iter().position(|waiter| waiter.number == self.number) {
-            // Dropped between delivery and poll, as in a race: the message is not lost, unless it
-            // is a reply, for which nobody else can wait.
-            let Waiter { got, wants, .. } = waiters.remove(at);
-            let Some(message) = got.filter(|_| !matches!(wants, Wants::Reply { .. })) else {
-                return;
-            };
-            match waiters.iter_mut().find(|other| other.receives(message.from, &message.msg)) {
-                Some(other) => {
-                    other.got = Some(message);
-                    other.waker.wake_by_ref();
-                }
-                None => self.shared.returned.borrow_mut().push_back(message),
-            }
-        }
-    }
-}
-
-struct Sleep<'a, M> {
-    cx: &'a AsyncCx<M>,
-    timer: Timer,
-}
-
-impl<M> Future for Sleep<'_, M> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = &self.cx.shared;
-        let mut fired = shared.fired.borrow_mut();
-        if let Some(at) = fired.iter().position(|timer| *timer == self.timer) {
-            fired.swap_remove(at);
-            return Poll::Ready(());
-        }
-        let mut sleepers = shared.sleepers.borrow_mut();
-        sleepers.retain(|(timer, ..)| *timer != self.timer);
-        sleepers.push((self.timer, shared.current.get(), cx.waker().clone()));
-        Poll::Pending
-    }
-}
-
-impl<M> Drop for Sleep<'_, M> {
-    fn drop(&mut self) {
-        let shared = &self.cx.shared;
-        shared.sleepers.borrow_mut().retain(|(timer, ..)| *timer != self.timer);
-        shared.fired.borrow_mut().retain(|timer| *timer != self.timer);
-        // A world that is being torn down may hold the runtime; its timers go with it.
-        if let Ok(mut runtime) = self.cx.runtime.try_borrow_mut() {
-            runtime.cancel_timer(self.cx.node, self.timer);
-        }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// A deadlock if it waits for ever.
@@ -476,6 +361,8 @@ pub(crate) struct Program<M> {
     program: Rc<dyn Fn(AsyncCx<M>) -> Task>,
     shared: Rc<Shared<M>>,
     tasks: Vec<Option<Running>>,
+    /// The context of its tasks, once it runs.
+    context: Option<Rc<AsyncCx<M>>>,
     state: Option<Rc<dyn Shown>>,
 }
 
@@ -508,7 +395,7 @@ impl<M: Message> Program<M> {
             numbers: Cell::default(),
             ends: RefCell::default(),
         };
-        Program { program, shared: Rc::new(shared), tasks: Vec::new(), state: None }
+        Program { program, shared: Rc::new(shared), tasks: Vec::new(), context: None, state: None }
     }
 
     fn add(&mut self, task: Task, role: Role) {
@@ -522,10 +409,12 @@ impl<M: Message> Program<M> {
         let Some(running) = slot else { return };
         self.shared.current.set(id);
         running.wake.0.store(false, Ordering::Release);
+        let entered = self.context.clone().map(|context| Entered::new(context));
         let done = running.task.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
         if done {
             *slot = None;
         }
+        drop(entered);
         let spawned = std::mem::take(&mut *self.shared.spawned.borrow_mut());
         for (task, role) in spawned {
             self.add(task, role);
@@ -535,7 +424,11 @@ impl<M: Message> Program<M> {
 
     fn begin(&mut self, runtime: &Handle<M>, node: NodeId) {
         let shared = Rc::clone(&self.shared);
-        let program = (self.program)(AsyncCx { runtime: Rc::clone(runtime), node, shared });
+        let context = AsyncCx { runtime: Rc::clone(runtime), node, shared };
+        let context = self.context.insert(Rc::new(context));
+        let entered = Entered::new(Rc::clone(context) as Rc<dyn Any>);
+        let program = (self.program)((**context).clone());
+        drop(entered);
         self.add(program, Role::Owing);
         self.run(TaskId(0));
     }

@@ -17,7 +17,8 @@ pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 
 pub use everhold_node::{
-    AsyncCx, Cx, Disk, Either, Elapsed, Monitor, Node, NodeId, Ticket, Time, Timer,
+    AsyncCx, Choices, Codec, Cx, Disk, Either, Elapsed, Encoded, Monitor, Node, NodeId, Random,
+    Ticket, Time, Timer,
 };
 pub use everhold_sim::{
     Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,

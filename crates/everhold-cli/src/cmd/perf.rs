@@ -140,6 +140,12 @@ fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
     if let Some(file) = args.durations.as_ref().or(args.train.as_ref()) {
         command += &format!(" --durations {}", hint::quoted(&file.display().to_string()));
     }
+    // Slow is a comparison with the executions that are drawn.
+    for (option, number) in [("--seed", args.seed), ("--executions", args.executions)] {
+        if let Some(number) = number {
+            command += &format!(" {option} {number}");
+        }
+    }
     command + " --replay"
 }
 

@@ -13,7 +13,7 @@ fn systems_are_listed() {
 
 #[test]
 fn a_slow_tree_is_explained_and_the_fixed_one_is_not_blamed() {
-    let replay = "everhold perf randtree --bug forgets-join --replay eh1t-";
+    let replay = "everhold perf randtree --bug forgets-join --executions 100 --replay eh1t-";
     let prints = ["SLOW", "timer recovery", "because", "arrived after Join", replay];
     check(&["perf", "randtree", "--executions", "100"], 1, &prints);
     check(

@@ -1,6 +1,7 @@
 //! Connections that ended, for async nodes that ask.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -35,9 +36,16 @@ impl Ends {
     }
 }
 
-/// Waits for the end of a connection.
-pub(super) struct NextEnd<M> {
+/// The future of [`AsyncCx::disconnected`](super::AsyncCx::disconnected).
+#[must_use = "nothing is waited for before it is awaited"]
+pub struct NextEnd<M> {
     pub(super) shared: Rc<Shared<M>>,
+}
+
+impl<M> fmt::Debug for NextEnd<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextEnd").finish_non_exhaustive()
+    }
 }
 
 impl<M> Future for NextEnd<M> {

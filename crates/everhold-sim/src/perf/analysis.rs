@@ -138,9 +138,9 @@ impl<'a> Analysis<'a> {
     fn run_saved(&self, sample: &Drawn, report: &mut PerfReport) -> bool {
         let (saved, problems) = regressions::load::<Draws>(&report.test);
         report.problems.extend(problems);
-        for draws in saved {
+        for known in saved {
             report.regressions += 1;
-            let finding = self.again(&draws, How::Saved, sample, &report.detection);
+            let finding = self.again(&known.execution, How::Saved, sample, &report.detection);
             if finding.is_some() {
                 report.add(finding);
                 return true;
@@ -310,7 +310,7 @@ impl<'a> Analysis<'a> {
             causes,
             trace: self.trace(&slow),
             growth: None,
-            test: String::new(),
+            id: String::new(),
             slow,
         })
     }
@@ -331,7 +331,7 @@ impl<'a> Analysis<'a> {
             causes: Causes::default(),
             trace: self.trace(&slow),
             growth: Some(growth),
-            test: String::new(),
+            id: String::new(),
             slow,
         })
     }

@@ -123,8 +123,8 @@ pub struct Finding {
     pub slow: Recorded,
     /// The same with states and contents, unless it is very long.
     pub trace: Option<Execution>,
-    /// Where it was found; part of its id.
-    pub(super) test: String,
+    /// Set when the report takes it in.
+    pub(super) id: String,
 }
 
 /// A fast execution for comparison.
@@ -171,11 +171,10 @@ pub struct MaceReport {
 }
 
 impl Finding {
-    /// A short name: eight hexadecimal digits, from the test and the token.
+    /// A short name: the test's, and digits that depend on its file and on the execution.
     #[must_use]
-    pub fn id(&self) -> String {
-        let hash = everhold_node::fingerprint::hash(&(&self.test, self.token()));
-        format!("{:08x}", hash as u32)
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// What to replay.
@@ -237,8 +236,11 @@ impl PerfReport {
 
     /// Takes in a finding, if there is one.
     pub(super) fn add(&mut self, finding: Option<Finding>) {
-        let test = [self.test.test_name().unwrap_or_default(), self.name()].join("/");
-        self.findings.extend(finding.map(|finding| Finding { test, ..finding }));
+        let named = finding.map(|finding| {
+            let id = self.test.id_of(&finding.token());
+            Finding { id, ..finding }
+        });
+        self.findings.extend(named);
     }
 
     /// The answer in a word: slow if slow executions were found; none slow if none was, and so many
@@ -316,7 +318,7 @@ impl PerfReport {
     /// report as text, with the files' names.
     #[must_use]
     pub fn save(&self) -> String {
-        format!("{}{self}", self.write_files())
+        text::report(self, &self.write_files())
     }
 
     /// Writes everything that can be written. Each file fails on its own.
@@ -370,6 +372,6 @@ impl PerfReport {
 
 impl fmt::Display for PerfReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::report(self))
+        f.write_str(&text::report(self, &Saved::default()))
     }
 }

@@ -20,6 +20,7 @@
 //! - `timed`: the same nodes on a virtual clock.
 //! - `place`: tests of this binary in processes and folders of their own.
 //! - `perf`: slow executions: found, named, explained; silence where there is nothing.
+//! - `runtimes`: runtime traits, random sources and wire formats that crates bring along.
 //! - `slow`: slow executions come back, until they are fast.
 //! - `limits`: what the explorer cannot see, pinned.
 
@@ -41,6 +42,7 @@ mod perf;
 mod place;
 mod recorded;
 mod replay;
+mod runtimes;
 mod slow;
 mod strategies;
 mod timed;

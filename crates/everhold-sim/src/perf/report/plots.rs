@@ -241,7 +241,7 @@ fn finding<'a>(report: &PerfReport, finding: &'a Finding) -> FindingPlots<'a> {
     };
     let parted = parted(finding);
     FindingPlots {
-        id: finding.id(),
+        id: finding.id().to_owned(),
         token: finding.token(),
         replay: report.replay_line(&finding.token()),
         time: finding.time,

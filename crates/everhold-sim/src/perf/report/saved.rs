@@ -1,10 +1,10 @@
 //! The files that an analysis leaves behind.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use crate::artifacts;
+use crate::execute::attempt;
 
 /// Where the evidence was written, as far as it could be.
 #[derive(Clone, Debug, Default)]
@@ -20,9 +20,8 @@ pub(super) struct Saved {
 impl Saved {
     /// Makes and writes a file; says so if either fails.
     pub(super) fn write(&mut self, file: PathBuf, make: impl Fn() -> Vec<u8>) -> bool {
-        let made = catch_unwind(AssertUnwindSafe(make));
-        let made = made.map_err(|_| format!("{} could not be made", file.display()));
-        match made.and_then(|bytes| artifacts::write_whole(&file, &bytes)) {
+        let what = file.display().to_string();
+        match attempt(&what, || artifacts::write_whole(&file, &make())) {
             Ok(()) => self.files.push(file),
             Err(problem) => {
                 self.problems.push(problem);

@@ -20,7 +20,7 @@ use draw::{histogram, strip};
 pub(super) use draw::{percent, span};
 
 /// The whole report.
-pub(super) fn report(report: &PerfReport) -> String {
+pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         write_finding(&mut out, report, finding);
@@ -42,7 +42,7 @@ pub(super) fn report(report: &PerfReport) -> String {
     for problem in &report.problems {
         let _ = writeln!(out, "    ! problem    {problem}");
     }
-    let _ = write!(out, "{}", summary(report));
+    let _ = write!(out, "{saved}{}", summary(report));
     out
 }
 
@@ -370,13 +370,13 @@ fn what_if(out: &mut String, report: &PerfReport) {
 
 /// The line that runs an execution again.
 pub(super) fn replay(report: &PerfReport, token: &str) -> String {
+    let environment = &report.environment;
     match (&report.replay_with, report.test.test_name()) {
-        (Some(command), _) => format!("{command} {token}"),
+        (Some(command), _) => format!("{environment}{command} {token}"),
         (None, Some(name)) => {
-            let environment = &report.environment;
             format!("{environment}EVERHOLD_REPLAY={token} cargo test {name} -- --exact")
         }
-        (None, None) => format!("{}EVERHOLD_REPLAY={token}", report.environment),
+        (None, None) => format!("{environment}EVERHOLD_REPLAY={token}"),
     }
 }
 
