@@ -10,6 +10,7 @@ mod exit;
 mod hint;
 mod input;
 mod paint;
+mod plain;
 mod progress;
 mod serve;
 mod words;

@@ -8,7 +8,7 @@ import { button, el } from "./dom.js";
  * @property {string} name
  * @property {string} [text]
  * @property {string} verdict
- * @property {string} [reason]
+ * @property {string | null} [reason]
  * @property {number} [firing]
  * @property {number} [violations]
  * @property {number} [evaluations]
@@ -33,6 +33,8 @@ import { button, el } from "./dom.js";
  * @property {number} version
  * @property {number} now
  * @property {number} number
+ * @property {string} verdict of all rules together
+ * @property {string[]} failing what does not work at present
  * @property {Rule[]} rules
  * @property {{id: number, name: string, kind: string, up: boolean, known: boolean}[]} nodes
  * @property {number} lag_ms
@@ -52,6 +54,12 @@ const PERIOD = 1000;
 const HISTORY = 180;
 /** Violations and notices that are listed. */
 const LISTED = 100;
+
+/** @param {Status} status */
+function whyUnknown(status) {
+  const reasons = status.rules.map((rule) => rule.reason ?? "").filter((reason) => reason !== "");
+  return status.failing[0] ?? reasons[0] ?? "there are no rules";
+}
 
 /** @type {{[verdict: string]: [string, string]}} */
 const WORDS = {
@@ -128,14 +136,14 @@ class Live {
 
   #draw() {
     const { status } = this;
-    const bad = status?.rules.filter((rule) => rule.verdict === "violated").length ?? 0;
-    const open = status?.rules.filter((rule) => rule.verdict === "unknown").length ?? 0;
     const [badge, kind] = this.trouble !== "" || !status ? ["… NOT CONNECTED", "slow"]
-      : bad > 0 ? ["✗ VIOLATED", "violation"] : open > 0 ? ["? UNKNOWN", "slow"] : ["✓ ALL HOLD", "clean"];
+      : status.verdict === "violated" ? ["✗ VIOLATED", "violation"]
+      : status.verdict === "holds" ? ["✓ ALL HOLD", "clean"] : ["? UNKNOWN", "slow"];
+    const why = status && status.verdict === "unknown" ? ` · ${whyUnknown(status)}` : "";
     this.head.className = `page-head is-${kind}`;
     this.head.replaceChildren(el("div", { class: "title" },
       el("span", { class: "badge" }, badge), el("h1", {}, "Everhold watch"),
-      el("span", { class: "muted", role: "status" }, this.trouble || (status ? `as of ${clock(status.now)}` : "asking"))));
+      el("span", { class: "muted", role: "status" }, this.trouble || (status ? `as of ${clock(status.now)}${why}` : "asking"))));
     document.title = `${badge.slice(0, 1)} Everhold watch`;
     if (!status) return;
     this.tiles.replaceChildren(...this.#counts(status));

@@ -57,6 +57,9 @@ pub struct PartitionChecker {
     changes: Vec<Change>,
 }
 
+/// Why nothing is known of any rule while nobody is there.
+pub(crate) const NOBODY: &str = "no node is connected";
+
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
 
@@ -114,7 +117,27 @@ impl PartitionChecker {
 
     /// How the rules do.
     pub fn rules(&self) -> impl Iterator<Item = (&str, RuleStatus)> {
-        self.rules.iter().map(|rule| (rule.name.as_str(), rule.status()))
+        self.rules.iter().map(|rule| (rule.name.as_str(), rule.status(self.why_unknown(rule))))
+    }
+
+    /// Why nobody can say whether a rule holds, unless it was just seen to hold with everything known.
+    fn why_unknown(&self, rule: &Watched) -> Option<String> {
+        if !self.world.members().iter().any(|member| member.up) {
+            return Some(NOBODY.to_owned());
+        }
+        let undecided = rule.why_undecided(&self.world);
+        if undecided.is_none() && rule.relations().is_none() {
+            return None;
+        }
+        let hidden = self.members().filter(|(member, known)| member.up && !known);
+        let names: Vec<&str> = hidden.map(|(member, _)| member.name.as_str()).take(4).collect();
+        match names[..] {
+            [] => undecided,
+            [_, _, _, _] => {
+                Some(format!("of {} and others not all is known", names[..3].join(", ")))
+            }
+            _ => Some(format!("of {} not all is known", names.join(" and "))),
+        }
     }
 
     /// The rules that are not judged here, and why.

@@ -115,7 +115,24 @@ struct Shared {
     workers: Mutex<BTreeMap<u32, Worker>>,
     trouble: Box<dyn Fn(String) + Send + Sync>,
     flows: Flows,
+    /// What does not work at present, by what it concerns.
+    failing: Mutex<BTreeMap<String, String>>,
+    /// The text of the rules that was last written to the log here; locked while they are changed.
+    written: Mutex<Option<String>>,
     stop: AtomicBool,
+}
+
+impl Shared {
+    /// Something does not work: told once, and known until it works again.
+    fn fails(&self, what: &str, problem: String) {
+        if lock(&self.failing).insert(what.to_owned(), problem.clone()).is_none() {
+            (self.trouble)(problem);
+        }
+    }
+
+    fn works(&self, what: &str) {
+        lock(&self.failing).remove(what);
+    }
 }
 
 struct Worker {
@@ -182,6 +199,8 @@ impl Watch {
             workers: Mutex::default(),
             trouble: parts.trouble,
             flows: parts.flows,
+            failing: Mutex::default(),
+            written: Mutex::default(),
             stop: AtomicBool::new(false),
         });
         balance(&shared)?;
@@ -224,6 +243,46 @@ impl Watch {
     ///
     /// The message.
     pub fn set_rules(&self, text: &str, file: &str) -> Result<(), String> {
+        self.write_rules(text, file, &mut lock(&self.shared.written))
+    }
+
+    /// Changes the rules in force, one change after another, and returns when that is in force.
+    /// `edit` makes the new text from the present one.
+    ///
+    /// # Errors
+    ///
+    /// What `edit` says, why the new rules are refused, or that they are not in force yet.
+    pub fn change_rules(
+        &self,
+        edit: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let mut written = lock(&self.shared.written);
+        let present = written.clone().or_else(|| self.rules()).unwrap_or_default();
+        let text = edit(&present)?;
+        self.write_rules(&text, "rules", &mut written)?;
+        let end = Instant::now() + IN_FORCE;
+        while lock(&self.shared.status).values().any(|status| status.text != text) {
+            if Instant::now() > end {
+                let late = "the rules are in the log, but checkers have not come to them yet";
+                return Err(format!("{late}; see the lag in the status"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// What does not work at present: while it does not, nothing can be said to hold.
+    #[must_use]
+    pub fn failing(&self) -> Vec<String> {
+        lock(&self.shared.failing).values().cloned().collect()
+    }
+
+    fn write_rules(
+        &self,
+        text: &str,
+        file: &str,
+        written: &mut Option<String>,
+    ) -> Result<(), String> {
         crate::rule::RuleSet::parse(text, file)?;
         for (answer, _) in self.ask(text, file) {
             if let Ok(verdict) = answer.recv_timeout(Duration::from_secs(5)) {
@@ -235,6 +294,7 @@ impl Watch {
             let appended = self.shared.log.append(partition, &[&entry]);
             appended.map_err(|error| error.to_string())?;
         }
+        *written = Some(text.to_owned());
         Ok(())
     }
 
@@ -266,17 +326,17 @@ impl Drop for Watch {
     }
 }
 
+/// So long a change of rules is waited for.
+const IN_FORCE: Duration = Duration::from_secs(8);
+
 fn keep_balance(shared: &Arc<Shared>) {
-    let mut troubled = false;
     while !shared.stop.load(Relaxed) {
         thread::sleep(shared.options.balance_every);
         match balance(shared) {
-            Ok(()) => troubled = false,
-            Err(error) if !troubled => {
-                troubled = true;
-                (shared.trouble)(format!("leases cannot be renewed, trying again: {error}"));
+            Ok(()) => shared.works("leases"),
+            Err(error) => {
+                shared.fails("leases", format!("leases cannot be renewed, trying again: {error}"));
             }
-            Err(_) => {}
         }
     }
 }
@@ -370,21 +430,18 @@ const READ: usize = 1 << 20;
 impl Job {
     fn run(mut self) {
         let mut notices = Vec::new();
-        let mut troubled = false;
+        let reading = format!("partition {}", self.partition);
         while !self.shared.stop.load(Relaxed) && lock(&self.lease).is_some() {
             match self.cursor.next(READ, Duration::from_millis(50)) {
                 Ok(entries) => {
-                    troubled = false;
+                    self.shared.works(&reading);
                     for entry in &entries {
                         self.checker.apply(entry, &mut notices);
                         self.tell(&mut notices);
                     }
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut troubled, true) {
-                        let partition = self.partition;
-                        (self.shared.trouble)(format!("partition {partition}: {error}"));
-                    }
+                    self.shared.fails(&reading, format!("{reading} cannot be read: {error}"));
                     self.reopen();
                 }
             }

@@ -31,7 +31,13 @@ pub struct Evidence {
     told: BTreeMap<ViolationId, bool>,
     order: VecDeque<ViolationId>,
     recent: Recent,
+    /// Lines that could not be written yet, and why.
+    unwritten: Vec<u8>,
+    failure: Option<LogError>,
 }
+
+/// So many bytes of lines that cannot be written are kept; what comes after is only told.
+const UNWRITTEN_MAX: usize = 16 << 20;
 
 impl Evidence {
     /// The evidence in a folder, which is made if need be.
@@ -59,7 +65,8 @@ impl Evidence {
             // A kill in the middle of a line: what follows must not be glued to it.
             file.write_all(b"\n").map_err(|error| LogError::io(&path, error))?;
         }
-        Ok(Evidence { folder: traces, file, told, order, recent })
+        let (unwritten, failure) = (Vec::new(), None);
+        Ok(Evidence { folder: traces, file, told, order, recent, unwritten, failure })
     }
 
     /// The file, for whoever syncs it.
@@ -77,37 +84,44 @@ impl Evidence {
         &self.folder
     }
 
-    /// Which of the notices are news; those that are, are in the file when this returns, to be
-    /// synced by whoever has the time.
-    ///
-    /// # Errors
-    ///
-    /// If they could not be written.
-    pub fn record(&mut self, notices: &[Notice]) -> Result<Vec<bool>, LogError> {
-        let mut lines = Vec::new();
-        let mut news = Vec::new();
-        for notice in notices {
-            news.push(self.note(notice, &mut lines)?);
+    /// Which of the notices are news. Those that are, are in the file when this returns, to be synced
+    /// by whoever has the time; unless it cannot be written, which [`failure`](Self::failure) says.
+    /// Then they are written with the next ones.
+    pub fn record(&mut self, notices: &[Notice]) -> Vec<bool> {
+        let mut lines = std::mem::take(&mut self.unwritten);
+        self.failure = None;
+        let news = notices.iter().map(|notice| self.note(notice, &mut lines)).collect();
+        if let Err(error) = self.file.write_all(&lines) {
+            self.failure = Some(LogError::io(&self.folder, error));
+            // A part may have been written: what follows must not be glued to it.
+            self.unwritten.push(b'\n');
+            lines.truncate(UNWRITTEN_MAX);
+            self.unwritten.append(&mut lines);
         }
-        if !lines.is_empty() {
-            self.file.write_all(&lines).map_err(|error| LogError::io(&self.folder, error))?;
-        }
-        Ok(news)
+        news
+    }
+
+    /// Why the last notices are not all in the file.
+    #[must_use]
+    pub fn failure(&self) -> Option<&LogError> {
+        self.failure.as_ref()
     }
 
     /// Whether a notice is news; adds its line.
-    fn note(&mut self, notice: &Notice, lines: &mut Vec<u8>) -> Result<bool, LogError> {
+    fn note(&mut self, notice: &Notice, lines: &mut Vec<u8>) -> bool {
         let (id, over) = match notice {
             Notice::Fired(violation) => (violation.id, false),
             Notice::Resolved { id, .. } => (*id, true),
-            _ => return Ok(true),
+            _ => return true,
         };
         if self.told.get(&id).is_some_and(|known| *known || !over) {
-            return Ok(false);
+            return false;
         }
         if let Notice::Fired(violation) = notice {
             let path = self.trace_path(violation.id);
-            write_trace(&path, violation).map_err(|error| LogError::io(&path, error))?;
+            if let Err(error) = write_trace(&path, violation) {
+                self.failure = Some(LogError::io(&path, error));
+            }
         }
         lines.extend(serde_json::to_vec(&to_json(notice)).unwrap_or_default());
         lines.push(b'\n');
@@ -119,7 +133,7 @@ impl Evidence {
         {
             self.told.remove(&oldest);
         }
-        Ok(true)
+        true
     }
 
     /// The file with the trace of a violation.
@@ -181,5 +195,46 @@ pub fn to_json(notice: &Notice) -> Json {
             })
         }
         Notice::Disabled { rule } => json!({ "event": "disabled", "rule": rule }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everhold_trace::Execution;
+    use everhold_trace::wire::Stamp;
+
+    fn violation(at: u64) -> Notice {
+        let at = Stamp(at);
+        Notice::Fired(Box::new(Violation {
+            id: ViolationId::new("r", None, at),
+            rule: "r".into(),
+            text: String::new(),
+            key: None,
+            at,
+            reason: String::new(),
+            witness: Vec::new(),
+            trace: Execution::default(),
+        }))
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_told_once_and_written_later() {
+        let folder = std::env::temp_dir().join(format!("everhold-full-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let mut evidence = Evidence::open(&folder).expect("a folder");
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let disk = std::mem::replace(&mut evidence.file, full);
+        assert_eq!(evidence.record(&[violation(1), violation(2)]), [true, true]);
+        assert!(evidence.failure().is_some());
+        assert_eq!(evidence.record(&[violation(2), violation(3)]), [false, true]);
+        evidence.file = disk;
+        assert_eq!(evidence.record(&[]), [true; 0]);
+        assert!(evidence.failure().is_none());
+        let text = fs::read_to_string(folder.join("violations.jsonl")).expect("it is there");
+        let ids: Vec<_> = text.lines().filter_map(read_line).map(|(id, ..)| id).collect();
+        let expected = [1, 2, 3].map(|at| ViolationId::new("r", None, Stamp(at)));
+        assert_eq!(ids, expected);
+        let _ = fs::remove_dir_all(&folder);
     }
 }

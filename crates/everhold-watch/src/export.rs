@@ -11,12 +11,13 @@ use crate::engine::Watch;
 use crate::intake::IntakeCounts;
 use crate::rule::RuleStatus;
 
+mod access;
 mod http;
 mod status;
 mod webhook;
 
 pub use http::{Pages, Served, ask, serve};
-pub use status::status;
+pub use status::{RuleStanding, Standing, status};
 pub use webhook::{Webhook, alert};
 
 /// The metrics of a watch, in Prometheus' text format.
@@ -64,6 +65,15 @@ pub fn metrics(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
         "1 if too expensive.",
         rules(&|r| f64::from(u8::from(r.disabled))),
     );
+    let standing = Standing::of(watch, intake);
+    let is_unknown = |rule: &RuleStanding| {
+        let unknown = rule.verdict == everhold_property::Verdict::Unknown;
+        (format!("{{rule=\"{}\"}}", escaped(&rule.name)), f64::from(u8::from(unknown)))
+    };
+    let unknown = standing.rules.iter().map(is_unknown).collect();
+    family("rule_unknown", "gauge", "1 if nobody can say whether it holds.", unknown);
+    let failing = vec![(String::new(), standing.failing.len() as f64)];
+    family("failing", "gauge", "Parts of the watch that do not work.", failing);
     let seconds = rules(&|r| r.counts.nanos as f64 / 1e9);
     family("evaluation_seconds_total", "counter", "Time spent judging.", seconds);
     let lag = partitions(&|p| p.lag_micros as f64 / 1e6);

@@ -1,10 +1,11 @@
 //! Takes in what probes and agents send, and writes it to the log.
 //!
-//! One thread a connection reads and checks frames; whatever is wrong with one concerns nobody
-//! else. One thread writes entries: small when little comes, large when much does. A batch is
+//! One thread lets probes in: whoever has not said hello yet costs a place in its list and no thread, and
+//! is given up after five seconds or when many others come. One thread per probe reads and checks frames;
+//! whatever is wrong with one concerns nobody else. One thread writes entries: small when little comes, large when much does. A batch is
 //! acknowledged when it is in the log, so that a probe can send again what was not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use everhold_trace::NodeId;
 use everhold_trace::wire::{
@@ -44,6 +45,8 @@ pub struct IntakeCounts {
     pub connections: AtomicU64,
     /// Connections that were refused, or closed for what they said.
     pub refused: AtomicU64,
+    /// Why the log cannot be written at present.
+    pub failing: Mutex<Option<String>>,
 }
 
 /// A frame on its way to the log.
@@ -79,6 +82,20 @@ const ENTRY_BYTES: usize = 256 << 10;
 
 /// Nobody needs more connections; more is an accident.
 const CONNECTIONS_MAX: u64 = 10_000;
+
+/// So many connections may be without a hello, each for so long.
+const STRANGERS_MAX: usize = 512;
+const HELLO_MAX: Duration = Duration::from_secs(5);
+
+/// How much of a hello is read at once.
+const HELLO_BYTES: usize = 1 << 10;
+
+/// The longest hello.
+const HELLO_BYTES_MAX: usize = 16 << 10;
+
+/// How often strangers are listened to, and new ones looked for.
+const POLL: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_millis(10);
 
 impl Intake {
     /// Listens, and writes to the log until it is dropped. `trouble` is told what people should
@@ -123,8 +140,6 @@ impl Intake {
 impl Drop for Intake {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        // Wakes the accepting thread.
-        let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
@@ -140,26 +155,120 @@ struct Door {
     trouble: Arc<dyn Fn(String) + Send + Sync>,
 }
 
+impl Door {
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, (u64, bool)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets probes in, until the intake ends.
 fn accept(listener: &TcpListener, door: &Arc<Door>, stop: &Arc<AtomicBool>) {
-    for stream in listener.incoming() {
-        if stop.load(Relaxed) {
-            return;
+    if listener.set_nonblocking(true).is_err() {
+        return (door.trouble)("the listening socket cannot be polled".to_owned());
+    }
+    let mut strangers: VecDeque<Stranger> = VecDeque::new();
+    while !stop.load(Relaxed) {
+        while let Ok((stream, peer)) = listener.accept() {
+            strangers.extend(Stranger::greet(stream, peer, door));
+            if strangers.len() > STRANGERS_MAX {
+                // A probe says hello at once: whoever has waited for longest is none.
+                strangers.pop_front();
+                door.counts.refused.fetch_add(1, Relaxed);
+            }
         }
-        let Ok(stream) = stream else { continue };
+        for _ in 0..strangers.len() {
+            let Some(mut stranger) = strangers.pop_front() else { break };
+            match stranger.listen() {
+                Ok(None) if stranger.since.elapsed() < HELLO_MAX => strangers.push_back(stranger),
+                Ok(None) => drop(door.counts.refused.fetch_add(1, Relaxed)),
+                Ok(Some(hello)) => stranger.enter(hello, door, stop),
+                Err(end) => stranger.turn_away(end, door),
+            }
+        }
+        thread::sleep(if strangers.is_empty() { IDLE } else { POLL });
+    }
+}
+
+/// A connection on which no hello was said yet.
+struct Stranger {
+    connection: Connection,
+    greeting: Greeting,
+    peer: SocketAddr,
+    since: Instant,
+    bytes: usize,
+}
+
+impl Stranger {
+    fn greet(stream: TcpStream, peer: SocketAddr, door: &Door) -> Option<Stranger> {
+        stream.set_nonblocking(true).ok()?;
+        let _ = stream.set_nodelay(true);
+        let greeting = Greeting { version: VERSION, nonce: nonce(&door.options) };
+        let mut bytes = Vec::new();
+        Encoder::default().frame(&Frame::Greeting(greeting.clone()), &mut bytes).ok()?;
+        let buffer = vec![0; HELLO_BYTES];
+        let mut connection = Connection { stream, decoder: Decoder::default(), buffer };
+        connection.stream.write_all(&bytes).ok()?;
+        Some(Stranger { connection, greeting, peer, since: Instant::now(), bytes: 0 })
+    }
+
+    /// The hello, if it is there.
+    fn listen(&mut self) -> Result<Option<Hello>, End> {
+        let Connection { stream, decoder, buffer } = &mut self.connection;
+        match stream.read(buffer) {
+            Ok(0) => return Err(End::Gone),
+            Ok(count) => {
+                self.bytes += count;
+                decoder.feed(&buffer[..count]);
+            }
+            Err(error) if is_timeout(&error) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            Err(_) => return Err(End::Gone),
+        }
+        match decoder.next_frame()? {
+            None if self.bytes > HELLO_BYTES_MAX => {
+                Err(End::Refused(Refusal::Garbage, "its hello does not end".into()))
+            }
+            None => Ok(None),
+            Some(Frame::Hello(hello)) => Ok(Some(hello)),
+            Some(_) => {
+                Err(End::Refused(Refusal::Garbage, "the first frame must be a hello".into()))
+            }
+        }
+    }
+
+    /// It said hello: if that is right, it gets a thread.
+    fn enter(self, hello: Hello, door: &Arc<Door>, stop: &Arc<AtomicBool>) {
+        if let Err(end) = vouch(door, &self.greeting, &hello) {
+            return self.turn_away(end, door);
+        }
         if door.counts.connections.load(Relaxed) >= CONNECTIONS_MAX {
-            door.counts.refused.fetch_add(1, Relaxed);
-            continue;
+            let text = "too many probes are connected".to_owned();
+            return self.turn_away(End::Refused(Refusal::Busy, text), door);
         }
         let (door, stop) = (Arc::clone(door), Arc::clone(stop));
         door.counts.connections.fetch_add(1, Relaxed);
         let counts = Arc::clone(&door.counts);
         let spawned = thread::Builder::new().name("probe".into()).spawn(move || {
-            serve(stream, &door, &stop);
+            serve(self.connection, self.peer, hello, &door, &stop);
             door.counts.connections.fetch_sub(1, Relaxed);
         });
         if spawned.is_err() {
             counts.connections.fetch_sub(1, Relaxed);
         }
+    }
+
+    fn turn_away(mut self, end: End, door: &Door) {
+        refuse(&mut self.connection.stream, self.peer, end, door);
+    }
+}
+
+fn refuse(stream: &mut TcpStream, peer: SocketAddr, end: End, door: &Door) {
+    let End::Refused(reason, text) = end else { return };
+    door.counts.refused.fetch_add(1, Relaxed);
+    (door.trouble)(format!("{peer} is refused: {text}"));
+    let mut bytes = Vec::new();
+    if Encoder::default().frame(&Frame::Refuse { reason, text }, &mut bytes).is_ok() {
+        let _ = stream.write_all(&bytes);
     }
 }
 
@@ -180,31 +289,31 @@ impl From<WireError> for End {
     }
 }
 
-fn serve(stream: TcpStream, door: &Door, stop: &AtomicBool) {
-    let peer = stream.peer_addr().map_or_else(|_| "somebody".to_owned(), |peer| peer.to_string());
-    let _ = stream.set_nodelay(true);
-    // A peer that connects and says nothing must not be waited for forever.
+fn serve(
+    mut connection: Connection,
+    peer: SocketAddr,
+    hello: Hello,
+    door: &Door,
+    stop: &AtomicBool,
+) {
+    let stream = &connection.stream;
+    let _ = stream.set_nonblocking(false);
+    // A peer that is gone without a word must not be waited for forever.
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
     let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
-    let mut connection =
-        Connection { stream, decoder: Decoder::default(), buffer: vec![0; 64 << 10] };
+    connection.buffer.resize(64 << 10, 0);
     let mut joined = None;
-    let end = converse(&mut connection, door, stop, &mut joined);
+    let end = converse(&mut connection, hello, door, stop, &mut joined);
     if let Some(origin) = joined {
-        let mut known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = door.known();
         if let Some((life, connected)) = known.get_mut(&origin.node)
             && *life == origin.incarnation
         {
             *connected = false;
         }
     }
-    if let Err(End::Refused(reason, text)) = end {
-        door.counts.refused.fetch_add(1, Relaxed);
-        (door.trouble)(format!("{peer} is refused: {text}"));
-        let mut bytes = Vec::new();
-        if Encoder::default().frame(&Frame::Refuse { reason, text }, &mut bytes).is_ok() {
-            let _ = connection.stream.write_all(&bytes);
-        }
+    if let Err(end) = end {
+        refuse(&mut connection.stream, peer, end, door);
     }
 }
 
@@ -240,19 +349,14 @@ fn is_timeout(error: &io::Error) -> bool {
 
 fn converse(
     connection: &mut Connection,
+    mut hello: Hello,
     door: &Door,
     stop: &AtomicBool,
     joined: &mut Option<Origin>,
 ) -> Result<(), End> {
-    let greeting = Greeting { version: VERSION, nonce: nonce(&door.options) };
-    let mut bytes = Vec::new();
-    let encoded = Encoder::default().frame(&Frame::Greeting(greeting.clone()), &mut bytes);
-    encoded.map_err(|_| End::Gone)?;
-    connection.stream.write_all(&bytes).map_err(|_| End::Gone)?;
-    let Frame::Hello(hello) = connection.next(stop)? else {
-        return Err(End::Refused(Refusal::Garbage, "the first frame must be a hello".into()));
-    };
-    admit(door, &greeting, &hello)?;
+    admit(door, &hello)?;
+    // Names reach terminals and files of others.
+    (hello.name, hello.kind) = (shown(&hello.name), shown(&hello.kind));
     let origin = Origin { node: hello.node, incarnation: hello.incarnation };
     *joined = Some(origin);
     let reply = connection.stream.try_clone().map(|s| Arc::new(Mutex::new(s))).ok();
@@ -262,7 +366,18 @@ fn converse(
     };
     send(Frame::Hello(hello))?;
     loop {
-        match connection.next(stop)? {
+        let frame = connection.next(stop)?;
+        let later =
+            door.known().get(&origin.node).is_some_and(|(life, _)| *life > origin.incarnation);
+        if later {
+            let text = format!(
+                "another process speaks for node {} and was started later; give each node its own \
+                 number",
+                origin.node
+            );
+            return Err(End::Refused(Refusal::NodeInUse, text));
+        }
+        match frame {
             frame @ (Frame::Batch(_) | Frame::Heartbeat { .. }) => send(frame)?,
             frame @ Frame::Bye { .. } => return send(frame),
             Frame::Hello(_) | Frame::Greeting(_) | Frame::Ack { .. } | Frame::Refuse { .. } => {
@@ -273,26 +388,41 @@ fn converse(
     }
 }
 
-fn admit(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
+/// A name without control characters.
+fn shown(name: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_unicode().to_string(),
+        false => c.to_string(),
+    };
+    name.chars().map(escape).collect()
+}
+
+/// Whether a hello is of this system, from somebody who knows the secret.
+fn vouch(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
     let IntakeOptions { system, secret } = &door.options;
     if !secret.is_empty() && !secret::is_proven(secret, greeting, hello) {
         let text = "it does not know the shared secret; give the probe the one of the watch";
         return Err(End::Refused(Refusal::Secret, text.into()));
     }
     if !system.is_empty() && *system != hello.system {
-        let text = format!("this watch is for the system {system}, not {}", hello.system);
+        let text = format!("this watch is for the system {system}, not {}", shown(&hello.system));
         return Err(End::Refused(Refusal::System, text));
     }
+    Ok(())
+}
+
+/// Takes note of the life of a node, unless another one is there.
+fn admit(door: &Door, hello: &Hello) -> Result<(), End> {
     // A probe that reconnects at once may be faster than the end of its old connection.
     for _ in 0..20 {
-        let known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = door.known();
         if known.get(&hello.node) != Some(&(hello.incarnation, true)) {
             break;
         }
         drop(known);
         thread::sleep(Duration::from_millis(50));
     }
-    let mut known = door.known.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = door.known();
     match known.get(&hello.node) {
         Some((life, true)) if *life == hello.incarnation => {
             let text = format!(
@@ -302,7 +432,11 @@ fn admit(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
             Err(End::Refused(Refusal::NodeInUse, text))
         }
         Some((life, _)) if *life > hello.incarnation => {
-            let text = format!("a later life of node {} is known", hello.node);
+            let text = format!(
+                "a later life of node {} is known; give each node its own number, and each start a \
+                 larger incarnation",
+                hello.node
+            );
             Err(End::Refused(Refusal::NodeInUse, text))
         }
         _ => {
@@ -338,7 +472,6 @@ fn write_log(
     stop: &AtomicBool,
     trouble: &dyn Fn(String),
 ) {
-    let mut troubled = false;
     while !stop.load(Relaxed) {
         let mut round = Round::new(log.partitions());
         match receiver.recv_timeout(TICK) {
@@ -354,14 +487,19 @@ fn write_log(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         match round.write(log, counts) {
-            Ok(()) => troubled = false,
-            Err(error) if !troubled => {
-                troubled = true;
-                trouble(format!("the log cannot be written, records are lost: {error}"));
+            Ok(()) => *failing(counts) = None,
+            Err(error) => {
+                let text = format!("the log cannot be written, records are lost: {error}");
+                if failing(counts).replace(text.clone()).is_none() {
+                    trouble(text);
+                }
             }
-            Err(_) => {}
         }
     }
+}
+
+fn failing(counts: &IntakeCounts) -> std::sync::MutexGuard<'_, Option<String>> {
+    counts.failing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends a connection whose records were lost here: its probe comes back and tells everything again.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use everhold_property::{
     Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
-    Scope, Verdict, Witness, check, explain, parse, print, render_all,
+    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
 };
 use everhold_trace::Value;
 use everhold_trace::wire::Stamp;
@@ -241,6 +241,8 @@ pub struct RuleStatus {
     pub disabled: bool,
     /// The last verdict, of any key; unknown if nothing was judged since the checker started.
     pub last: Verdict,
+    /// Why nobody can say at present whether it holds; `None` if it is known to hold or is violated.
+    pub unknown: Option<String>,
     /// Its text.
     pub text: String,
 }
@@ -437,8 +439,25 @@ impl Watched {
         self.keyed.as_ref().map(|keyed| &keyed.relations)
     }
 
-    pub(crate) fn status(&self) -> RuleStatus {
+    /// Why the last verdict is unknown, as far as the rule itself can say.
+    pub(crate) fn why_undecided(&self, world: &World) -> Option<String> {
+        let reason = match &self.form {
+            _ if self.last != Verdict::Unknown => return None,
+            _ if self.counts.evaluations == 0 => "nothing was judged yet",
+            Form::Whole(checker) if !is_heard(checker, world) => "no node reports messages",
+            Form::Whole(checker) if checker.is_open() => "what it waits for has not happened yet",
+            Form::ByKey(by_key) if !by_key.open.is_empty() => {
+                "what it waits for has not happened yet"
+            }
+            _ => "something that it reads was not shown",
+        };
+        Some(reason.to_owned())
+    }
+
+    pub(crate) fn status(&self, unknown: Option<String>) -> RuleStatus {
+        let unknown = unknown.filter(|_| self.firing.is_empty());
         RuleStatus {
+            unknown,
             counts: self.counts,
             firing: self.firing.len(),
             disabled: self.disabled,
@@ -479,4 +498,32 @@ pub(crate) fn adopt(set: &RuleSet, old: Vec<Watched>, fast: bool) -> Vec<Watched
         _ => Watched::new(compiled, fast),
     };
     set.rules.iter().map(adopt).collect()
+}
+
+/// The text of rules after a change: some removed, and those of another text added in place of those
+/// with the same names.
+///
+/// # Errors
+///
+/// If a rule to be removed is not there, or the other text does not read.
+pub fn edited(text: &str, remove: &[String], add: &str) -> Result<String, String> {
+    let mut properties = parse(text).properties;
+    for name in remove {
+        let before = properties.len();
+        properties.retain(|property| property.name != *name);
+        if properties.len() == before {
+            return Err(format!("no rule is called \"{name}\""));
+        }
+    }
+    if add.is_empty() {
+        return Ok(print_all(&properties));
+    }
+    let more = parse(add);
+    if !more.diagnostics.is_empty() {
+        return Err(render_all(&more.diagnostics, "rules", add));
+    }
+    for new in &more.properties {
+        properties.retain(|old| old.name != new.name);
+    }
+    Ok(format!("{}\n{add}", print_all(&properties)))
 }

@@ -15,6 +15,7 @@ use crate::args::{Form, ShowArgs};
 use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::{self, choose_run};
+use crate::plain::Plain;
 use crate::words::{counted, event_id};
 
 pub(crate) fn run(args: &ShowArgs) -> Result<Code> {
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<Code> {
     let given = input::read_one(&args.trace, &args.input)?;
     let executions = choose_run(&given, args.run.as_deref())?;
     let several = executions.len() > 1;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Plain(BufWriter::new(io::stdout().lock()));
     for (place, execution) in executions.into_iter().enumerate() {
         if several {
             let gap = if place > 0 { "\n" } else { "" };

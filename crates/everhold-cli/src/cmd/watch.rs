@@ -14,9 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use everhold_property::{parse, print_all};
 use everhold_watch::evidence::to_json;
-use everhold_watch::export::{self, Served, Webhook};
+use everhold_watch::export::{self, Served, Standing, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError, Notice, SegmentLog,
@@ -25,10 +24,16 @@ use everhold_watch::{
 
 use crate::args::WatchArgs;
 use crate::exit::{BadInput, Code};
+use crate::plain::{Plain, plain};
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     if let Some(address) = &args.at {
         return control(args, address);
+    }
+    if args.listen.is_none() && args.engine.is_none() {
+        let text = "nobody could connect: give --listen ADDRESS, such as 127.0.0.1:7373, and name it \
+                    in the probes (`everhold help live`)";
+        return Err(BadInput(text.to_owned()).into());
     }
     let secret = read_secret(args)?;
     let text = read_rules(args)?;
@@ -57,10 +62,41 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         let at = export::serve(listener, served)?;
         eprintln!("page, metrics and control on http://{at}");
     }
-    let ended = stay(args, &watch, counts.as_deref(), text);
+    stay(args, &watch, counts.as_deref(), text);
+    let standing = Standing::of(&watch, counts.as_deref());
     drop(intake);
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(if *tally > 0 { Code::Violated } else { ended })
+    let undecided = tell_undecided(&standing, args.json);
+    Ok(match (*tally, undecided) {
+        (1.., _) => Code::Violated,
+        (0, true) => Code::Unknown,
+        (0, false) => Code::Holds,
+    })
+}
+
+/// Says of which rules it is not known whether they held; whether there are any.
+fn tell_undecided(standing: &Standing, json: bool) -> bool {
+    let of_rules = standing.rules.iter().filter(|rule| !rule.is_over).filter_map(|rule| {
+        let reason = rule.reason.as_deref()?;
+        Some((rule.name.as_str(), reason))
+    });
+    let mut undecided: Vec<(&str, &str)> = of_rules.collect();
+    if standing.rules.is_empty() {
+        undecided.push(("", "no rule was judged here"));
+    }
+    let mut out = Plain(io::stdout().lock());
+    for (rule, reason) in &undecided {
+        // Nobody may be reading any more; the exit code says it too.
+        let _ = match json {
+            true => writeln!(
+                out,
+                "{}",
+                serde_json::json!({ "event": "unknown", "rule": rule, "reason": reason })
+            ),
+            false => writeln!(out, "unknown whether `{rule}` held: {reason}"),
+        };
+    }
+    !undecided.is_empty()
 }
 
 fn bad(error: LogError) -> BadInput {
@@ -68,7 +104,7 @@ fn bad(error: LogError) -> BadInput {
 }
 
 fn complain(text: String) {
-    eprintln!("warning: {text}");
+    let _ = writeln!(Plain(io::stderr().lock()), "warning: {text}");
 }
 
 fn read_secret(args: &WatchArgs) -> Result<Vec<u8>> {
@@ -174,7 +210,7 @@ fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<
 }
 
 /// Watches the rules file and shows the status until the time is over.
-fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: String) -> Code {
+fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: String) {
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let shows = io::stderr().is_terminal() && !args.quiet;
     let mut rules = RulesFile { text, changed: args.rules.as_deref().and_then(modified) };
@@ -189,7 +225,6 @@ fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: St
     if shows {
         eprintln!();
     }
-    Code::Holds
 }
 
 struct RulesFile {
@@ -233,12 +268,15 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
     let lag = status.values().map(|s| s.lag_micros).max().unwrap_or(0) / 1_000;
     let nodes = status.values().map(|s| s.sizes.1).max().unwrap_or(0);
     let probes = intake.map_or(0, |intake| intake.connections.load(Relaxed));
-    format!(
+    let standing = Standing::of(watch, intake);
+    let unknown = standing.rules.iter().find_map(|rule| rule.reason.as_deref());
+    let unknown = unknown.map(|reason| format!(" · unknown: {reason}")).unwrap_or_default();
+    plain(&format!(
         "{rules} rules · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
-         lost · lag {lag} ms",
+         lost · lag {lag} ms{unknown}",
         sum(&|s| s.counts.records),
         sum(&|s| s.counts.dropped),
-    )
+    ))
 }
 
 /// Prints notices, and counts violations.
@@ -273,7 +311,7 @@ impl Printer {
             }
             let text = if self.json { to_json(notice).to_string() } else { self.text(notice) };
             // Nobody may be reading any more; the evidence is on disk.
-            let _ = writeln!(io::stdout().lock(), "{text}");
+            let _ = writeln!(Plain(io::stdout().lock()), "{text}");
         })
     }
 
@@ -321,30 +359,17 @@ fn control(args: &WatchArgs, address: &str) -> Result<Code> {
     let ask = |method: &str, body: &str| {
         export::ask(address, method, "/rules", &secret, body).map_err(BadInput)
     };
-    let mut text = ask("GET", "")?;
     if args.add.is_none() && args.remove.is_empty() {
-        print!("{text}");
+        print!("{}", ask("GET", "")?);
         return Ok(Code::Holds);
     }
-    let mut properties = parse(&text).properties;
-    for name in &args.remove {
-        let before = properties.len();
-        properties.retain(|property| property.name != *name);
-        if properties.len() == before {
-            return Err(BadInput(format!("no rule is called \"{name}\"")).into());
-        }
-    }
-    if !args.remove.is_empty() {
-        text = print_all(&properties);
-    }
-    if let Some(path) = &args.add {
-        let more = fs::read_to_string(path);
-        let more = more.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
-        for new in parse(&more).properties {
-            properties.retain(|old| old.name != new.name);
-        }
-        text = format!("{}\n{more}", print_all(&properties));
-    }
-    ask("PUT", &text)?;
+    let add = match &args.add {
+        Some(path) => fs::read_to_string(path)
+            .map_err(|error| BadInput(format!("{}: {error}", path.display())))?,
+        None => String::new(),
+    };
+    // The watch makes the change where the rules are, so that changes at the same time all count.
+    let change = serde_json::json!({ "remove": args.remove, "add": add });
+    ask("PATCH", &change.to_string())?;
     Ok(Code::Holds)
 }

@@ -22,10 +22,16 @@ fn folder(name: &str) -> String {
 }
 
 #[test]
-fn it_watches_for_a_time_and_ends_well() {
+fn where_nothing_was_judged_nothing_is_known() {
     let (rules, folder) = (rules("watch-ok.prop", RULE), folder("watch-ok"));
-    let arguments = ["watch", "--rules", &rules, "--folder", &folder, "--seconds", "1"];
-    check(&arguments, 0, &["rules in force: no debt"]);
+    let here = "127.0.0.1:0";
+    let arguments =
+        ["watch", "--rules", &rules, "--folder", &folder, "--listen", here, "--seconds", "1"];
+    let expected =
+        ["rules in force: no debt", "unknown whether `no debt` held: no node is connected"];
+    check(&arguments, 2, &expected);
+    let expected = [r#""event":"unknown""#, r#""reason":"no node is connected""#];
+    check(&[&arguments[..], &["--json"]].concat(), 2, &expected);
 }
 
 /// Inferred in test, watched in production: the file is taken as it was written.
@@ -36,10 +42,14 @@ fn what_was_inferred_is_watched_unchanged() {
     let text = fs::read_to_string(&inferred).expect("it was written");
     assert!(text.contains(" on delivery:") && text.contains("\nalways"), "{text}");
     let folder = folder("watch-inferred");
-    let arguments = ["watch", "--rules", &inferred, "--folder", &folder, "--seconds", "1"];
+    let arguments = [
+        &["watch", "--rules", &inferred, "--folder", &folder, "--seconds", "1"][..],
+        &["--listen", "127.0.0.1:0"],
+    ]
+    .concat();
     let expected =
         ["rules in force: ", "not watched: ", "judged on recordings, with `everhold check`"];
-    check(&arguments, 0, &expected);
+    check(&arguments, 2, &expected);
 }
 
 #[test]
@@ -52,17 +62,19 @@ fn what_cannot_be_used_is_refused() {
         arguments.extend(more);
         check(&arguments, 64, prints);
     };
-    watch(&["--rules", &wrong], &["expected", "watch-wrong.prop"]);
-    watch(&["--rules", "no-such-file"], &["no-such-file"]);
+    let here = ["--listen", "127.0.0.1:0"];
+    let watch_here = |more: &[&str], prints: &[&str]| watch(&[more, &here].concat(), prints);
+    watch(&["--rules", &good], &["nobody could connect", "--listen ADDRESS"]);
+    watch_here(&["--rules", &wrong], &["expected", "watch-wrong.prop"]);
+    watch_here(&["--rules", "no-such-file"], &["no-such-file"]);
     watch(&["--rules", &good, "--engine", "kafka://x"], &["nats://HOST:PORT"]);
     watch(&["--rules", &good, "--listen", "0.0.0.0:0"], &["--secret-file", "--open"]);
     watch(&["--rules", &good, "--listen", "here"], &["--listen here"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = taken.local_addr().expect("it is bound").to_string();
-    for option in ["--listen", "--metrics"] {
-        watch(&["--rules", &good, option, &address], &[option, &address, "in use"]);
-    }
-    watch(&["--rules", &good, "--webhook", "https://x"], &["http://"]);
+    watch(&["--rules", &good, "--listen", &address], &["--listen", &address, "in use"]);
+    watch_here(&["--rules", &good, "--metrics", &address], &["--metrics", &address, "in use"]);
+    watch_here(&["--rules", &good, "--webhook", "https://x"], &["http://"]);
     watch(&["--at", "127.0.0.1:1"], &["127.0.0.1:1"]);
 }
 
@@ -71,6 +83,7 @@ fn rules_are_shown_added_and_removed_while_it_runs() {
     let (rules, folder) = (rules("watch-live.prop", RULE), folder("watch-live"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args(["watch", "--rules", &rules, "--folder", &folder, "--metrics", "127.0.0.1:0"])
+        .args(["--listen", "127.0.0.1:0"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

@@ -178,6 +178,7 @@ pub(crate) fn status(number: u64) -> serde_json::Value {
     };
     serde_json::json!({
         "version": 1, "now": at + number * 1_000_000_000, "number": 3,
+        "verdict": "violated", "failing": [],
         "rules": [
             rule("lock holders are consistent", "violated", 1),
             rule("a lease is shorter than the grace", "holds", 0),

@@ -78,14 +78,17 @@ impl Scribe {
     }
 
     fn tell(&self, notices: &[Notice]) {
-        if notices.is_empty() {
+        let mut evidence = lock(&self.shared.evidence);
+        if notices.is_empty() && evidence.0.failure().is_none() {
             return;
         }
-        let mut evidence = lock(&self.shared.evidence);
-        let news = evidence.0.record(notices).unwrap_or_else(|error| {
-            (self.shared.trouble)(format!("evidence cannot be written: {error}"));
-            vec![true; notices.len()]
-        });
+        let news = evidence.0.record(notices);
+        match evidence.0.failure() {
+            None => self.shared.works("evidence"),
+            Some(error) => {
+                self.shared.fails("evidence", format!("evidence cannot be written: {error}"));
+            }
+        }
         for (notice, _) in notices.iter().zip(news).filter(|(_, news)| *news) {
             if self.is_ours_to_tell(notice) {
                 lock(&self.shared.recent).push(crate::evidence::to_json(notice));
@@ -126,10 +129,15 @@ struct Keeper {
 impl Keeper {
     fn run(&self, kept: &Receiver<Option<Checkpoint>>) {
         while let Ok(checkpoint) = kept.recv() {
-            if let Err(error) = self.shared.synced.sync_data() {
-                (self.shared.trouble)(format!("evidence cannot be synced: {error}"));
+            match self.shared.synced.sync_data() {
+                Ok(()) => self.shared.works("sync"),
+                Err(error) => {
+                    self.shared.fails("sync", format!("evidence cannot be synced: {error}"));
+                }
             }
-            if let Some(checkpoint) = checkpoint {
+            // What is not in the evidence yet is found again from the checkpoint before it.
+            let written = lock(&self.shared.evidence).0.failure().is_none();
+            if let Some(checkpoint) = checkpoint.filter(|_| written) {
                 self.save(&checkpoint);
             }
         }
@@ -140,14 +148,16 @@ impl Keeper {
         let saved = lock(&self.shared.store).save(lease, &checkpoint.bytes);
         match saved {
             Ok(renewed) => {
+                self.shared.works(&format!("checkpoint {}", self.partition));
                 *lock(&self.lease) = renewed;
                 if renewed.is_some() {
                     let _ = self.shared.log.trim(self.partition, checkpoint.next);
                 }
             }
             Err(error) => {
-                let partition = self.partition;
-                (self.shared.trouble)(format!("no checkpoint of partition {partition}: {error}"));
+                let what = format!("checkpoint {}", self.partition);
+                let problem = format!("{what} cannot be saved: {error}");
+                self.shared.fails(&what, problem);
             }
         }
     }

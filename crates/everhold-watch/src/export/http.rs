@@ -6,12 +6,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{metrics, status};
+use super::{access, metrics, status};
 use crate::engine::Watch;
 use crate::intake::IntakeCounts;
 use crate::notice::ViolationId;
+use crate::rule::edited;
 
 /// More pages: what is at a path, as a content type and a body.
 pub type Pages = Box<dyn Fn(&str) -> Option<(&'static str, String)> + Send + Sync>;
@@ -22,7 +23,7 @@ pub struct Served {
     pub watch: Arc<Watch>,
     /// What is taken in here, if anything is.
     pub intake: Option<Arc<IntakeCounts>>,
-    /// Rules are changed only by those who know it, if it is not empty.
+    /// Only those who know it are answered, if it is not empty.
     pub secret: Vec<u8>,
     /// Asked for every other path.
     pub pages: Pages,
@@ -52,7 +53,6 @@ pub fn serve(listener: TcpListener, served: Served) -> std::io::Result<SocketAdd
             }
             let (served, done) = (Arc::clone(&served), Arc::clone(&busy));
             let spawned = thread::Builder::new().name("request".into()).spawn(move || {
-                let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
                 let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
                 let _ = answer(stream, &served);
                 done.fetch_sub(1, Relaxed);
@@ -74,19 +74,42 @@ const BODY_MAX: usize = 1 << 20;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
+/// So long a request may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(4);
+
 fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
     let Some(request) = read_request(&stream)? else { return Ok(()) };
-    let (status, kind, body) = respond(&request, served);
+    let refused = access::refusal(&request, &served.secret);
+    let (status, kind, body) = match refused {
+        Some((status, text)) => (status, TEXT, format!("{text}\n")),
+        None => respond(&request, served),
+    };
     let length = body.len();
+    let ask = if status.starts_with("401") { access::ASK } else { "" };
     write!(
         stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-         Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{ask}\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+         Connection: close\r\n\r\n{body}"
     )
 }
 
+/// A connection of which nothing is read after a moment.
+struct Until<'a>(&'a TcpStream, Instant);
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        self.0.read(buffer)
+    }
+}
+
 fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, String) {
-    let Served { watch, intake, secret, pages } = served;
+    let Served { watch, intake, pages, .. } = served;
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     match (request.method.as_str(), path) {
         ("GET", "/metrics") => ("200 OK", TEXT, metrics(watch, intake.as_deref())),
@@ -99,10 +122,7 @@ fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, S
             Some(text) => ("200 OK", TEXT, text),
             None => ("503 Service Unavailable", TEXT, "no partition is checked here".to_owned()),
         },
-        ("PUT", "/rules") if !secret.is_empty() && request.secret.as_bytes() != *secret => {
-            ("403 Forbidden", TEXT, "the shared secret is needed to change rules".to_owned())
-        }
-        ("PUT", "/rules") => match watch.set_rules(&request.body, "rules") {
+        ("PUT" | "PATCH", "/rules") => match change(request, watch) {
             Ok(()) => ("200 OK", TEXT, "in force\n".to_owned()),
             Err(message) => ("422 Unprocessable Content", TEXT, message),
         },
@@ -113,8 +133,21 @@ fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, S
                 ("404 Not Found", TEXT, text.to_owned())
             }
         },
-        _ => ("405 Method Not Allowed", TEXT, "GET, or PUT of /rules\n".to_owned()),
+        _ => ("405 Method Not Allowed", TEXT, "GET, or PUT or PATCH of /rules\n".to_owned()),
     }
+}
+
+/// `PUT`: the body is the text of all rules. `PATCH`: it is JSON, `{"remove": [NAME..], "add": TEXT}`.
+fn change(request: &Request, watch: &Watch) -> Result<(), String> {
+    if request.method == "PUT" {
+        return watch.change_rules(|_| Ok(request.body.clone()));
+    }
+    let change: serde_json::Value =
+        serde_json::from_str(&request.body).map_err(|error| format!("not JSON: {error}"))?;
+    let names = change["remove"].as_array().map_or(&[][..], Vec::as_slice);
+    let remove: Vec<String> = names.iter().filter_map(|n| n.as_str().map(str::to_owned)).collect();
+    let add = change["add"].as_str().unwrap_or_default();
+    watch.change_rules(|text| edited(text, &remove, add))
 }
 
 /// The trace at `/violations/ID.trace`.
@@ -124,20 +157,26 @@ fn trace(path: &str, watch: &Watch) -> Option<(&'static str, String)> {
     Some(("application/jsonl", String::from_utf8(watch.trace(id)?).ok()?))
 }
 
-struct Request {
-    method: String,
-    path: String,
-    secret: String,
-    body: String,
+#[derive(Default)]
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    /// What the asker claims to be the secret, in whichever header.
+    pub(super) secret: String,
+    pub(super) host: Option<String>,
+    /// The page that asks, if it is one in a browser.
+    pub(super) origin: Option<String>,
+    pub(super) body: String,
 }
 
 fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
-    let mut reader = BufReader::new(stream).take(BODY_MAX as u64);
+    let until = Until(stream, Instant::now() + PATIENCE);
+    let mut reader = BufReader::new(until).take(BODY_MAX as u64);
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
     let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
-    let mut request = Request { method, path, secret: String::new(), body: String::new() };
+    let mut request = Request { method, path, ..Request::default() };
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -148,6 +187,11 @@ fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap_or(0),
             "x-everhold-secret" => value.trim().clone_into(&mut request.secret),
+            "authorization" => {
+                request.secret = access::claimed(value.trim()).unwrap_or_default();
+            }
+            "host" => request.host = Some(value.trim().to_owned()),
+            "origin" => request.origin = Some(value.trim().to_owned()),
             _ => {}
         }
     }
@@ -171,7 +215,7 @@ pub fn ask(
 ) -> Result<String, String> {
     let answer = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let length = body.len();
         write!(
             stream,

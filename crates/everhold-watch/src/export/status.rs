@@ -1,11 +1,13 @@
 //! How a watch does, as one JSON document; `docs/watch.md` lists its fields.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use everhold_property::Verdict;
 use serde_json::{Value as Json, json};
 
+use crate::checker::NOBODY;
 use crate::engine::{PartitionStatus, Watch};
 use crate::intake::{IntakeCounts, now_micros};
 use crate::rule::RuleStatus;
@@ -14,6 +16,7 @@ use crate::rule::RuleStatus;
 #[must_use]
 pub fn status(watch: &Watch, intake: Option<&IntakeCounts>, since: u64) -> Json {
     let partitions = watch.status();
+    let standing = Standing::of(watch, intake);
     let (number, violations, notices) = watch.told_after(since);
     let sum = |value: &dyn Fn(&PartitionStatus) -> u64| partitions.values().map(value).sum::<u64>();
     let most = |value: &dyn Fn(&PartitionStatus) -> u64| partitions.values().map(value).max();
@@ -22,7 +25,9 @@ pub fn status(watch: &Watch, intake: Option<&IntakeCounts>, since: u64) -> Json 
         "version": 1,
         "now": now_micros() * 1_000,
         "number": number,
-        "rules": rules(&partitions),
+        "verdict": word(standing.verdict()),
+        "failing": standing.failing,
+        "rules": rules(&partitions, &standing),
         "nodes": nodes(&partitions),
         "lag_ms": most(&|p| p.lag_micros).unwrap_or(0) as f64 / 1e3,
         "records": most(&|p| p.counts.records).unwrap_or(0),
@@ -40,14 +45,15 @@ pub fn status(watch: &Watch, intake: Option<&IntakeCounts>, since: u64) -> Json 
 }
 
 /// Each rule once, over all partitions.
-fn rules(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {
+fn rules(partitions: &BTreeMap<u32, PartitionStatus>, standing: &Standing) -> Vec<Json> {
     let mut merged: BTreeMap<&str, Vec<&RuleStatus>> = BTreeMap::new();
     for status in partitions.values() {
         for (name, rule) in &status.rules {
             merged.entry(name).or_default().push(rule);
         }
     }
-    let mut rows: Vec<Json> = merged.iter().map(|(name, parts)| rule(name, parts)).collect();
+    let mut rows: Vec<Json> =
+        merged.iter().map(|(name, parts)| rule(name, parts, standing)).collect();
     let not_watched = partitions.values().next().map_or(&[][..], |status| &status.not_watched);
     rows.extend(
         not_watched.iter().map(
@@ -57,12 +63,19 @@ fn rules(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {
     rows
 }
 
-fn rule(name: &str, parts: &[&RuleStatus]) -> Json {
+fn rule(name: &str, parts: &[&RuleStatus], standing: &Standing) -> Json {
+    let stands = standing.rules.iter().find(|rule| rule.name == name);
+    let disabled = parts.iter().any(|part| part.disabled);
+    let verdict = match stands.map_or(Verdict::Unknown, |rule| rule.verdict) {
+        Verdict::Unknown if disabled => "disabled",
+        verdict => word(verdict),
+    };
     let sum = |value: &dyn Fn(&RuleStatus) -> u64| parts.iter().map(|p| value(p)).sum::<u64>();
     json!({
         "name": name,
         "text": parts[0].text,
-        "verdict": verdict(parts),
+        "verdict": verdict,
+        "reason": stands.and_then(|rule| rule.reason.as_deref()),
         "firing": sum(&|p| p.firing as u64),
         "violations": sum(&|p| p.counts.violations),
         "evaluations": sum(&|p| p.counts.evaluations),
@@ -71,17 +84,87 @@ fn rule(name: &str, parts: &[&RuleStatus]) -> Json {
     })
 }
 
-fn verdict(parts: &[&RuleStatus]) -> &'static str {
-    if parts.iter().any(|part| part.firing > 0) {
-        return "violated";
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Violated => "violated",
+        Verdict::Unknown => "unknown",
     }
-    if parts.iter().any(|part| part.disabled) {
-        return "disabled";
+}
+
+/// How the rules stand at present. That one holds is said only if it was judged, everything that it
+/// reads is known, and nothing that a watch needs has failed.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Each rule, also those that are not watched.
+    pub rules: Vec<RuleStanding>,
+    /// What does not work at present; while it does not, no rule is known to hold.
+    pub failing: Vec<String>,
+}
+
+/// How one rule stands.
+#[derive(Clone, Debug)]
+pub struct RuleStanding {
+    /// The rule's name.
+    pub name: String,
+    /// Its verdict at present, over all partitions that are ours.
+    pub verdict: Verdict,
+    /// Why it is unknown.
+    pub reason: Option<String>,
+    /// Whether it was ever seen to hold, and nobody who could break it is left.
+    pub is_over: bool,
+}
+
+impl Standing {
+    /// How the rules of a watch stand.
+    #[must_use]
+    pub fn of(watch: &Watch, intake: Option<&IntakeCounts>) -> Standing {
+        let mut failing = watch.failing();
+        failing.extend(intake.and_then(|intake| {
+            intake.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }));
+        let partitions = watch.status();
+        let mut merged: BTreeMap<&str, Vec<&RuleStatus>> = BTreeMap::new();
+        for (name, rule) in partitions.values().flat_map(|status| &status.rules) {
+            merged.entry(name).or_default().push(rule);
+        }
+        let stand = |(name, parts): (&&str, &Vec<&RuleStatus>)| stand(name, parts, &failing);
+        let mut rules: Vec<RuleStanding> = merged.iter().map(stand).collect();
+        let aside = partitions.values().next().map_or(&[][..], |status| &status.not_watched);
+        rules.extend(aside.iter().map(|rule| RuleStanding {
+            name: rule.name.clone(),
+            verdict: Verdict::Unknown,
+            reason: Some(rule.reason.clone()),
+            is_over: false,
+        }));
+        Standing { rules, failing }
     }
-    match parts.iter().all(|part| part.last == Verdict::Holds) {
-        true => "holds",
-        false => "unknown",
+
+    /// Of all rules together: unknown also if there are none.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let all = self.rules.iter().map(|rule| rule.verdict).reduce(Verdict::and);
+        all.unwrap_or(Verdict::Unknown)
     }
+}
+
+fn stand(name: &str, parts: &[&RuleStatus], failing: &[String]) -> RuleStanding {
+    let reason = if parts.iter().any(|part| part.firing > 0) {
+        None
+    } else if parts.iter().any(|part| part.disabled) {
+        Some("it takes too long and is no longer judged".to_owned())
+    } else {
+        let unknown = parts.iter().find_map(|part| part.unknown.clone());
+        failing.first().cloned().or(unknown)
+    };
+    let held = parts.iter().any(|part| part.counts.evaluations > part.counts.unknown);
+    let verdict = match &reason {
+        _ if parts.iter().any(|part| part.firing > 0) => Verdict::Violated,
+        Some(_) => Verdict::Unknown,
+        None => Verdict::Holds,
+    };
+    let is_over = held && reason.as_deref() == Some(NOBODY);
+    RuleStanding { name: name.to_owned(), verdict, reason, is_over }
 }
 
 fn nodes(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {

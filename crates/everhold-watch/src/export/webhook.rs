@@ -1,7 +1,10 @@
 //! Alerts, posted as Alertmanager posts them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
@@ -9,11 +12,24 @@ use super::{ask, rfc3339};
 use crate::notice::Notice;
 
 /// Posts alerts to `http://HOST:PORT/PATH`, from a thread of its own: a slow receiver holds up
-/// nobody, and what it cannot take is dropped and told.
+/// nobody. What was not delivered is kept and tried again, in order, for an hour; what is given up, and
+/// what finds no room among 4,096, is told.
 #[derive(Debug)]
 pub struct Webhook {
     alerts: SyncSender<Json>,
+    /// Alerts that found no room.
+    dropped: Arc<AtomicU64>,
 }
+
+/// So many alerts wait at most.
+const ALERTS_MAX: usize = 4096;
+
+/// So long an alert is tried to be delivered.
+const KEPT: Duration = Duration::from_secs(3_600);
+
+/// How soon it is tried again; twice as long each time.
+const AGAIN: Duration = Duration::from_millis(250);
+const AGAIN_MAX: Duration = Duration::from_secs(15);
 
 impl Webhook {
     /// A webhook to this address.
@@ -28,22 +44,41 @@ impl Webhook {
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         let path = format!("/{path}");
-        let (alerts, queue) = sync_channel::<Json>(256);
+        let (alerts, queue) = sync_channel::<Json>(ALERTS_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let lost = Arc::clone(&dropped);
         thread::spawn(move || {
             for alert in queue {
-                if let Err(error) = ask(&host, "POST", &path, "", &alert.to_string()) {
-                    trouble(format!("an alert was not delivered: {error}"));
+                deliver(&alert, &host, &path, &trouble);
+                let lost = lost.swap(0, Relaxed);
+                if lost > 0 {
+                    trouble(format!("{lost} alerts were not delivered: too many wait"));
                 }
             }
         });
-        Ok(Webhook { alerts })
+        Ok(Webhook { alerts, dropped })
     }
 
     /// Posts what a notice says, if it begins or ends a violation.
     pub fn tell(&self, notice: &Notice) {
-        if let Some(alert) = alert(notice) {
-            let _ = self.alerts.try_send(alert);
+        let Some(alert) = alert(notice) else { return };
+        if self.alerts.try_send(alert).is_err() {
+            self.dropped.fetch_add(1, Relaxed);
         }
+    }
+}
+
+fn deliver(alert: &Json, host: &str, path: &str, trouble: &impl Fn(String)) {
+    let (begun, mut again, mut told) = (Instant::now(), AGAIN, false);
+    while let Err(error) = ask(host, "POST", path, "", &alert.to_string()) {
+        if begun.elapsed() > KEPT {
+            return trouble(format!("an alert was not delivered and is given up: {error}"));
+        }
+        if !std::mem::replace(&mut told, true) {
+            trouble(format!("an alert was not delivered, trying again: {error}"));
+        }
+        thread::sleep(again);
+        again = (again * 2).min(AGAIN_MAX);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,8 +15,9 @@ use everhold_trace::wire::{
 };
 use everhold_trace::{NodeId, Value};
 use everhold_watch::{
-    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, SegmentLog,
-    SegmentOptions, Store, Timing, ViolationId, Watch, WatchOptions, WatchParts, export,
+    CheckOptions, Cursor, Evidence, FileStore, Intake, IntakeOptions, Log, LogError, Notice,
+    SegmentLog, SegmentOptions, Sequence, Store, Timing, ViolationId, Watch, WatchOptions,
+    WatchParts, export,
 };
 use serde_json::Value as Json;
 
@@ -255,19 +257,189 @@ fn rules_are_changed_over_http_and_bad_ones_leave_the_old() {
     let denied = export::ask(&address, "PUT", "/rules", "", LOCKS).unwrap_err();
     assert!(denied.contains("secret"), "{denied}");
     export::ask(&address, "PUT", "/rules", "s", LOCKS).unwrap();
-    let end = Instant::now() + LONG;
-    while watch.rules().as_deref() != Some(LOCKS) {
-        assert!(Instant::now() < end, "the rules come into force");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert_eq!(watch.rules().as_deref(), Some(LOCKS), "it is answered when they are in force");
     let wrong = export::ask(&address, "PUT", "/rules", "s", "always \"x\": forall").unwrap_err();
     assert!(wrong.contains("expected"), "{wrong}");
-    assert_eq!(export::ask(&address, "GET", "/rules", "", "").unwrap(), LOCKS);
-    let metrics = export::ask(&address, "GET", "/metrics", "", "").unwrap();
+    for path in ["/rules", "/metrics", "/status.json", "/violations/0.trace", "/"] {
+        let denied = export::ask(&address, "GET", path, "x", "").unwrap_err();
+        assert!(denied.contains("secret"), "{denied}");
+    }
+    assert_eq!(export::ask(&address, "GET", "/rules", "s", "").unwrap(), LOCKS);
+    let metrics = export::ask(&address, "GET", "/metrics", "s", "").unwrap();
     assert!(metrics.contains("everhold_violations_total{rule=\"one holder\""), "{metrics}");
-    assert_eq!(export::ask(&address, "GET", "/", "", "").unwrap(), "a page");
-    let missing = export::ask(&address, "GET", "/violations/../x.trace", "", "").unwrap_err();
+    assert_eq!(export::ask(&address, "GET", "/", "s", "").unwrap(), "a page");
+    let missing = export::ask(&address, "GET", "/violations/../x.trace", "s", "").unwrap_err();
     assert!(missing.contains("/status.json"), "{missing}");
+}
+
+#[test]
+fn changes_of_rules_at_the_same_time_all_count() {
+    let running = start(&folder("changes"), IntakeOptions::default());
+    let watch = Arc::new(running.watch);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (secret, pages) = (Vec::new(), Box::new(|_: &str| None));
+    let served = export::Served { watch: Arc::clone(&watch), intake: None, secret, pages };
+    let address = export::serve(listener, served).unwrap().to_string();
+    let change = |remove: &[&str], add: &str| {
+        let body = serde_json::json!({ "remove": remove, "add": add }).to_string();
+        export::ask(&address, "PATCH", "/rules", "", &body)
+    };
+    let rule = |name: &str| format!("always \"{name}\": forall n in nodes: n.x != 1\n");
+    change(&[], &rule("gone")).unwrap();
+    std::thread::scope(|scope| {
+        for name in ["a", "b", "c", "d"] {
+            scope.spawn(move || change(&[], &rule(name)).unwrap());
+        }
+        scope.spawn(|| change(&["gone"], "").unwrap());
+    });
+    let mut names: Vec<String> = watch.status()[&0].rules.keys().cloned().collect();
+    names.sort();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert!(change(&["gone"], "").unwrap_err().contains("no rule is called"));
+}
+
+/// A log whose disk may be full, and a store that cannot save.
+#[derive(Debug)]
+struct Full(Arc<dyn Log>, Arc<AtomicBool>);
+
+impl Log for Full {
+    fn partitions(&self) -> u32 {
+        self.0.partitions()
+    }
+    fn append(&self, partition: u32, entries: &[&[u8]]) -> Result<Sequence, LogError> {
+        if self.1.load(Relaxed) {
+            return Err(LogError::Unusable("no space left".into()));
+        }
+        self.0.append(partition, entries)
+    }
+    fn cursor(&self, partition: u32, from: Sequence) -> Result<Box<dyn Cursor>, LogError> {
+        self.0.cursor(partition, from)
+    }
+    fn next_sequence(&self, partition: u32) -> Result<Sequence, LogError> {
+        self.0.next_sequence(partition)
+    }
+    fn trim(&self, partition: u32, before: Sequence) -> Result<(), LogError> {
+        self.0.trim(partition, before)
+    }
+}
+
+#[test]
+fn a_rule_is_said_to_hold_only_if_everything_works_and_somebody_is_there() {
+    let folder = folder("unknown");
+    let log: Arc<dyn Log> =
+        Arc::new(SegmentLog::open(&folder.join("log"), SegmentOptions::default()).unwrap());
+    let full = Arc::new(AtomicBool::new(false));
+    let log: Arc<dyn Log> = Arc::new(Full(log, Arc::clone(&full)));
+    let store = Box::new(FileStore::open(&folder, 1).unwrap());
+    let running = start_on(&folder, IntakeOptions::default(), log, store);
+    let mut probes: Vec<Probe> = Vec::new();
+    let stands = |probes: &mut Vec<Probe>, verdict: &str, reason: &str| {
+        let end = Instant::now() + LONG;
+        loop {
+            probes.iter_mut().for_each(Probe::beat);
+            let status = export::status(&running.watch, Some(running.intake.counts()), 0);
+            let why = status["rules"][0]["reason"].as_str().unwrap_or_default().to_owned();
+            if status["verdict"] == verdict && why.contains(reason) {
+                let metrics = export::metrics(&running.watch, Some(running.intake.counts()));
+                let unknown = u8::from(verdict == "unknown" && !reason.is_empty());
+                let row = format!("everhold_rule_unknown{{rule=\"one holder\"}} {unknown}");
+                assert!(reason.is_empty() || metrics.contains(&row), "{metrics}");
+                return;
+            }
+            assert!(Instant::now() < end, "{verdict} {reason}: {status:#}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    stands(&mut probes, "unknown", "");
+    running.watch.set_rules(LOCKS, "rules").unwrap();
+    stands(&mut probes, "unknown", "no node is connected");
+    let address = running.intake.address();
+    probes.extend([0, 1].map(|node| Probe::connect(address, hello(node, 1)).unwrap()));
+    stands(&mut probes, "unknown", "not all is known");
+    probes[0].add(7, "exclusive");
+    probes[1].add(8, "exclusive");
+    stands(&mut probes, "holds", "");
+    full.store(true, Relaxed);
+    // Its records cannot be written: it is hung up on, and the rule is not said to hold.
+    probes[0].add(9, "exclusive");
+    probes.clear();
+    stands(&mut probes, "unknown", "no space left");
+    full.store(false, Relaxed);
+    probes.extend([0, 1].map(|node| Probe::connect(address, hello(node, 2)).unwrap()));
+    probes[0].add(7, "exclusive");
+    probes[1].add(8, "exclusive");
+    stands(&mut probes, "holds", "");
+    probes[1].add(7, "exclusive");
+    stands(&mut probes, "violated", "");
+}
+
+#[test]
+fn many_who_say_nothing_cost_no_threads_and_keep_nobody_out() {
+    let running = start(&folder("idle"), IntakeOptions::default());
+    let address = running.intake.address();
+    let threads = || {
+        let status = fs::read_to_string("/proc/self/status").expect("Linux says it");
+        let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+        line.expect("it is there").trim().parse::<usize>().expect("a number")
+    };
+    let before = threads();
+    let idle: Vec<TcpStream> =
+        (0..700).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let mut probe = Probe::connect(address, hello(0, 1)).expect("it is let in");
+    probe.beat();
+    assert!(threads() < before + 200, "{} threads for {} strangers", threads(), idle.len());
+    assert!(running.intake.counts().refused.load(Relaxed) > 0, "the oldest were given up");
+}
+
+#[test]
+fn two_processes_with_one_number_are_told_both() {
+    let running = start(&folder("twice"), IntakeOptions::default());
+    let address = running.intake.address();
+    let mut first = Probe::connect(address, hello(0, 1)).expect("it is let in");
+    let mut second = Probe::connect(address, hello(0, 2)).expect("a restart looks like this");
+    second.beat();
+    first.beat();
+    let refused = loop {
+        match first.read() {
+            Some(Frame::Refuse { reason, text }) => break (reason, text),
+            Some(_) => {}
+            None => panic!("it is told why"),
+        }
+    };
+    assert!(refused.0 == Refusal::NodeInUse && refused.1.contains("its own number"), "{refused:?}");
+    let troubles = running.troubles.lock().unwrap();
+    assert!(troubles.iter().any(|text| text.contains("its own number")), "{troubles:?}");
+}
+
+#[test]
+fn alerts_that_are_not_delivered_are_kept_and_tried_again_in_order() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    let url = format!("http://{address}/alerts");
+    let webhook = export::Webhook::start(&url, move |text| drop(tell.send(text))).unwrap();
+    let notices = crate::feed::notices(CheckOptions::default(), &crate::checker::double_grant());
+    notices.iter().for_each(|notice| webhook.tell(notice));
+    let mut delivered = Vec::new();
+    for (attempt, stream) in listener.incoming().flatten().enumerate() {
+        let mut stream = stream;
+        let mut text = String::new();
+        let mut buffer = [0; 4096];
+        while !text.contains("\"version\"") {
+            let count = stream.read(&mut buffer).unwrap();
+            text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        if attempt < 2 {
+            continue;
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        delivered.push(text.contains("\"status\":\"resolved\""));
+        if delivered.len() == 2 {
+            break;
+        }
+    }
+    assert_eq!(delivered, [false, true]);
+    assert!(told.recv_timeout(LONG).unwrap().contains("trying again"));
 }
 
 #[test]
