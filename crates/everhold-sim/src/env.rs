@@ -24,6 +24,7 @@ use everhold_node::{Blueprint, Message, NodeId, Tag, TaskId, Timer};
 use crate::failure::Failure;
 use crate::fault::{FaultKind, Faults};
 use crate::halt::{self, EFFECTS_MAX, UNDER_WAY_BYTES_MAX, UNDER_WAY_MAX};
+use crate::links::{Line, Links};
 use crate::liveness;
 use crate::moves::{Move, What};
 use crate::record::Recorder;
@@ -43,6 +44,34 @@ pub(crate) struct Rules {
     pub(crate) network: Network,
     pub(crate) clocks: Clocks,
     pub(crate) faults: Faults,
+    pub(crate) links: Links,
+    /// The channels of the links, in the form that executions use.
+    pub(crate) lines: Vec<Line>,
+    /// Some channel or mailbox can be full.
+    pub(crate) bounded: bool,
+}
+
+impl Rules {
+    /// Works out what follows from the settings.
+    fn resolve(&mut self) {
+        self.lines = self.links.lines(self.network);
+        self.bounded = self.links.is_bounded();
+    }
+
+    /// Says which rules for links concern a node of this kind.
+    pub(crate) fn place(&self, kind: &str, node: &mut NodeState) {
+        (node.sends, node.takes) = self.links.of_node(kind);
+        node.room = self.links.room(kind);
+    }
+
+    /// Whether messages to a node may have to keep an order.
+    pub(crate) fn is_ordered(&self, node: &NodeState) -> bool {
+        let mut lines = self.lines.iter().enumerate();
+        lines.any(|(at, line)| {
+            let fits = at == 0 || (node.takes >> (at - 1)) & 1 == 1;
+            fits && line.network != Network::Datagrams
+        })
+    }
 }
 
 /// What the strategy decided, with everything needed to do it.
@@ -107,14 +136,20 @@ pub(crate) struct Env<M> {
     pub(crate) delivered: Option<(NodeId, u32)>,
     /// The schedule follows the clocks of a real execution.
     pub(crate) follows: bool,
+    /// Messages that found no room.
+    pub(crate) refused: u64,
+    /// The rules for links that fitted a message, as bits.
+    pub(crate) fitted: u64,
 }
 
 impl<M: Message> Env<M> {
-    pub(crate) fn new(rules: Rules, strategy: Box<dyn Strategy>) -> Self {
+    pub(crate) fn new(mut rules: Rules, strategy: Box<dyn Strategy>) -> Self {
+        rules.resolve();
         Env {
             state: State {
                 left: rules.faults.clone(),
                 tied_clocks: rules.clocks.are_tied(),
+                ordered: rules.lines.iter().any(|line| line.network != Network::Datagrams),
                 ..State::empty()
             },
             rules: Rc::new(rules),
@@ -137,6 +172,8 @@ impl<M: Message> Env<M> {
             undecided: None,
             delivered: None,
             follows: false,
+            refused: 0,
+            fitted: 0,
         }
     }
 

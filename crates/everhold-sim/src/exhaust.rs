@@ -39,6 +39,10 @@ pub(crate) fn exhaust<M: Message>(
     let failed = search.run(options, report);
     drop(watchdog);
     report.exhaustive = search.progress();
+    {
+        let env = search.world.env.borrow();
+        (report.refused, report.fitted) = (env.refused, env.fitted);
+    }
     if let Some(failed) = failed {
         let Options { bounds, shrink_time, .. } = *options;
         report.findings.push(investigate_safely(setup, &failed, bounds, shrink_time));
@@ -54,13 +58,15 @@ fn name(reduction: Reduction) -> &'static str {
     }
 }
 
-/// Faults and tied clocks tie steps of different nodes together, so orders are not reduced then.
+/// Faults, tied clocks and room that can be short tie steps of different nodes together, so orders are not reduced then.
 fn supported<M: Message>(world: &World<M>, reduction: Reduction, report: &mut Report) -> Reduction {
     let env = world.env.borrow();
-    let tied = env.rules.faults.total() > 0 || env.rules.clocks.are_tied();
+    let rules = &env.rules;
+    let tied = rules.faults.total() > 0 || rules.clocks.are_tied() || rules.bounded;
     if reduction == Reduction::Orders && tied {
         report.problems.push(
-            "orders are not reduced with faults or clocks that are tied; states are told apart instead"
+            "orders are not reduced with faults, tied clocks or bounded channels; states are told \
+             apart instead"
                 .to_owned(),
         );
         return Reduction::States;

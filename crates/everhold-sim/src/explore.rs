@@ -237,9 +237,13 @@ impl Explorer {
             && world.sometimes.is_empty()
             && world.eventually.is_empty()
             && world.properties.is_none();
+        let links = world.env.borrow().rules.links.clone();
         drop(world);
         let explorer = Exploration { setup, options };
         explorer.go(&mut report, reduction_sound);
+        if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) {
+            report.problems.extend(links.problems(report.fitted, &report.nodes));
+        }
         report
     }
 }

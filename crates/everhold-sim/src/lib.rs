@@ -5,7 +5,7 @@
 //!
 //! In reading order:
 //!
-//! - [`system`]: what is tested; [`fault`]: what may go wrong; [`view`]: what properties see.
+//! - [`system`]: what is tested; [`fault`]: what may go wrong; [`links`]: on which links; [`view`]: what properties see.
 //! - `properties`: properties in the language, checked while an execution runs.
 //! - `env`, `world`: one execution's surroundings and nodes; a step function.
 //! - [`moves`]: what can happen next; [`strategy`]: who decides.
@@ -49,6 +49,7 @@ pub mod failure;
 pub mod fault;
 mod halt;
 pub mod history;
+pub mod links;
 pub mod moves;
 pub mod perf;
 pub mod record;
@@ -67,6 +68,7 @@ pub use execute::Bounds;
 pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};
 pub use fault::{Fault, FaultKind, Faults, MessageId, Side};
+pub use links::{Channel, Links};
 pub use record::Recording;
 pub use recorded::{BadRecording, Decode};
 pub use report::{Finding, Report, Stop, Verdict};

@@ -69,6 +69,10 @@ pub struct Report {
     /// Executions with a handler that took longer than [`Explorer::patience`](crate::Explorer::patience)
     /// and returned. How many there are depends on the machine.
     pub slow: u64,
+    /// Messages that found no room, in all executions; see [`Links`](crate::Links).
+    pub refused: u64,
+    /// The rules for links that fitted a message, as bits.
+    pub(crate) fitted: u64,
     /// Executions that were run twice to see whether they are the same.
     pub rechecked: u64,
     /// Saved schedules that were run first.
@@ -226,6 +230,8 @@ impl Report {
             undecided: 0,
             undecided_bound: None,
             slow: 0,
+            refused: 0,
+            fitted: 0,
             settled: 0,
             steps_max: options.bounds.steps_max,
             rechecked: 0,
@@ -394,6 +400,8 @@ impl Report {
             self.undecided += 1;
             self.undecided_bound.get_or_insert_with(|| bound.clone());
         }
+        self.refused += ran.refused;
+        self.fitted |= ran.fitted;
         self.rechecked += u64::from(ran.rechecked);
         self.coverage.orders.add(ran.order);
         for (sum, count) in self.coverage.faults.iter_mut().zip(ran.faults) {

@@ -10,6 +10,7 @@ use everhold_property::{Library, Property};
 
 use crate::env::{Rules, node_id};
 use crate::fault::Faults;
+use crate::links::Links;
 use crate::monitor::MonitorSlot;
 use crate::properties;
 use crate::record::NodeInfo;
@@ -26,6 +27,10 @@ pub enum Network {
     /// of either, by a [lost](Faults::lose) message or by a [reset](Faults::reset). A crash loses
     /// what was under way. Both ends are told ([`Node::disconnected`]), after what arrived.
     Streams,
+    /// In the order of sending for each pair of nodes, without connections: a message that is
+    /// [lost](Faults::lose) leaves a gap, one that arrives [twice](Faults::duplicate) does so twice in
+    /// a row, and one that is [held back](Faults::delay) holds up those after it.
+    Fifo,
 }
 
 /// How the nodes' clocks relate.
@@ -130,6 +135,9 @@ impl<M: Message> System<M> {
                 network: Network::default(),
                 clocks: Clocks::default(),
                 faults: Faults::none(),
+                links: Links::new(),
+                lines: Vec::new(),
+                bounded: false,
             },
             load: Vec::new(),
         }
@@ -205,6 +213,11 @@ impl<M: Message> System<M> {
     /// In which order messages arrive.
     pub fn network(&mut self, network: Network) {
         self.rules.network = network;
+    }
+
+    /// Links and kinds of messages with network rules of their own; see [`Links`].
+    pub fn links(&mut self, links: Links) {
+        self.rules.links = links;
     }
 
     /// How clocks relate.

@@ -21,7 +21,7 @@ use crate::record::{NodeInfo, Recorder, Recording};
 use crate::scene::Scene;
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
-use crate::system::{Network, Rule, System};
+use crate::system::{Rule, System};
 use crate::view::View;
 
 /// The part of a beat that is the node.
@@ -144,12 +144,16 @@ impl<M: Message> World<M> {
     fn adopt(&mut self, kind: &str, blueprint: Rc<Blueprint<M>>) -> NodeState {
         let process = blueprint.make();
         let (guarded, tasks) = (process.is_guarded(), process.has_tasks());
-        let (tracked, strikes) = {
+        let mut state = NodeState::fresh(self.kind_number(kind), false, guarded);
+        {
             let rules = &self.env.borrow().rules;
-            (guarded || rules.network == Network::Streams, rules.faults.strikes(kind))
-        };
-        self.slots.push(Slot { process, blueprint, tasks, plain: !tasks && !tracked, hash: 0 });
-        NodeState::fresh(self.kind_number(kind), strikes, tracked)
+            rules.place(kind, &mut state);
+            state.tracked |= rules.is_ordered(&state);
+            state.strikes = rules.faults.strikes(kind);
+        }
+        let plain = !tasks && !state.tracked;
+        self.slots.push(Slot { process, blueprint, tasks, plain, hash: 0 });
+        state
     }
 
     fn kind_number(&mut self, kind: &str) -> u32 {

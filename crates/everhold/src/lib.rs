@@ -21,8 +21,8 @@ pub use everhold_node::{
     Ticket, Time, Timer,
 };
 pub use everhold_sim::{
-    Bounds, Cause, Clocks, Explorer, Failure, Faults, Finding, Network, Reduction, Report,
-    Schedule, Search, Stop, System, Verdict, View, explore, history, perf, timed,
+    Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
+    Report, Schedule, Search, Stop, System, Verdict, View, explore, history, perf, timed,
 };
 pub use everhold_trace::Value;
 pub use perf::{Perf, PerfReport, PerfVerdict};
@@ -31,9 +31,9 @@ pub use timed::{Durations, Timed};
 /// What a test needs, in one line.
 pub mod prelude {
     pub use crate::{
-        AsyncCx, Bounds, Clocks, Cx, Disk, Durations, Either, Elapsed, Explorer, Faults, Monitor,
-        Network, Node, NodeId, Perf, PerfVerdict, Reduction, Report, Schedule, Search, System,
-        Ticket, Time, Timed, Timer, Verdict, View, explore,
+        AsyncCx, Bounds, Channel, Clocks, Cx, Disk, Durations, Either, Elapsed, Explorer, Faults,
+        Links, Monitor, Network, Node, NodeId, Perf, PerfVerdict, Reduction, Report, Schedule,
+        Search, System, Ticket, Time, Timed, Timer, Verdict, View, explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

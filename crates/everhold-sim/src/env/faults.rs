@@ -3,7 +3,7 @@
 use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId, Runtime};
 
-use super::state::{Cut, Status};
+use super::state::{Cut, STREAM, Status};
 use super::{Action, DUPLICATE, Env, node_id};
 use crate::fault::{Fault, FaultKind, MessageId, Side};
 use crate::moves::{Move, NONE, What, identity};
@@ -18,21 +18,21 @@ impl<M: Message> Env<M> {
         }
         let (targets, members) = self.state.count_targets();
         let state = &self.state;
-        let deliveries = if state.deliveries() { state.moves.ready() } else { 0 };
+        let messages = |budget: u32, kind: FaultKind| {
+            if budget > 0 && state.strikes_messages(kind) { state.moves.ready() } else { 0 }
+        };
         let within = |budget: u32, count: u32| if budget > 0 { count } else { 0 };
         let splits = if state.partition.is_none() { splits(members as usize) } else { 0 };
-        let streams = self.rules.network == Network::Streams;
         let counts = [
             within(state.left.crashes, targets),
             within(state.left.stops, targets),
-            within(state.left.losses, deliveries),
-            // A stream never brings anything twice.
-            within(state.left.duplicates, if streams { 0 } else { deliveries }),
-            within(state.left.delays, deliveries),
+            messages(state.left.losses, FaultKind::Lose),
+            messages(state.left.duplicates, FaultKind::Duplicate),
+            messages(state.left.delays, FaultKind::Delay),
             within(state.left.partitions, splits),
             within(state.left.skews, targets * 4),
             within(state.left.one_way_partitions, splits * 2),
-            within(state.left.resets, state.connections.len() as u32),
+            within(state.left.resets, state.resettable().count() as u32),
         ];
         self.state.moves.faults.set(counts);
     }
@@ -115,7 +115,7 @@ impl<M: Message> Env<M> {
         self.state.nodes[node.index()].timers.clear();
         self.offer_timer(node);
         self.offer_polls(node, &[]);
-        if self.rules.network == Network::Streams {
+        if self.rules.lines.iter().any(|line| line.network == Network::Streams) {
             self.break_streams(node);
         }
     }
@@ -147,16 +147,16 @@ impl<M: Message> Env<M> {
     }
 
     pub(super) fn disturb(&mut self, kind: FaultKind, number: u32) -> (Action<M>, NodeId, Fault) {
-        let index = self.state.delivery(number);
+        let index = self.state.delivery(kind, number);
         let flight = &self.state.flights[index as usize];
         let (from, to, sequence) = (flight.from, flight.to, flight.sequence);
         let id = MessageId { from, sequence };
         let fault = match kind {
             FaultKind::Lose => {
                 self.state.left.losses -= 1;
-                match self.rules.network {
-                    Network::Datagrams => self.discard(index),
-                    Network::Streams => self.break_at(index),
+                match flight.lane {
+                    STREAM => self.break_at(index),
+                    _ => self.discard(index),
                 }
                 Fault::Lose(id)
             }
@@ -165,6 +165,7 @@ impl<M: Message> Env<M> {
                 let (tag, msg) = (flight.tag, flight.msg.clone());
                 let msg = msg.expect("a message in flight is there");
                 self.launch(from, to, sequence | DUPLICATE, tag, msg);
+                self.put_behind(to, index);
                 Fault::Duplicate(id)
             }
             _ => {
@@ -179,6 +180,16 @@ impl<M: Message> Env<M> {
             self.unchecked.push(to);
         }
         (Action::Faulted, to, fault)
+    }
+
+    /// Puts the message that was launched last behind another one, if that keeps its place.
+    fn put_behind(&mut self, node: NodeId, index: u32) {
+        let ordered = self.state.flights[index as usize].ordered;
+        let inbox = &mut self.state.nodes[node.index()].inbox;
+        let place = inbox.iter().position(|at| *at == index).filter(|_| ordered);
+        if let Some(place) = place {
+            inbox[place + 1..].rotate_right(1);
+        }
     }
 
     /// Lets go what was held back.

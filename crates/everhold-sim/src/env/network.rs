@@ -1,9 +1,12 @@
 //! Messages under way.
 
+use everhold_node::fingerprint;
 use everhold_node::{Message, NodeId, Tag};
 
-use super::state::{Flight, Status, flight_hash};
+use super::state::{Flight, STREAM, Status, flight_hash};
 use super::{Action, Env};
+use crate::fault::FaultKind;
+use crate::links::Line;
 use crate::moves::{Move, NONE, What, identity};
 use crate::system::Network;
 
@@ -41,8 +44,12 @@ impl<M: Message> Env<M> {
         let Some(receiver) = self.state.nodes.get(to.index()) else {
             return self.lost(from, to, sequence, &msg);
         };
-        if receiver.status == Status::Gone
-            || self.rules.network == Network::Streams && !self.connect(from, to)
+        if receiver.status == Status::Gone {
+            return self.lost(from, to, sequence, &msg);
+        }
+        let channel = self.channel(from, to, &msg);
+        let Line { network, spared, .. } = self.rules.lines[usize::from(channel)];
+        if network == Network::Streams && !self.connect(from, to, spared.contains(FaultKind::Reset))
         {
             return self.lost(from, to, sequence, &msg);
         }
@@ -64,16 +71,58 @@ impl<M: Message> Env<M> {
             refused: false,
             held: false,
             notice: false,
+            ordered: network != Network::Datagrams,
+            lane: if network == Network::Streams { STREAM } else { channel },
+            spared,
         };
         if tracked {
             self.state.nodes[to.index()].inbox.push(index);
             self.unchecked.push(to);
-        } else if up && !self.state.is_cut(from, to) {
+        } else if up && !self.state.is_cut(from, to, spared) {
             let id = identity::message(from, sequence);
             flight.slot =
                 self.state.moves.add(Move { what: What::Deliver(index), node: to, born, id });
         }
         self.put_flight(index, flight);
+    }
+
+    /// The number of the channel on which a message travels.
+    #[inline]
+    fn channel(&mut self, from: NodeId, to: NodeId, msg: &M) -> u8 {
+        if self.rules.links.is_empty() { 0 } else { self.find_channel(from, to, msg) }
+    }
+
+    fn find_channel(&mut self, from: NodeId, to: NodeId, msg: &M) -> u8 {
+        let nodes = &self.state.nodes;
+        let takes = nodes.get(to.index()).map_or(0, |node| node.takes);
+        let rules = nodes[from.index()].sends & takes;
+        let fits = self.rules.links.of_message(rules, fingerprint::kind(msg));
+        self.fitted |= fits;
+        (u64::BITS - fits.leading_zeros()) as u8
+    }
+
+    /// Whether the channel and the receiver's mailbox have room for a message.
+    pub(super) fn has_room(&mut self, from: NodeId, to: NodeId, msg: &M) -> bool {
+        let Some(room) = self.state.nodes.get(to.index()).map(|node| node.room) else {
+            return true;
+        };
+        let channel = self.channel(from, to, msg);
+        let Line { capacity, network, .. } = self.rules.lines[usize::from(channel)];
+        let lane = if network == Network::Streams { STREAM } else { channel };
+        let (mut waiting, mut on_link) = (0, 0);
+        for flight in self.state.flights.iter().filter(|f| f.to == to && f.msg.is_some()) {
+            waiting += 1;
+            on_link += u32::from(flight.from == from && flight.lane == lane);
+        }
+        waiting < room && on_link < capacity
+    }
+
+    /// A message finds no room.
+    pub(super) fn refuse(&mut self, from: NodeId, to: NodeId, msg: &M) {
+        self.refused += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(from, format!("no room for {msg:?} to {to}"));
+        }
     }
 
     #[inline]
@@ -95,23 +144,23 @@ impl<M: Message> Env<M> {
     pub(crate) fn refresh(&mut self, node: NodeId, accepts: impl Fn(NodeId, Tag, &M) -> bool) {
         let inbox = std::mem::take(&mut self.state.nodes[node.index()].inbox);
         let up = self.state.nodes[node.index()].status == Status::Up;
-        let streams = self.rules.network == Network::Streams;
-        // Senders of which an earlier message blocks the later ones.
-        let mut blocked: Vec<NodeId> = Vec::new();
+        // Senders and lanes of which an earlier message blocks the later ones.
+        let mut blocked: Vec<(NodeId, u8)> = Vec::new();
         for &index in &inbox {
             let flight = &self.state.flights[index as usize];
-            let (from, first) = (flight.from, !blocked.contains(&flight.from));
+            let from = flight.from;
+            let first = !blocked.contains(&(from, flight.lane));
             // The end of a connection is noticed across a partition too: its timers run out.
-            let cut = !flight.notice && self.state.is_cut(from, node);
+            let cut = !flight.notice && self.state.is_cut(from, node, flight.spared);
             let reachable = up && !flight.held && !cut;
             let taken = flight.msg.as_ref().is_none_or(|msg| accepts(from, flight.tag, msg));
             let accepted = reachable && taken;
-            let ordered = streams || flight.refused;
+            let ordered = flight.ordered || flight.refused;
             let offered = accepted && (first || !ordered);
             // What a guard refuses does not hold up what it takes, or a selective receive
             // would wait for ever behind it.
-            if accepted && ordered || streams && !reachable {
-                blocked.push(from);
+            if accepted && ordered || flight.ordered && !reachable {
+                blocked.push((from, flight.lane));
             }
             let flight = &mut self.state.flights[index as usize];
             flight.refused |= reachable && !accepted;
@@ -159,7 +208,7 @@ impl<M: Message> Env<M> {
             }
             let offered = receiver.status == Status::Up
                 && !flight.held
-                && !self.state.is_cut(flight.from, flight.to);
+                && !self.state.is_cut(flight.from, flight.to, flight.spared);
             self.offer_flight(index as u32, offered);
         }
     }

@@ -29,7 +29,20 @@ impl<M: Message> Runtime<M> for Env<M> {
         if let Some(recorder) = &mut self.recorder {
             recorder.sent(from, to, sequence, &msg);
         }
+        if self.rules.bounded && !self.has_room(from, to, &msg) {
+            self.refuse(from, to, &msg);
+            return self.lost(from, to, sequence, &msg);
+        }
         self.launch(from, to, sequence, tag, msg);
+    }
+
+    fn try_send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
+        if self.rules.bounded && !self.has_room(from, to, &msg) {
+            self.refuse(from, to, &msg);
+            return Err(msg);
+        }
+        self.send(from, to, tag, msg);
+        Ok(())
     }
 
     fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration) {
@@ -124,7 +137,9 @@ impl<M: Message> Runtime<M> for Env<M> {
             halt::too_much(format!("added a node when there were {NODES_MAX} already"));
         }
         let id = node_id(self.state.nodes.len());
-        self.state.nodes.push(NodeState::fresh(u32::MAX, false, true));
+        let mut state = NodeState::fresh(u32::MAX, false, true);
+        self.rules.place(kind, &mut state);
+        self.state.nodes.push(state);
         self.spawned.push_back((kind.to_owned(), blueprint));
         id
     }

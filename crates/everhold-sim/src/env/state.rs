@@ -6,10 +6,13 @@ use everhold_node::{Disk, Message, NodeId, Tag, TaskId, Timer};
 use super::faults::{split_side, splits};
 use super::node_id;
 use crate::fault::{Fault, FaultKind, Faults, MessageId, Side};
+use crate::links::Spared;
 use crate::monitor::MonitorSlot;
 use crate::moves::{Move, Moves, NONE, Slot, What, identity};
 use crate::strategy::About;
 
+/// The lane of all streams between two nodes: they share one connection.
+pub(super) const STREAM: u8 = u8::MAX;
 /// Tells the hash of a message that is held back from that of one that is not.
 const HELD: u64 = 0x4E1D;
 /// Tells the hash of a clock's rate from that of its jump.
@@ -47,6 +50,10 @@ pub(crate) struct State<M> {
     pub(crate) shortest_timer: u64,
     /// Time decides in which order the timers of different nodes fire.
     pub(super) tied_clocks: bool,
+    /// Some messages arrive in the order of sending.
+    pub(super) ordered: bool,
+    /// Connections that are not reset.
+    pub(super) firm: Vec<(NodeId, NodeId)>,
 }
 
 /// A message in the network.
@@ -65,6 +72,12 @@ pub(crate) struct Flight<M> {
     pub(super) held: bool,
     /// No message: the receiver learns that its connection to `from` ended.
     pub(super) notice: bool,
+    /// It arrives after what its sender sent before it on the same lane.
+    pub(super) ordered: bool,
+    /// The number of its channel, or [`STREAM`].
+    pub(super) lane: u8,
+    /// Faults that do not strike it.
+    pub(super) spared: Spared,
 }
 
 impl<M> Flight<M> {
@@ -107,6 +120,11 @@ pub(crate) struct NodeState {
     /// Which kind of node this is, as an index.
     pub(crate) kind: u32,
     pub(crate) strikes: bool,
+    /// The rules for links that may fit what it sends, and what it is sent, as bits.
+    pub(super) sends: u64,
+    pub(super) takes: u64,
+    /// How many messages may wait for it.
+    pub(super) room: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,6 +168,8 @@ impl<M: Message> State<M> {
             last_move: 0,
             shortest_timer: 0,
             tied_clocks: false,
+            ordered: false,
+            firm: Vec::new(),
         }
     }
 
@@ -172,7 +192,8 @@ impl<M: Message> State<M> {
         self.monitors.clone_from(&other.monitors);
         (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
         self.shortest_timer = other.shortest_timer;
-        self.tied_clocks = other.tied_clocks;
+        (self.tied_clocks, self.ordered) = (other.tied_clocks, other.ordered);
+        self.firm.clone_from(&other.firm);
     }
 
     pub(super) fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
@@ -192,6 +213,7 @@ impl<M: Message> State<M> {
         self.held = 0;
         self.injected = [0; FaultKind::ALL.len()];
         self.connections.clear();
+        self.firm.clear();
         self.untold.clear();
         self.monitors.iter_mut().for_each(MonitorSlot::reset);
         self.network_hash = 0;
@@ -199,8 +221,12 @@ impl<M: Message> State<M> {
 
     /// Whether a partition holds up what one node sends to another.
     #[inline]
-    pub(super) fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+    pub(super) fn is_cut(&self, from: NodeId, to: NodeId, spared: Spared) -> bool {
         let Some(cut) = &self.partition else { return false };
+        let both = cut.out && cut.into;
+        if spared.contains(if both { FaultKind::Partition } else { FaultKind::OneWay }) {
+            return false;
+        }
         match (cut.side.contains(from), cut.side.contains(to)) {
             (true, false) => cut.out,
             (false, true) => cut.into,
@@ -208,19 +234,28 @@ impl<M: Message> State<M> {
         }
     }
 
-    pub(super) fn deliveries(&self) -> bool {
-        (0..self.moves.ready()).any(|at| matches!(self.moves.get(at).what, What::Deliver(_)))
+    /// The message that a move delivers, if this kind of fault can strike it.
+    fn struck(&self, offered: &Move, kind: FaultKind) -> Option<u32> {
+        let What::Deliver(flight) = offered.what else { return None };
+        (!self.flights[flight as usize].spared.contains(kind)).then_some(flight)
     }
 
-    /// The message that the fault with this number concerns: the first delivery at or after it.
-    pub(super) fn delivery(&self, number: u32) -> u32 {
+    /// Whether a message that can be delivered can be struck by this kind of fault.
+    pub(super) fn strikes_messages(&self, kind: FaultKind) -> bool {
+        (0..self.moves.ready()).any(|at| self.struck(self.moves.get(at), kind).is_some())
+    }
+
+    /// The message that the fault with this number concerns: the first at or after it that the
+    /// fault can strike.
+    pub(super) fn delivery(&self, kind: FaultKind, number: u32) -> u32 {
         let ready = self.moves.ready();
-        (0..ready)
-            .find_map(|offset| match self.moves.get((number + offset) % ready).what {
-                What::Deliver(flight) => Some(flight),
-                _ => None,
-            })
-            .expect("the menu counted the deliveries")
+        let strike = |offset| self.struck(self.moves.get((number + offset) % ready), kind);
+        (0..ready).find_map(strike).expect("the menu counted the deliveries")
+    }
+
+    /// The connections that can be reset, in order.
+    pub(super) fn resettable(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        self.connections.iter().copied().filter(|ends| !self.firm.contains(ends))
     }
 
     /// A node came or changed.
@@ -252,7 +287,7 @@ impl<M: Message> State<M> {
         for monitor in &self.monitors {
             sum = mix(sum, monitor.fingerprint());
         }
-        if !self.connections.is_empty() || !self.untold.is_empty() {
+        if self.ordered {
             sum = mix(sum, self.streams_hash());
         }
         if self.tied_clocks {
@@ -308,15 +343,21 @@ impl<M: Message> About for State<M> {
         let (kind, number) = match *fault {
             Fault::Crash(node) => (FaultKind::Crash, self.target_number(node)?),
             Fault::Stop(node) => (FaultKind::Stop, self.target_number(node)?),
-            Fault::Lose(message) => (FaultKind::Lose, self.delivery_number(message)?),
-            Fault::Duplicate(message) => (FaultKind::Duplicate, self.delivery_number(message)?),
-            Fault::Delay(message) => (FaultKind::Delay, self.delivery_number(message)?),
+            Fault::Lose(message) => {
+                (FaultKind::Lose, self.delivery_number(FaultKind::Lose, message)?)
+            }
+            Fault::Duplicate(message) => {
+                (FaultKind::Duplicate, self.delivery_number(FaultKind::Duplicate, message)?)
+            }
+            Fault::Delay(message) => {
+                (FaultKind::Delay, self.delivery_number(FaultKind::Delay, message)?)
+            }
             Fault::Partition(side) => (FaultKind::Partition, self.split_number(side)?),
             Fault::Mute(side) => (FaultKind::OneWay, self.split_number(side)? * 2),
             Fault::Deafen(side) => (FaultKind::OneWay, self.split_number(side)? * 2 + 1),
             Fault::Reset(one, other) => {
-                let place = self.connections.binary_search(&(one, other));
-                (FaultKind::Reset, place.ok()? as u32)
+                let place = self.resettable().position(|ends| ends == (one, other));
+                (FaultKind::Reset, place? as u32)
             }
             Fault::Skew(node, quarters) => {
                 let jump = [-4, -2, 2, 4].iter().position(|jump| *jump == quarters)?;
@@ -391,9 +432,9 @@ impl<M: Message> State<M> {
         Some(self.nodes[..node.index()].iter().filter(|n| is_target(n)).count() as u32)
     }
 
-    fn delivery_number(&self, message: MessageId) -> Option<u32> {
+    fn delivery_number(&self, kind: FaultKind, message: MessageId) -> Option<u32> {
         let id = identity::message(message.from, message.sequence);
-        let is_it = |m: &Move| m.id == id && matches!(m.what, What::Deliver(_));
+        let is_it = |m: &Move| m.id == id && self.struck(m, kind).is_some();
         (0..self.moves.ready()).find(|pick| is_it(self.moves.get(*pick)))
     }
 
@@ -432,6 +473,7 @@ impl NodeState {
         self.inbox.clone_from(&other.inbox);
         self.history = other.history;
         (self.kind, self.strikes) = (other.kind, other.strikes);
+        (self.sends, self.takes, self.room) = (other.sends, other.takes, other.room);
     }
 
     pub(super) fn reset(&mut self) {

@@ -4,9 +4,10 @@
 use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId, Runtime, Tag};
 
-use super::state::{Flight, State, Status, notice_hash};
+use super::state::{Flight, STREAM, State, Status, notice_hash};
 use super::{Action, Env};
 use crate::fault::Fault;
+use crate::links::Spared;
 use crate::moves::NONE;
 
 impl<M: Message> State<M> {
@@ -21,15 +22,18 @@ impl<M: Message> State<M> {
     pub(super) fn streams_hash(&self) -> u64 {
         let pair = |(a, b): &(NodeId, NodeId)| (u64::from(a.0) << 32) | u64::from(b.0);
         let open = self.connections.iter().fold(0, |hash, ends| mix(hash, pair(ends)));
+        let open = self.firm.iter().fold(open, |hash, ends| mix(hash, pair(ends)));
         let untold = self.untold.iter().map(|end| mix(1, pair(end)));
         let mut sum = untold.fold(open, u64::wrapping_add);
-        let mut streams: Vec<(NodeId, u64)> = Vec::new();
+        let mut streams: Vec<((NodeId, u8), u64)> = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             streams.clear();
-            for flight in node.inbox.iter().map(|at| &self.flights[*at as usize]) {
-                match streams.iter_mut().find(|(from, _)| *from == flight.from) {
+            let inbox = node.inbox.iter().map(|at| &self.flights[*at as usize]);
+            for flight in inbox.filter(|flight| flight.ordered) {
+                let lane = (flight.from, flight.lane);
+                match streams.iter_mut().find(|(known, _)| *known == lane) {
                     Some((_, hash)) => *hash = mix(*hash, flight.hash),
-                    None => streams.push((flight.from, mix(index as u64, flight.hash))),
+                    None => streams.push((lane, mix(index as u64, flight.hash))),
                 }
             }
             sum = streams.iter().fold(sum, |sum, (_, hash)| sum.wrapping_add(*hash));
@@ -41,7 +45,7 @@ impl<M: Message> State<M> {
 impl<M: Message> Env<M> {
     /// Opens the connection between two nodes if there is none; false if the sender does not know
     /// yet that the last one broke: then what it sends is lost.
-    pub(super) fn connect(&mut self, from: NodeId, to: NodeId) -> bool {
+    pub(super) fn connect(&mut self, from: NodeId, to: NodeId, is_firm: bool) -> bool {
         let state = &mut self.state;
         if state.untold.contains(&(from, to)) {
             return false;
@@ -50,13 +54,21 @@ impl<M: Message> Env<M> {
             && let Err(at) = state.connections.binary_search(&pair(from, to))
         {
             state.connections.insert(at, pair(from, to));
+            if is_firm {
+                state.firm.push(pair(from, to));
+                state.firm.sort_unstable();
+            }
+        } else if !is_firm && !state.firm.is_empty() {
+            // One use that a reset can strike is enough.
+            state.firm.retain(|ends| *ends != pair(from, to));
         }
         true
     }
 
     pub(super) fn reset_connection(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.resets -= 1;
-        let (one, other) = self.state.connections[number as usize];
+        let ends = self.state.resettable().nth(number as usize);
+        let (one, other) = ends.expect("the menu counted the connections");
         (Action::Reset(one, other), one, Fault::Reset(one, other))
     }
 
@@ -90,7 +102,7 @@ impl<M: Message> Env<M> {
         for index in 0..self.state.flights.len() {
             let flight = &self.state.flights[index];
             let sent = flight.from == node && !flight.notice;
-            if !flight.is_vacant() && (flight.to == node || sent) {
+            if !flight.is_vacant() && flight.lane == STREAM && (flight.to == node || sent) {
                 self.discard(index as u32);
             }
         }
@@ -106,7 +118,7 @@ impl<M: Message> Env<M> {
     fn stream(&self, from: NodeId, to: NodeId) -> Vec<u32> {
         let is_message = |index: &u32| {
             let flight = &self.state.flights[*index as usize];
-            flight.from == from && !flight.notice
+            flight.from == from && flight.lane == STREAM && !flight.notice
         };
         self.state.nodes[to.index()].inbox.iter().copied().filter(is_message).collect()
     }
@@ -120,6 +132,7 @@ impl<M: Message> Env<M> {
     fn close(&mut self, one: NodeId, other: NodeId) {
         if let Ok(at) = self.state.connections.binary_search(&pair(one, other)) {
             self.state.connections.remove(at);
+            self.state.firm.retain(|ends| *ends != pair(one, other));
         }
     }
 
@@ -143,6 +156,9 @@ impl<M: Message> Env<M> {
             refused: false,
             held: false,
             notice: true,
+            ordered: true,
+            lane: STREAM,
+            spared: Spared::default(),
         };
         self.put_flight(index, notice);
         self.state.untold.push((node, peer));

@@ -220,6 +220,13 @@ fn ends(out: &mut String, report: &Report) {
             if report.exhaustive.is_some() { "" } else { ", idle ticks not counted" }
         );
     }
+    if report.refused > 0 {
+        let _ = writeln!(
+            out,
+            "    no room      {} found a channel or a mailbox full",
+            count(report.refused, "message")
+        );
+    }
     if report.unjudged > 0 {
         let _ = writeln!(
             out,

@@ -151,6 +151,11 @@ pub(super) struct Rest {
     charged: DiskUse,
     pub(super) skew: i64,
     drift_ppb: i64,
+    /// The rules for links that may fit what it sends, and what it is sent, as bits.
+    pub(super) sends: u64,
+    pub(super) takes: u64,
+    /// How many messages may wait for it, if there is a bound.
+    pub(super) room: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,9 +384,30 @@ impl<M: Message> Env<M> {
             let node = crate::env::node_id(index);
             self.state.nodes.push(NodeState::new(*guarded));
             self.set_clock(node);
+            self.place(node, index);
         }
         self.apply_reseed();
         self.plan();
+    }
+
+    /// Says which rules for links concern a node that is there from the start.
+    fn place(&mut self, node: NodeId, index: usize) {
+        let model = Rc::clone(&self.model);
+        if let Some(info) = model.names.get(index) {
+            self.place_kind(node, &info.kind);
+        }
+    }
+
+    /// Says which rules for links concern a node of this kind.
+    pub(super) fn place_kind(&mut self, node: NodeId, kind: &str) {
+        let links = &self.model.ways.links;
+        let rest = &mut self.state.nodes[node.index()].rest;
+        if links.is_bounded() {
+            rest.room = Some(links.room(kind)).filter(|room| *room < u32::MAX);
+        }
+        if !links.is_empty() {
+            (rest.sends, rest.takes) = links.of_node(kind);
+        }
     }
 
     pub(super) fn set_clock(&mut self, node: NodeId) {

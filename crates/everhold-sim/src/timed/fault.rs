@@ -6,7 +6,7 @@ use everhold_node::{Message, NodeId};
 
 use super::draw::{Stream, below, draw};
 use super::durations::nanoseconds;
-use crate::fault::Faults;
+use crate::fault::{FaultKind, Faults};
 
 /// Something that goes wrong at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,18 @@ pub enum TimedFault {
     Reset(NodeId, NodeId),
     /// The same for one of the connections that exist then; the number says which.
     ResetAny(u64),
+}
+
+impl TimedFault {
+    /// The kind of a fault that waits for a message.
+    pub(crate) fn kind(&self) -> Option<FaultKind> {
+        match self {
+            TimedFault::Lose => Some(FaultKind::Lose),
+            TimedFault::Duplicate => Some(FaultKind::Duplicate),
+            TimedFault::Delay(_) => Some(FaultKind::Delay),
+            _ => None,
+        }
+    }
 }
 
 /// Starts the system: what happens from outside, and when.

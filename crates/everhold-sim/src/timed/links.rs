@@ -91,6 +91,11 @@ impl Links {
     }
 
     #[inline]
+    pub(crate) fn get(&self, link: u32) -> &LinkState {
+        &self.states[link as usize]
+    }
+
+    #[inline]
     pub(crate) fn get_mut(&mut self, link: u32) -> &mut LinkState {
         &mut self.states[link as usize]
     }

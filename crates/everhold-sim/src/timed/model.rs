@@ -69,6 +69,9 @@ impl<M: Message> Model<M> {
         (timed.setup)(&mut system);
         let names = system.names();
         let System { nodes, monitors, always, properties, library, rules, load, .. } = system;
+        for link in rules.links.timed().flatten() {
+            link.check("a channel of the system's links")?;
+        }
         let mut driver = Driver::new();
         if let Some(drive) = &timed.driver {
             drive(&mut driver);
@@ -80,7 +83,7 @@ impl<M: Message> Model<M> {
             timed.disk.as_ref().map(|disk| (disk.sync.table(), disk.bytes_per_second.max(1)));
         Ok(Model {
             struck: names.iter().enumerate().filter_map(strikes).collect(),
-            ways: Ways::new(&timed.net, rules.network),
+            ways: Ways::new(&timed.net, rules.network, &rules.links),
             faults: rules.faults,
             fault_times: timed.fault_times,
             always: if timed.checked { always } else { Vec::new() },

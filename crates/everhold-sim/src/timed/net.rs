@@ -7,6 +7,7 @@ use std::time::Duration;
 use everhold_node::NodeId;
 
 use super::durations::{Quantiles, nanoseconds};
+use crate::links::{Links, Spared};
 use crate::system::Network;
 
 /// What a node pays for a message to itself.
@@ -201,7 +202,7 @@ impl Link {
         Link { loss, ..self }
     }
 
-    fn check(&self, place: &str) -> Result<(), NetError> {
+    pub(crate) fn check(&self, place: &str) -> Result<(), NetError> {
         if let Some(mbits) = self.mbits {
             check_mbits(mbits, place)?;
         }
@@ -352,6 +353,9 @@ impl std::error::Error for NetError {}
 pub(crate) struct Ways {
     pub(crate) ways: Vec<Way>,
     pub(crate) transports: Vec<Carrier>,
+    /// The rules of the system's links, and the transport of the first of them.
+    pub(crate) links: Links,
+    first_rule: u8,
     pub(crate) threshold: u64,
     pub(crate) overhead: u64,
     /// Bytes a nanosecond that nodes can send and receive, if sharing is max-min.
@@ -406,6 +410,12 @@ impl Jitter {
 #[derive(Clone, Debug)]
 pub(crate) struct Carrier {
     pub(crate) streams: bool,
+    /// Messages arrive in the order of sending.
+    pub(crate) ordered: bool,
+    /// Faults that do not strike here.
+    pub(crate) spared: Spared,
+    /// The way that its messages take, if not that between their nodes.
+    pub(crate) way: Option<u32>,
     pub(crate) messages_max: u32,
     pub(crate) bytes_max: u64,
     kinds: Vec<String>,
@@ -416,7 +426,7 @@ const DEFAULT_WAY: u32 = 0;
 const LOOPBACK_WAY: u32 = 1;
 
 impl Ways {
-    pub(crate) fn new(net: &Net, network: Network) -> Ways {
+    pub(crate) fn new(net: &Net, network: Network, links: &Links) -> Ways {
         let mut ways = vec![Way::new(&net.link), Way::new(&Link::ideal(LOOPBACK))];
         let mut add = |link: &Link| {
             ways.push(Way::new(link));
@@ -428,6 +438,18 @@ impl Ways {
         let between =
             net.between.iter().filter_map(|(names, link)| Some((groups(names)?, add(link))));
         let between = between.collect();
+        let mut transports = carriers(net, network);
+        let first_rule = transports.len() as u8;
+        let lines = links.lines(usual_network(net, network));
+        transports.extend(lines.iter().skip(1).zip(links.timed()).map(|(line, link)| Carrier {
+            streams: line.network == Network::Streams,
+            ordered: line.network != Network::Datagrams,
+            spared: line.spared,
+            way: link.map(&mut add),
+            messages_max: line.capacity,
+            bytes_max: u64::MAX,
+            kinds: Vec::new(),
+        }));
         let members = net.groups.values().enumerate();
         let group_of =
             members.flat_map(|(at, nodes)| nodes.iter().map(move |node| (*node, at as u32)));
@@ -436,7 +458,9 @@ impl Ways {
             Sharing::MaxMin => u64::MAX,
         };
         Ways {
-            transports: carriers(net, network),
+            transports,
+            first_rule,
+            links: links.clone(),
             threshold,
             overhead: net.overhead,
             fair: (net.sharing == Sharing::MaxMin).then(|| Fair::new(net)),
@@ -458,6 +482,12 @@ impl Ways {
         let groups = self.group_of.get(&from).zip(self.group_of.get(&to));
         let between = groups.and_then(|(a, b)| self.between.get(&(*a, *b)));
         between.copied().unwrap_or(DEFAULT_WAY)
+    }
+
+    /// The transport of the last of some rules that fits a kind of message.
+    pub(crate) fn transport_of(&self, rules: u64, kind: &str) -> Option<u8> {
+        let fits = self.links.of_message(rules, kind);
+        (fits != 0).then(|| self.first_rule + (u64::BITS - 1 - fits.leading_zeros()) as u8)
     }
 
     /// The transport that carries a kind of message.
@@ -486,11 +516,19 @@ fn rate(mbits: f64) -> f64 {
     mbits / 8_000.0
 }
 
+/// How messages travel of which nothing else is said.
+fn usual_network(net: &Net, network: Network) -> Network {
+    net.transports.first().map_or(network, |transport| transport.network)
+}
+
 fn carriers(net: &Net, network: Network) -> Vec<Carrier> {
     let usual = [Transport::new("default", network)];
     let transports = if net.transports.is_empty() { &usual[..] } else { &net.transports };
     let carrier = |transport: &Transport| Carrier {
         streams: transport.network == Network::Streams,
+        ordered: transport.network != Network::Datagrams,
+        spared: Spared::of(transport.network),
+        way: None,
         messages_max: transport.messages_max.unwrap_or(u32::MAX),
         bytes_max: transport.bytes_max.unwrap_or(u64::MAX),
         kinds: transport.kinds.clone(),

@@ -10,7 +10,10 @@ use super::env::{Env, Flight, Item, NETWORK, What};
 use super::fault::TimedFault;
 use super::kinds::Class;
 use super::links::{self, LinkState};
+use super::net::Carrier;
 use super::record::{Fate, Sent};
+use crate::fault::FaultKind;
+use crate::links::Spared;
 
 /// A stream gives up sending again after this many losses in a row.
 const LOSSES_MAX: u32 = 32;
@@ -20,7 +23,10 @@ impl<M: Message> Env<M> {
     #[inline]
     pub(super) fn launch(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
         let kind = self.kind(Class::Message, fingerprint::kind(&msg));
-        let transport = self.state.kinds.transport(kind);
+        let mut transport = self.state.kinds.transport(kind);
+        if !self.model.ways.links.is_empty() {
+            transport = self.ruled(from, to, &msg).unwrap_or(transport);
+        }
         let key = links::key(from, to, transport);
         let link = self.state.links.find(key);
         let link = link.unwrap_or_else(|| self.open_link(key, from, to, transport));
@@ -32,12 +38,33 @@ impl<M: Message> Env<M> {
         let on = OnLink { from, to, transport, index: state.sent };
         let full = state.messages >= carrier.messages_max
             || state.bytes.saturating_add(bytes) > carrier.bytes_max && state.messages > 0;
-        if full {
+        if full || !self.has_room(to) {
             self.record_refused(on, kind, bytes);
             return Err(msg);
         }
         self.dispatch(link, on, kind, bytes, tag, msg);
         Ok(())
+    }
+
+    /// The transport that a rule for links gives a message.
+    fn ruled(&self, from: NodeId, to: NodeId, msg: &M) -> Option<u8> {
+        let sends = self.state.nodes[from.index()].rest.sends;
+        let takes = self.state.nodes.get(to.index())?.rest.takes;
+        self.model.ways.transport_of(sends & takes, fingerprint::kind(msg))
+    }
+
+    /// Whether a node's mailbox has room for one more message: those under way count as well.
+    #[inline]
+    fn has_room(&self, node: NodeId) -> bool {
+        let room = self.state.nodes.get(node.index()).and_then(|state| state.rest.room);
+        room.is_none_or(|room| {
+            let waits = |item: &&Item<M>| {
+                item.node == node
+                    && !item.dead
+                    && matches!(item.what, What::Message(_) | What::Departing(_))
+            };
+            self.state.items.iter().filter(waits).count() < room as usize
+        })
     }
 
     /// Puts a message on a link.
@@ -48,7 +75,8 @@ impl<M: Message> Env<M> {
             None => self.state.end,
             Some(_) => self.state.end + self.disk_time(on.from),
         };
-        let streams = model.ways.transports[usize::from(on.transport)].streams;
+        let &Carrier { streams, ordered, spared, .. } =
+            &model.ways.transports[usize::from(on.transport)];
         let untold = streams && !self.state.untold.is_empty() && self.is_untold(on.from, on.to);
         let state = self.state.links.get_mut(link);
         let way = &model.ways.ways[state.way as usize];
@@ -74,7 +102,7 @@ impl<M: Message> Env<M> {
             self.record_sent(&mut item, on, kind, bytes, leaves, delay);
         }
         if !self.state.upsets.is_empty() {
-            let upset = self.upset_message(&mut item, leaves, streams);
+            let upset = self.upset_message(&mut item, leaves, ordered, spared);
             if upset && streams {
                 self.break_at(on, leaves);
             }
@@ -86,12 +114,12 @@ impl<M: Message> Env<M> {
         if self.state.flows.is_some() {
             return self.queue_departure(item, leaves, on.index);
         }
-        self.fly(item, leaves, streams, drawn as u32);
+        self.fly(item, leaves, ordered, drawn as u32);
     }
 
     /// Computes when a message arrives, with the sender's bandwidth shared by its heavy flows.
     #[inline]
-    fn fly(&mut self, item: Item<M>, leaves: u64, streams: bool, tie: u32) {
+    fn fly(&mut self, item: Item<M>, leaves: u64, ordered: bool, tie: u32) {
         let What::Message(flight) = &item.what else { return };
         let model = &*self.model;
         let link = self.state.links.get_mut(flight.link);
@@ -105,7 +133,7 @@ impl<M: Message> Env<M> {
             sender.heavy += 1;
         }
         let transmission = way.transmission(flight.bytes, sender.heavy.max(1));
-        let arrival = if streams {
+        let arrival = if ordered {
             let begins = leaves.max(link.last_arrival.saturating_sub(way.propagation));
             let arrival = (begins + transmission + flight.delay).max(link.last_arrival + 1);
             link.last_arrival = arrival;
@@ -123,7 +151,9 @@ impl<M: Message> Env<M> {
     #[cold]
     fn open_link(&mut self, key: u64, from: NodeId, to: NodeId, transport: u8) -> u32 {
         let changed = !self.draws.changes.is_empty() && self.draws.has_link(from, to, transport);
-        let way = self.model.ways.between(from, to);
+        let ways = &self.model.ways;
+        let ruled = ways.transports[usize::from(transport)].way;
+        let way = ruled.unwrap_or_else(|| ways.between(from, to));
         let (last_arrival, bytes, messages, sent, open) = (0, 0, 0, 0, false);
         let state = LinkState { key, last_arrival, bytes, messages, sent, way, changed, open };
         self.state.links.add(state)
@@ -135,7 +165,7 @@ impl<M: Message> Env<M> {
         let item = &self.state.items[slot as usize];
         let What::Message(flight) = &item.what else { return true };
         let (from, to, dead) = (flight.from, item.node, item.dead);
-        if !self.state.sides.is_empty() && self.is_cut(from, to) && !dead {
+        if !self.state.sides.is_empty() && !dead && self.is_cut(from, to, flight.link) {
             self.hold_back(slot);
             return false;
         }
@@ -153,7 +183,12 @@ impl<M: Message> Env<M> {
         !dead
     }
 
-    pub(super) fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+    fn is_cut(&self, from: NodeId, to: NodeId, link: u32) -> bool {
+        let fault = if self.state.one_way { FaultKind::OneWay } else { FaultKind::Partition };
+        let transport = self.state.links.get(link).key as u8;
+        if self.model.ways.transports[usize::from(transport)].spared.contains(fault) {
+            return false;
+        }
         let side = |node: NodeId| self.state.sides.get(node.index()).copied().unwrap_or(false);
         if self.state.one_way { side(from) && !side(to) } else { side(from) != side(to) }
     }
@@ -189,20 +224,30 @@ impl<M: Message> Env<M> {
 
     /// Faults that waited for a message; true if it is lost.
     #[cold]
-    fn upset_message(&mut self, item: &mut Item<M>, leaves: u64, streams: bool) -> bool {
+    fn upset_message(
+        &mut self,
+        item: &mut Item<M>,
+        leaves: u64,
+        ordered: bool,
+        spared: Spared,
+    ) -> bool {
         let mut lost = false;
-        for fault in std::mem::take(&mut self.state.upsets) {
+        let waits = |fault: &TimedFault| fault.kind().is_some_and(|kind| spared.contains(kind));
+        let upsets = std::mem::take(&mut self.state.upsets);
+        let (waiting, striking): (Vec<_>, Vec<_>) = upsets.into_iter().partition(waits);
+        self.state.upsets = waiting;
+        for fault in striking {
             match (fault, &mut item.what) {
                 (TimedFault::Lose, _) => lost = true,
                 (TimedFault::Delay(by), What::Message(flight)) => {
                     flight.delay += nanoseconds(by);
                 }
-                (TimedFault::Duplicate, What::Message(flight)) if !streams => {
+                (TimedFault::Duplicate, What::Message(flight)) => {
                     let again = Item::new(item.node, item.kind, What::Message(flight.clone()));
                     let tie = draw(self.state.seed, Stream::Faults, leaves) as u32;
                     match self.state.flows {
                         Some(_) => self.queue_departure(again, leaves, tie),
-                        None => self.fly(again, leaves, false, tie),
+                        None => self.fly(again, leaves, ordered, tie),
                     }
                 }
                 _ => {}
@@ -307,7 +352,7 @@ impl<M: Message> Env<M> {
         let link = self.state.links.get_mut(flight.link);
         let transport = link.key as u8;
         let mut arrival = now + flight.delay;
-        if self.model.ways.transports[usize::from(transport)].streams {
+        if self.model.ways.transports[usize::from(transport)].ordered {
             arrival = arrival.max(link.last_arrival + 1);
             link.last_arrival = arrival;
         }

@@ -76,6 +76,7 @@ impl<M: Message> Runtime<M> for Env<M> {
         let mut state = NodeState::new(false);
         state.status = Status::Down;
         self.state.nodes.push(state);
+        self.place_kind(id, kind);
         self.spawned.push((kind.to_owned(), blueprint));
         id
     }

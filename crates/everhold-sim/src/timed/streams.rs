@@ -5,6 +5,7 @@ use everhold_node::{Message, NodeId};
 use super::draws::OnLink;
 use super::env::{Env, What};
 use super::kinds::Class;
+use crate::fault::FaultKind;
 
 impl<M: Message> Env<M> {
     /// The connection between two nodes breaks; what was under way in it is lost.
@@ -22,7 +23,7 @@ impl<M: Message> Env<M> {
 
     /// One of the connections that exist breaks.
     pub(super) fn reset_any(&mut self, number: u64) {
-        let open: Vec<(NodeId, NodeId)> = self.open_streams().collect();
+        let open: Vec<(NodeId, NodeId)> = self.resettable().collect();
         if !open.is_empty() {
             let (one, other) = open[(number % open.len() as u64) as usize];
             self.reset_connection(one, other);
@@ -72,6 +73,16 @@ impl<M: Message> Env<M> {
 
     fn open_streams(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.state.links.iter().filter(|link| link.open).map(|link| (link.from(), link.to()))
+    }
+
+    /// Open streams that a reset can strike.
+    fn resettable(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let spares = |transport: u8| {
+            let carrier = &self.model.ways.transports[usize::from(transport)];
+            carrier.spared.contains(FaultKind::Reset)
+        };
+        let open = self.state.links.iter().filter(|link| link.open);
+        open.filter(move |link| !spares(link.key as u8)).map(|link| (link.from(), link.to()))
     }
 
     /// False if it was not open.

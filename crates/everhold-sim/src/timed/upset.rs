@@ -99,7 +99,11 @@ impl<M: Message> Env<M> {
 
     /// A node that was added starts when the present event is over.
     pub(super) fn welcome(&mut self, node: NodeId, guarded: bool) {
+        let rest = &self.state.nodes[node.index()].rest;
+        let (sends, takes, room) = (rest.sends, rest.takes, rest.room);
         self.state.nodes[node.index()] = NodeState::new(guarded);
+        let rest = &mut self.state.nodes[node.index()].rest;
+        (rest.sends, rest.takes, rest.room) = (sends, takes, room);
         self.set_clock(node);
         let kind = self.kind(Class::Other, "start");
         let at = self.state.end;

@@ -10,6 +10,7 @@
 //! - `bounds`: idle ticks do not count, and the bound on steps follows the system.
 //! - `fairness`: correct systems with timers are left alone in the fair tail, whatever their size.
 //! - `clocks`: clocks that drift within their bound, and no further.
+//! - `links`: rules for links and kinds of messages, channels and mailboxes that are full.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
@@ -35,6 +36,7 @@ mod findings;
 mod halts;
 mod language;
 mod limits;
+mod links;
 mod liveness;
 mod network;
 mod nodes;

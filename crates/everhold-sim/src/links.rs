@@ -1,0 +1,318 @@
+//! Links and kinds of messages with network rules of their own.
+
+use crate::fault::FaultKind;
+use crate::record::NodeInfo;
+use crate::system::Network;
+use crate::timed;
+
+/// The most rules of a system, a rule in both directions counted twice.
+const RULES_MAX: usize = 64;
+
+/// Which links, and which kinds of messages, have which [`Channel`].
+///
+/// The *last* rule that fits a message decides alone, so write the general ones first. What no rule
+/// fits travels as the system's [`Network`] says. Nodes are named by their kinds, messages by the
+/// names of their enum's variants. A rule that fitted no message of any execution is told in the
+/// report.
+///
+/// ```
+/// use everhold_sim::{Channel, Faults, Links, System};
+/// # fn setup(system: &mut System<u32>) {
+/// // Requests travel on connections that never break, only heartbeats are lost.
+/// system.links(
+///     Links::new()
+///         .between("client", "server", Channel::streams().reliable())
+///         .of("Heartbeat", Channel::datagrams())
+///         .mailbox("server", 16),
+/// );
+/// system.faults(Faults::none().lose(2));
+/// # }
+/// ```
+///
+/// Order is kept among the messages that the same rule fits. Two nodes have at most one connection,
+/// which all streams between them share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links {
+    rules: Vec<Rule>,
+    mailboxes: Vec<(String, u32)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    from: Option<String>,
+    to: Option<String>,
+    kind: Option<String>,
+    channel: Channel,
+}
+
+/// How messages travel: in which order, what may go wrong, how many may be under way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Channel {
+    network: Option<Network>,
+    spared: Spared,
+    capacity: Option<u32>,
+    timed: Option<timed::Link>,
+}
+
+impl Channel {
+    /// A channel as the system's [`Network`] says.
+    #[must_use]
+    pub fn new() -> Self {
+        Channel::default()
+    }
+
+    /// Messages arrive in any order: [`Network::Datagrams`].
+    #[must_use]
+    pub fn datagrams() -> Self {
+        Channel { network: Some(Network::Datagrams), ..Channel::default() }
+    }
+
+    /// Messages arrive in the order of sending: [`Network::Fifo`].
+    #[must_use]
+    pub fn fifo() -> Self {
+        Channel { network: Some(Network::Fifo), ..Channel::default() }
+    }
+
+    /// Messages travel on connections: [`Network::Streams`].
+    #[must_use]
+    pub fn streams() -> Self {
+        Channel { network: Some(Network::Streams), ..Channel::default() }
+    }
+
+    /// No message is lost, doubled or held back here, and no connection is reset, whatever the
+    /// [budget](crate::Faults). Partitions hold up messages as elsewhere, and a crash breaks streams.
+    #[must_use]
+    pub fn reliable(self) -> Self {
+        let kinds = [FaultKind::Lose, FaultKind::Duplicate, FaultKind::Delay, FaultKind::Reset];
+        self.without(kinds)
+    }
+
+    /// Faults of these kinds do not strike here. Those that concern messages are
+    /// [`Lose`](FaultKind::Lose), [`Duplicate`](FaultKind::Duplicate), [`Delay`](FaultKind::Delay),
+    /// [`Reset`](FaultKind::Reset), [`Partition`](FaultKind::Partition) and
+    /// [`OneWay`](FaultKind::OneWay).
+    #[must_use]
+    pub fn without(mut self, kinds: impl IntoIterator<Item = FaultKind>) -> Self {
+        kinds.into_iter().for_each(|kind| self.spared.add(kind));
+        self
+    }
+
+    /// At most this many messages are under way from one node to another. One that finds no room
+    /// is refused by [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
+    /// [`Cx::send`](everhold_node::Cx::send).
+    #[must_use]
+    pub fn capacity(self, messages: u32) -> Self {
+        Channel { capacity: Some(messages), ..self }
+    }
+
+    /// Latency, bandwidth and loss on the virtual clock of [`timed`]; exploring does not look at
+    /// them. Without this, the link is that of the [`timed::Net`].
+    #[must_use]
+    pub fn timed(self, link: timed::Link) -> Self {
+        Channel { timed: Some(link), ..self }
+    }
+}
+
+impl Links {
+    /// No rule: every message travels as the system's [`Network`] says.
+    #[must_use]
+    pub fn new() -> Self {
+        Links::default()
+    }
+
+    /// All messages.
+    #[must_use]
+    pub fn all(self, channel: Channel) -> Self {
+        self.rule(None, None, None, channel)
+    }
+
+    /// Messages between nodes of two kinds, in both directions; each direction is a channel of its
+    /// own.
+    #[must_use]
+    pub fn between(self, one: &str, other: &str, channel: Channel) -> Self {
+        let there = self.one_way(one, other, channel.clone());
+        if one == other { there } else { there.one_way(other, one, channel) }
+    }
+
+    /// Messages from nodes of one kind to nodes of another.
+    #[must_use]
+    pub fn one_way(self, from: &str, to: &str, channel: Channel) -> Self {
+        self.rule(Some(from), Some(to), None, channel)
+    }
+
+    /// Messages of a kind, between any two nodes.
+    #[must_use]
+    pub fn of(self, kind: &str, channel: Channel) -> Self {
+        self.rule(None, None, Some(kind), channel)
+    }
+
+    /// Nodes of a kind have room for this many messages that they have not handled yet, from
+    /// whomever. One that finds no room is refused by
+    /// [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
+    /// [`Cx::send`](everhold_node::Cx::send).
+    #[must_use]
+    pub fn mailbox(mut self, kind: &str, messages: u32) -> Self {
+        self.mailboxes.push((kind.to_owned(), messages));
+        self
+    }
+
+    fn rule(
+        mut self,
+        from: Option<&str>,
+        to: Option<&str>,
+        kind: Option<&str>,
+        channel: Channel,
+    ) -> Self {
+        assert!(self.rules.len() < RULES_MAX, "a system has at most {RULES_MAX} rules for links");
+        let owned = |name: Option<&str>| name.map(str::to_owned);
+        let (from, to, kind) = (owned(from), owned(to), owned(kind));
+        self.rules.push(Rule { from, to, kind, channel });
+        self
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        !self.mailboxes.is_empty() || self.rules.iter().any(|rule| rule.channel.capacity.is_some())
+    }
+
+    /// The rules that fit what a node of this kind sends, and what it is sent, as bits.
+    pub(crate) fn of_node(&self, kind: &str) -> (u64, u64) {
+        let fits = |name: &Option<String>| name.as_ref().is_none_or(|name| name == kind);
+        let bits = |side: &dyn Fn(&Rule) -> bool| {
+            let rules = self.rules.iter().enumerate().filter(|(_, rule)| side(rule));
+            rules.fold(0, |bits, (at, _)| bits | 1 << at)
+        };
+        (bits(&|rule| fits(&rule.from)), bits(&|rule| fits(&rule.to)))
+    }
+
+    /// Of some rules those that fit a kind of message.
+    pub(crate) fn of_message(&self, mut rules: u64, kind: &str) -> u64 {
+        for (at, rule) in self.rules.iter().enumerate() {
+            if rule.kind.as_ref().is_some_and(|name| name != kind) {
+                rules &= !(1 << at);
+            }
+        }
+        rules
+    }
+
+    /// How many messages a node of this kind has room for.
+    pub(crate) fn room(&self, kind: &str) -> u32 {
+        let mut rooms = self.mailboxes.iter().rev().filter(|(name, _)| name == kind);
+        rooms.next().map_or(u32::MAX, |(_, room)| *room)
+    }
+
+    /// All channels: that of the messages that no rule fits, and one for each rule.
+    pub(crate) fn lines(&self, network: Network) -> Vec<Line> {
+        let usual = Channel::default();
+        let channels = self.rules.iter().map(|rule| &rule.channel);
+        std::iter::once(&usual).chain(channels).map(|channel| Line::new(channel, network)).collect()
+    }
+
+    /// The timed links of the rules.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = Option<&timed::Link>> {
+        self.rules.iter().map(|rule| rule.channel.timed.as_ref())
+    }
+
+    /// What is wrong with rules of which only these fitted any message.
+    pub(crate) fn problems(&self, fitted: u64, nodes: &[NodeInfo]) -> Vec<String> {
+        let both = |rule: &Rule| {
+            let back = |other: &Rule| other.from == rule.to && other.to == rule.from;
+            let mut others = self.rules.iter().enumerate();
+            others
+                .any(|(at, other)| back(other) && rule.kind == other.kind && fitted >> at & 1 == 1)
+        };
+        let unused = self.rules.iter().enumerate().filter(|(at, _)| fitted >> at & 1 == 0);
+        let unused = unused.filter(|(_, rule)| !both(rule)).map(|(_, rule)| {
+            format!("the rule for {} fitted no message of any execution", rule.name())
+        });
+        let mailboxes =
+            self.mailboxes.iter().filter(|(kind, _)| nodes.iter().all(|info| info.kind != *kind));
+        let mailboxes = mailboxes.map(|(kind, _)| {
+            format!("the rule for mailboxes of `{kind}` fits no node that is there from the start")
+        });
+        let mut problems: Vec<String> = unused.chain(mailboxes).collect();
+        problems.dedup();
+        problems
+    }
+}
+
+impl Rule {
+    fn name(&self) -> String {
+        match (&self.from, &self.to, &self.kind) {
+            (_, _, Some(kind)) => format!("messages of kind `{kind}`"),
+            (Some(from), Some(to), _) => format!("links from `{from}` to `{to}`"),
+            _ => "all messages".to_owned(),
+        }
+    }
+}
+
+/// A channel in the form that executions use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub(crate) network: Network,
+    pub(crate) spared: Spared,
+    pub(crate) capacity: u32,
+}
+
+impl Line {
+    fn new(channel: &Channel, network: Network) -> Line {
+        let network = channel.network.unwrap_or(network);
+        let spared = Spared(channel.spared.0 | Spared::of(network).0);
+        Line { network, spared, capacity: channel.capacity.unwrap_or(u32::MAX) }
+    }
+}
+
+/// Kinds of faults that do not strike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spared(u16);
+
+impl Spared {
+    /// The faults that do not exist on a network: a stream never brings anything twice.
+    pub(crate) fn of(network: Network) -> Spared {
+        let mut spared = Spared::default();
+        if network == Network::Streams {
+            spared.add(FaultKind::Duplicate);
+        }
+        spared
+    }
+
+    fn add(&mut self, kind: FaultKind) {
+        self.0 |= 1 << kind as u16;
+    }
+
+    #[inline]
+    pub(crate) fn contains(self, kind: FaultKind) -> bool {
+        self.0 >> kind as u16 & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The channel of a message is that of the last rule that fits it.
+    #[test]
+    fn the_last_rule_that_fits_decides() {
+        let links = Links::new()
+            .all(Channel::new())
+            .between("client", "server", Channel::fifo())
+            .of("Beat", Channel::datagrams())
+            .one_way("server", "server", Channel::streams());
+        let cases = [
+            ("client", "server", "Ask", 2),
+            ("server", "client", "Ask", 3),
+            ("client", "server", "Beat", 4),
+            ("server", "server", "Beat", 5),
+            ("client", "client", "Ask", 1),
+        ];
+        for (from, to, kind, channel) in cases {
+            let rules = links.of_node(from).0 & links.of_node(to).1;
+            let fits = links.of_message(rules, kind);
+            assert_eq!(u64::BITS - fits.leading_zeros(), channel, "{kind} from {from} to {to}");
+        }
+    }
+}
