@@ -264,7 +264,7 @@ impl Shrinker<'_> {
     /// What a node does, and what it does for one reason, is often superfluous as a whole. The
     /// timer of a retry loop, taken out in stretches, takes whole rounds with it.
     fn thin_groups(&mut self) {
-        for node in self.groups(|choice| choice.node()) {
+        for node in self.groups(Choice::node) {
             let places = self.places(|choice| choice.node() == Some(node));
             self.accept_without(&places);
         }

@@ -116,13 +116,10 @@ impl Senders {
 /// The message that a choice is about.
 pub(crate) fn message_of(choice: &Choice) -> Option<MessageId> {
     match choice {
-        Choice::Deliver { message, .. } => Some(*message),
-        Choice::Fault(fault) => match fault {
-            Fault::Lose(message) | Fault::Duplicate(message) | Fault::Delay(message) => {
-                Some(*message)
-            }
-            _ => None,
-        },
+        Choice::Deliver { message, .. }
+        | Choice::Fault(Fault::Lose(message) | Fault::Duplicate(message) | Fault::Delay(message)) => {
+            Some(*message)
+        }
         _ => None,
     }
 }

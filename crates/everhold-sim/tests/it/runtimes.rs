@@ -214,7 +214,7 @@ fn bytes_are_shown_decoded() {
     let clean = Explorer::new().executions(300).regressions(false).run(system);
     let pairs = format!("{:?}", clean.coverage.pairs);
     assert!(pairs.contains("Ask"), "{pairs}");
-    let recorded = timed().sim().record(&everhold_sim::timed::Draws::seed(1));
+    let recorded = timed().sim().record(everhold_sim::timed::Draws::seed(1));
     let kinds: Vec<&str> = recorded.messages.iter().map(|sent| recorded.kind(sent.kind)).collect();
     assert_eq!(kinds, ["Ask", "Answer"]);
     // Two bytes, and four for their length.
@@ -266,8 +266,7 @@ fn random_sources_replay_and_choices_are_explored() {
     assert_eq!(states(&report), states(&again));
     let timed =
         || Timed::new(drawing).stop_when(|v| v.all::<Drawn>().any(|(_, it)| it.chosen.is_some()));
-    let trace =
-        |seed| format!("{:?}", timed().sim().trace(&everhold_sim::timed::Draws::seed(seed)));
+    let trace = |seed| format!("{:?}", timed().sim().trace(everhold_sim::timed::Draws::seed(seed)));
     assert_eq!(trace(1), trace(1));
     assert_ne!(trace(1), trace(2), "another seed draws other numbers");
 }
