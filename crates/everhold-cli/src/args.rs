@@ -499,6 +499,15 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
+/// Which violations are alarms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AlarmArg {
+    /// Those that are certain
+    Definite,
+    /// Possible ones as well
+    Possible,
+}
+
 /// What `everhold watch` takes.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -545,6 +554,11 @@ pub(crate) struct WatchArgs {
     /// Wait so many milliseconds for a node that stays behind, then go on without it
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     pub(crate) wait_ms: u64,
+
+    /// Which violations are alarms: only those that are certain whatever the errors of clocks, or also
+    /// those that are possible; the others are counted and shown
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "definite")]
+    pub(crate) alarm: AlarmArg,
 
     /// Serve Prometheus metrics, and take rules, on this address
     #[arg(long, value_name = "ADDRESS")]

@@ -48,12 +48,15 @@ pub(crate) mod envelope;
 mod link;
 mod ring;
 mod scalar;
+mod timer;
+mod trips;
 
 pub use builder::Builder;
 pub use envelope::{Envelope, EnvelopeError, HEADER, read_framed, write_framed};
 pub use scalar::Scalar;
 
 use ring::RingReader;
+pub(crate) use timer::Timer;
 
 /// A name known to a probe; made once with [`Probe::var`], then a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +79,12 @@ pub(crate) struct Shared {
     /// Counts checkers that connected, so that whoever has a state shows all of it again.
     pub(crate) audience: AtomicU64,
     pub(crate) clock: Clock,
+    /// The physical time; `None` if nobody will ever look. Then the clock only counts on from what
+    /// others sent, which passes on their order.
+    timer: Option<Arc<Timer>>,
+    /// How far a stamp of another node was ahead of this node's time, at most, since this was last
+    /// looked at: clocks are at least so wrong.
+    pushed: AtomicU64,
     sent: AtomicU64,
     ring_words: usize,
     names: Mutex<Vec<Name>>,
@@ -105,16 +114,21 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn new(node: NodeId, first_message: u64, ring_words: usize) -> Shared {
+    fn new(
+        node: NodeId,
+        first_message: u64,
+        ring_words: usize,
+        timer: Option<Arc<Timer>>,
+    ) -> Shared {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
-        let clock = Clock::default();
-        clock.advance(crate::time::micros());
         Shared {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             node,
             watched: AtomicBool::new(false),
             audience: AtomicU64::new(0),
-            clock,
+            clock: Clock::default(),
+            timer,
+            pushed: AtomicU64::new(0),
             sent: AtomicU64::new(first_message),
             ring_words,
             names: Mutex::default(),
@@ -122,7 +136,41 @@ impl Shared {
             dropped: AtomicU64::new(0),
         }
     }
+
+    /// The physical time, once it is known.
+    fn time(&self) -> Option<Stamp> {
+        self.timer.as_ref().filter(|timer| timer.is_set()).map(|timer| timer.now())
+    }
+
+    /// A stamp of its own for one event that happens now.
+    #[inline]
+    fn stamp(&self) -> Stamp {
+        match &self.timer {
+            Some(timer) => self.clock.tick_at(timer.now()),
+            None => self.clock.tick(),
+        }
+    }
+
+    /// Everything after this is after that stamp of another node.
+    fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
+        let Some(now) = self.time() else {
+            // It has no time of its own, and cannot judge that of others.
+            self.clock.advance_to(at);
+            return Ok(());
+        };
+        self.clock.advance_to(now);
+        let ahead = at.0.saturating_sub(now.0);
+        self.pushed.fetch_max(ahead, Ordering::Relaxed);
+        let is_synced = self.timer.as_ref().is_some_and(|timer| timer.is_synced());
+        if is_synced && ahead > AHEAD_MAX.0 {
+            return Err(ClockJump { ahead_micros: Stamp(ahead).micros() });
+        }
+        self.clock.merge(at)
+    }
 }
+
+/// Nodes that follow the clock of a checker differ by less; further ahead is a node that does not.
+const AHEAD_MAX: Stamp = Stamp::from_micros(1_000_000);
 
 impl Probe {
     /// A probe that sends to these checkers; see [`Builder`] for the rest.
@@ -133,7 +181,7 @@ impl Probe {
     /// A probe that nobody watches. Messages are still stamped, so that others' order is right.
     #[must_use]
     pub fn off() -> Probe {
-        Probe { shared: Arc::new(Shared::new(NodeId(0), 0, 0)), _drain: None }
+        Probe { shared: Arc::new(Shared::new(NodeId(0), 0, 0, None)), _drain: None }
     }
 
     /// Whether anybody looks. Worth asking before computing what is only observed.
@@ -237,20 +285,20 @@ impl Probe {
     #[must_use = "the envelope has to travel with the message"]
     pub fn send(&self, to: Option<NodeId>, label: Var) -> Envelope {
         let shared = &*self.shared;
-        shared.clock.advance(crate::time::micros());
         let seq = shared.sent.fetch_add(1, Ordering::Relaxed);
         if self.is_watched() {
             ring::send(shared, to, seq, label);
         }
-        Envelope { at: shared.clock.tick(), sender: shared.node, seq }
+        Envelope { at: self.now(), sender: shared.node, seq }
     }
 
     /// A message arrives: a step begins, and everything after it here is after its sending.
     ///
     /// # Errors
     ///
-    /// If the sender's clock is more than ten minutes ahead. The step is recorded all the same;
-    /// only its place relative to the sender is not to be trusted.
+    /// If the sender's clock cannot be right: more than a second ahead of the clock of the checker
+    /// that this node follows, or more than ten minutes ahead of its own. The step is recorded all
+    /// the same; only its place relative to the sender is not to be trusted.
     pub fn receive(&self, envelope: Envelope) -> Result<(), EnvelopeError> {
         let shared = &*self.shared;
         let merged = self.merge(envelope.at);
@@ -262,14 +310,15 @@ impl Probe {
 
     /// A stamp after everything that was shown so far.
     pub(crate) fn now(&self) -> Stamp {
-        self.shared.clock.advance(crate::time::micros());
-        self.shared.clock.tick()
+        match self.shared.time() {
+            Some(now) => self.shared.clock.tick_at(now),
+            None => self.shared.clock.tick(),
+        }
     }
 
     /// Everything after this is after that stamp.
     pub(crate) fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
-        self.shared.clock.advance(crate::time::micros());
-        self.shared.clock.merge(at)
+        self.shared.merge(at)
     }
 
     /// Reads an envelope from the front of a message and receives it; returns the rest.

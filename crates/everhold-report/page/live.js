@@ -11,6 +11,7 @@ import { button, el } from "./dom.js";
  * @property {string | null} [reason]
  * @property {number} [firing]
  * @property {number} [violations]
+ * @property {number} [possible]
  * @property {number} [evaluations]
  * @property {number} [unknown]
  * @property {number} [seconds]
@@ -26,6 +27,19 @@ import { button, el } from "./dom.js";
  * @property {number | null} resolved
  * @property {string} reason
  * @property {{[name: string]: any}} witness
+ * @property {string} certainty
+ */
+
+/**
+ * @typedef {object} Node
+ * @property {number} id
+ * @property {string} name
+ * @property {string} kind
+ * @property {boolean} up
+ * @property {boolean} known
+ * @property {number | null} clock_ahead_ms
+ * @property {number | null} clock_error_ms
+ * @property {boolean} clock_strays
  */
 
 /**
@@ -36,7 +50,8 @@ import { button, el } from "./dom.js";
  * @property {string} verdict of all rules together
  * @property {string[]} failing what does not work at present
  * @property {Rule[]} rules
- * @property {{id: number, name: string, kind: string, up: boolean, known: boolean}[]} nodes
+ * @property {Node[]} nodes
+ * @property {boolean} own_clock_strays
  * @property {number} lag_ms
  * @property {number} records
  * @property {number} late
@@ -183,11 +198,11 @@ class Live {
         this.#draw();
       }, { class: "plain-button", "aria-expanded": String(shown) });
       return [el("tr", {}, el("td", { class: kind }, `${sign} ${rule.verdict}`), el("td", {}, name),
-        ...[rule.firing, rule.violations, rule.evaluations, rule.unknown].map((count) => el("td", { class: "count" }, count === undefined ? "" : grouped(count))),
+        ...[rule.firing, rule.violations, rule.possible, rule.evaluations, rule.unknown].map((count) => el("td", { class: "count" }, count === undefined ? "" : grouped(count))),
         el("td", { class: "count" }, cost(rule))),
-      shown ? el("tr", {}, el("td", {}), el("td", { colspan: 6 }, el("pre", {}, text))) : undefined];
+      shown ? el("tr", {}, el("td", {}), el("td", { colspan: 7 }, el("pre", {}, text))) : undefined];
     });
-    const columns = ["verdict", "property", "going on", "violations", "judged", "unknown", "µs each"];
+    const columns = ["verdict", "property", "going on", "violations", "possible", "judged", "unknown", "µs each"];
     return [el("h2", {}, "Properties"), el("div", { class: "wide" }, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...columns.map((column, at) => el("th", { scope: "col", class: at > 1 ? "count" : "" }, column)))),
       el("tbody", {}, ...rows.flat())))];
@@ -196,7 +211,7 @@ class Live {
   #violationList() {
     const newest = [...this.violations.values()].sort((a, b) => b.at - a.at);
     const shown = newest.slice(0, LISTED).map((one) => el("article", { class: `property verdict-${one.resolved === null ? "violated" : "holds"}` },
-      el("h3", {}, `${one.resolved === null ? "✗" : "✓"} ${one.rule}${one.key === null || one.key === undefined ? "" : ` for ${plain(one.key)}`}`),
+      el("h3", {}, `${one.resolved === null ? "✗" : "✓"} ${one.certainty === "possible" ? "possibly: " : ""}${one.rule}${one.key === null || one.key === undefined ? "" : ` for ${plain(one.key)}`}`),
       el("p", { class: "muted" }, one.resolved === null ? `since ${clock(one.at)}` : `from ${clock(one.at)}, for ${span(one.resolved - one.at)}`, ` · ${one.reason}`),
       el("table", { class: "diff" }, ...Object.entries(one.witness ?? {}).map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "now" }, plain(value))))),
       el("p", { class: "moves" }, el("a", { href: `/violations/${encodeURIComponent(one.id)}.html` }, "open what led to it"), " ",
@@ -238,10 +253,17 @@ function tile(name, value, kind) {
 /** @param {Status} status */
 function nodeList(status) {
   if (status.nodes.length === 0) return [el("p", { class: "muted" }, "no node has been heard of; probes connect to the address that --listen gives")];
-  return [el("p", { class: "moves" }, ...status.nodes.map((node) => {
+  const own = status.own_clock_strays ? [el("p", { class: "turn" }, "the clock of the watch disagrees with most nodes: set it")] : [];
+  return [...own, el("p", { class: "moves" }, ...status.nodes.map((node) => {
     const [sign, kind, words] = !node.up ? ["✗", "bad", "is down"] : node.known ? ["●", "good", "is up"] : ["?", "turn", "is up, and behind: what depends on it is unknown"];
-    return el("span", { class: "chip node-chip", title: `${node.name} (${node.kind}) ${words}` }, el("span", { class: kind }, sign), ` ${node.name}`, el("span", { class: "unseen" }, ` ${words}`));
+    return el("span", { class: "chip node-chip", title: `${node.name} (${node.kind}) ${words}${node.clock_error_ms === null ? "" : `; its clock is known to ${node.clock_error_ms} ms`}` }, el("span", { class: kind }, sign), ` ${node.name}`, el("span", { class: "unseen" }, ` ${words}`),
+      node.clock_strays ? el("span", { class: "turn" }, ` clock ${offset(node.clock_ahead_ms ?? 0)}`) : undefined);
   }))];
+}
+
+/** How far a clock is off. @param {number} ms */
+function offset(ms) {
+  return `${(Math.abs(ms) / 1e3).toFixed(3)} s ${ms > 0 ? "ahead" : "behind"}`;
 }
 
 /** @param {Rule} rule */

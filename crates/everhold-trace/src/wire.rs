@@ -5,6 +5,11 @@
 //! answers [`Frame::Ack`] or [`Frame::Refuse`], and then batches and heartbeats follow. One
 //! connection is one incarnation of one node; a process with several nodes has several.
 //!
+//! From version 2 on a probe measures the checker's clock with [`Frame::Ping`] and
+//! [`Frame::Pong`], stamps its records in the checker's time, and says in [`Frame::Clock`] how
+//! exactly. A checker of version 2 takes probes of version 1, whose stamps are their own wall
+//! clocks; a probe of version 1 refuses a checker of version 2 and says so.
+//!
 //! ```text
 //! frame    length (u32, little endian, of what follows; at most FRAME_MAX), kind (u8), body
 //! numbers  unsigned: base-128, low groups first; signed: zigzag first
@@ -50,8 +55,15 @@ pub use clock::{Clock, ClockJump, Stamp};
 pub use decode::{Decoder, WireError};
 pub use encode::{Encoder, TooLarge};
 
-/// The version of the protocol. A peer of another version is refused by name, not by garbage.
-pub const VERSION: u16 = 1;
+/// The version of the protocol. A peer of a version that is not understood is refused by name, not
+/// by garbage.
+pub const VERSION: u16 = 2;
+
+/// The oldest version that is still understood.
+pub const VERSION_MIN: u16 = 1;
+
+/// The first version with [`Frame::Ping`], [`Frame::Pong`] and [`Frame::Clock`].
+pub const VERSION_CLOCKS: u16 = 2;
 
 /// The longest frame, its kind included.
 pub const FRAME_MAX: usize = 1 << 20;
@@ -83,6 +95,26 @@ pub enum Frame {
     Bye {
         /// Its last time.
         at: Stamp,
+    },
+    /// The probe asks what time it is. The checker answers at once.
+    Ping {
+        /// The probe's own time, which comes back in the answer.
+        sent: Stamp,
+    },
+    /// What time it is.
+    Pong {
+        /// The time in the question.
+        sent: Stamp,
+        /// The checker's clock when the question was read.
+        at: Stamp,
+    },
+    /// How well the node's stamps are known; it holds until the next such frame.
+    Clock {
+        /// How many microseconds the node's wall clock is ahead of the checker's. Its stamps are
+        /// corrected by that; it is for people, who may want to set the clock.
+        ahead: i64,
+        /// How many microseconds a stamp may differ from the checker's time, either way.
+        error: u64,
     },
     /// The checker has the batches up to this number; 0 accepts the [`Hello`].
     Ack {

@@ -17,7 +17,12 @@ use everhold_trace::{EventKind, NodeId, Value};
 
 use crate::entry::Origin;
 
+mod clocks;
 mod save;
+
+pub use clocks::{ClockNews, ClockReading};
+
+use clocks::Strays;
 
 /// How long nodes are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,9 @@ pub struct Timing {
     /// A stamp further ahead of its arrival than this comes from a clock that jumped; it is not
     /// believed, or it would hold up or pass by everyone else.
     pub ahead_max: Duration,
+    /// A node whose stamps are less exact than this has no order with the others: nothing is known
+    /// of it.
+    pub clock_error_max: Duration,
 }
 
 impl Default for Timing {
@@ -37,7 +45,8 @@ impl Default for Timing {
         Timing {
             silence_max: Duration::from_millis(1_000),
             wait_max: Duration::from_millis(2_000),
-            ahead_max: Duration::from_secs(60),
+            ahead_max: Duration::from_secs(1),
+            clock_error_max: Duration::from_millis(500),
         }
     }
 }
@@ -167,6 +176,12 @@ struct MemberState {
     ahead: bool,
     /// Whether it was given up in this life, so that its state is not known.
     returned: bool,
+    /// What it last said of its clock.
+    clock: Option<ClockReading>,
+    /// By how many microseconds its stamps may be wrong, those that wait included.
+    error: u64,
+    /// Whether that is too much.
+    vague: bool,
 }
 
 /// Puts what nodes sent into one sequence.
@@ -183,6 +198,7 @@ pub struct Assembler {
     /// Departures and the like that wait for their stamps.
     leaving: VecDeque<(Stamp, NodeId, Changing)>,
     counts: Counts,
+    strays: Strays,
 }
 
 impl Assembler {
@@ -197,6 +213,7 @@ impl Assembler {
             now: 0,
             leaving: VecDeque::new(),
             counts: Counts::default(),
+            strays: Strays::default(),
         }
     }
 
@@ -246,7 +263,9 @@ impl Assembler {
             Frame::Heartbeat { at } => self.heartbeat(origin, at),
             Frame::Bye { at } => self.bye(origin, at),
             // These are for the other direction.
+            Frame::Clock { ahead, error } => self.clock(origin, ClockReading { ahead, error }),
             Frame::Greeting(_) | Frame::Ack { .. } | Frame::Refuse { .. } => {}
+            Frame::Ping { .. } | Frame::Pong { .. } => {}
         }
     }
 
@@ -496,7 +515,8 @@ impl Assembler {
         let (frontier, now) = (self.frontier, self.now);
         for member in self.members.values_mut() {
             let away = member.missing || member.joining;
-            if away && !member.ahead && member.passed >= frontier {
+            let believed = !member.ahead && !member.vague;
+            if away && believed && member.passed >= frontier {
                 (member.missing, member.joining) = (false, false);
                 member.wait(member.passed.max(frontier), now, Changing::Present);
             }
@@ -525,6 +545,9 @@ impl MemberState {
             joining: false,
             ahead: false,
             returned,
+            clock: None,
+            error: 0,
+            vague: false,
         }
     }
 

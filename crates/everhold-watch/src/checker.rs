@@ -4,22 +4,27 @@
 //! checkpoint and the entries after it comes to the same notices with the same identities, so a
 //! checker that dies is replaced by reading again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use everhold_property::{Member, State, Verdict};
+use everhold_property::{Member, Modality, State, Verdict};
 use everhold_trace::wire::{Stamp, Tuple};
-use everhold_trace::{Execution, NodeId};
+use everhold_trace::{Execution, NodeId, Value};
 
-use crate::assemble::{Assembler, Change, Changing, Counts, Timing};
+use crate::assemble::{Assembler, Change, Changing, ClockReading, Counts, Timing};
+use crate::certainty::{Alarm, Suspicion};
 use crate::dataflow::Flow;
 use crate::dataflow::flow::Found;
 use crate::entry::{Arrived, BadEntry, read_entry};
 use crate::history::{Focus, History};
 use crate::log::{Entry, Sequence};
-use crate::notice::{Notice, Violation, ViolationId};
+use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::rule::{self, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::{Touched, World};
+
+mod suspect;
+
+use suspect::LastChanges;
 
 /// How a checker works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +36,18 @@ pub struct CheckOptions {
     /// Whether keyed rules over tuples of nodes are judged incrementally. Off is the slow twin:
     /// the same answers, for tests.
     pub incremental: bool,
+    /// Which violations are alarms.
+    pub alarm: Alarm,
 }
 
 impl Default for CheckOptions {
     fn default() -> CheckOptions {
-        CheckOptions { timing: Timing::default(), history: 4096, incremental: true }
+        CheckOptions {
+            timing: Timing::default(),
+            history: 4096,
+            incremental: true,
+            alarm: Alarm::default(),
+        }
     }
 }
 
@@ -50,6 +62,9 @@ pub struct PartitionChecker {
     rules: Vec<Watched>,
     flows: Vec<Flow>,
     history: History,
+    /// Violations that are not certain yet, by rule and key.
+    suspicions: BTreeMap<(String, Option<Value>), Vec<Suspicion>>,
+    last_changes: LastChanges,
     ticked: u64,
     bad_entries: u64,
     /// Kept between changes for its space.
@@ -78,6 +93,8 @@ impl PartitionChecker {
             rules: Vec::new(),
             flows: Vec::new(),
             history: History::new(options.history),
+            suspicions: BTreeMap::new(),
+            last_changes: LastChanges::default(),
             ticked: 0,
             bad_entries: 0,
             judged: Vec::new(),
@@ -117,7 +134,13 @@ impl PartitionChecker {
 
     /// How the rules do.
     pub fn rules(&self) -> impl Iterator<Item = (&str, RuleStatus)> {
-        self.rules.iter().map(|rule| (rule.name.as_str(), rule.status(self.why_unknown(rule))))
+        self.rules.iter().map(|rule| {
+            let mut status = rule.status(self.why_unknown(rule));
+            let suspected = self.suspicions.iter().filter(|((name, _), _)| *name == rule.name);
+            let suspected = suspected.flat_map(|(_, some)| some);
+            status.firing -= suspected.filter(|one| one.over.is_none()).count().min(status.firing);
+            (rule.name.as_str(), status)
+        })
     }
 
     /// Why nobody can say whether a rule holds, unless it was just seen to hold with everything known.
@@ -153,6 +176,18 @@ impl PartitionChecker {
             self.world.state(member.id).is_some() && (!keyed || self.world.is_whole(member.id))
         };
         self.world.members().iter().map(move |member| (member, known(member)))
+    }
+
+    /// What a node last said of its clock, and whether it disagrees with the others.
+    #[must_use]
+    pub fn clock(&self, node: NodeId) -> (Option<ClockReading>, bool) {
+        self.assembler.clock_of(node)
+    }
+
+    /// Whether the watch's own clock disagrees with most nodes.
+    #[must_use]
+    pub fn own_clock_strays(&self) -> bool {
+        self.assembler.watch_strays()
     }
 
     /// How many keys and nodes the snapshot has, and how many records wait.
@@ -225,6 +260,9 @@ impl PartitionChecker {
                 let names = set.names().map(str::to_owned).collect();
                 let not_watched = set.not_watched().to_vec();
                 self.set = set;
+                let rules = &self.rules;
+                let stays = |name: &str| rules.iter().any(|rule| rule.name == name);
+                self.suspicions.retain(|(name, _), _| stays(name));
                 notices.push(Notice::Rules { names, not_watched, refused: Vec::new() });
             }
             Err(message) => {
@@ -242,11 +280,13 @@ impl PartitionChecker {
             self.change(change, notices);
         }
         self.changes = changes;
+        self.tell_clocks(notices);
         let frontier = self.assembler.frontier();
         if frontier.micros() >= self.ticked + TICK {
             self.ticked = frontier.micros();
             self.tick(frontier, notices);
         }
+        self.decide(frontier, notices);
         for place in 0..self.flows.len() {
             let mut found = Vec::new();
             self.flows[place].until(frontier, &mut found);
@@ -261,8 +301,9 @@ impl PartitionChecker {
             self.flows[place].change(&change, &mut found);
             self.tell_found(place, found, notices);
         }
+        let concern = self.last_changes.note(&change, &self.world);
         let touched = self.world.apply(&change);
-        let at = change.at;
+        let (at, node) = (change.at, change.node);
         if change.what == Changing::Whole && touched != Touched::Nothing {
             self.remember_left_out(at, change.node);
         }
@@ -274,7 +315,8 @@ impl PartitionChecker {
             }
             self.rules[place].touch(&self.world, touched, at, &mut judged);
             for one in judged.drain(..) {
-                self.verdict(place, one, at, notices);
+                let by = concern.is_with(&self.rules[place].reads).then_some(node);
+                self.verdict(place, one, (at, by), notices);
             }
         }
         self.judged = judged;
@@ -320,26 +362,39 @@ impl PartitionChecker {
             if !self.rules[place].disabled {
                 self.rules[place].tick(&self.world, at, &mut judged);
                 for one in judged.drain(..) {
-                    self.verdict(place, one, at, notices);
+                    self.verdict(place, one, (at, None), notices);
                 }
             }
         }
         self.judged = judged;
     }
 
-    /// Begins or ends a violation.
-    fn verdict(&mut self, place: usize, judged: Judged, at: Stamp, notices: &mut Vec<Notice>) {
+    /// Begins or ends a violation. `by` is the node whose change, if it concerns the rule, is judged.
+    fn verdict(
+        &mut self,
+        place: usize,
+        judged: Judged,
+        (at, by): (Stamp, Option<NodeId>),
+        notices: &mut Vec<Notice>,
+    ) {
         let rule = &self.rules[place];
-        if judged.verdict != Verdict::Violated && rule.firing.is_empty() {
+        let idle = rule.firing.is_empty() && self.suspicions.is_empty();
+        if judged.verdict != Verdict::Violated && idle {
             return;
         }
         let key = judged.slot.map(|slot| self.world.slot(slot).key.clone());
+        self.suspect(place, &key, judged.verdict, (at, by));
+        let rule = &self.rules[place];
         match (judged.verdict, rule.firing.get(&key).copied()) {
             (Verdict::Violated, None) => self.fire(place, judged, at, notices),
             (Verdict::Holds, Some(firing)) => {
                 let rule = &mut self.rules[place];
                 rule.firing.remove(&key);
                 let (id, since) = (firing.id, firing.since);
+                if self.is_suspected(place, &key, id) {
+                    return; // Nobody was told that it began.
+                }
+                let rule = &self.rules[place];
                 notices.push(Notice::Resolved { id, rule: rule.name.clone(), key, since, at });
             }
             _ => {}
@@ -352,7 +407,6 @@ impl PartitionChecker {
         let rule = &mut self.rules[place];
         let id = ViolationId::new(&rule.name, key.as_ref(), at);
         rule.firing.insert(key.clone(), Firing { id, since: at });
-        rule.counts.violations += 1;
         let shown = witness.bindings.iter().chain(&witness.values);
         let mut violation = Violation {
             id,
@@ -363,9 +417,16 @@ impl PartitionChecker {
             reason,
             witness: shown.map(|item| (item.text.clone(), item.shown.clone())).collect(),
             trace: Execution::default(),
+            certainty: Certainty::Definite,
         };
         violation.trace = self.trace(&violation, place, judged.slot);
-        notices.push(Notice::Fired(Box::new(violation)));
+        // What is late is so whatever the order of events.
+        let is_late = self.rules[place].property.modality != Modality::Always;
+        let begun = match is_late {
+            true => Vec::new(),
+            false => self.begun(place, judged.slot, &witness),
+        };
+        self.weigh(place, Suspicion::new(Box::new(violation), begun), at, notices);
     }
 
     fn trace(&self, violation: &Violation, place: usize, slot: Option<usize>) -> Execution {
@@ -402,6 +463,7 @@ impl PartitionChecker {
                         reason: finding.reason,
                         witness: Vec::new(),
                         trace: Execution::default(),
+                        certainty: Certainty::Definite,
                     };
                     let focus = Focus { key: None, mapped: self.world.mapped() };
                     violation.trace = self.history.trace(&violation, &focus);
@@ -455,6 +517,8 @@ impl PartitionChecker {
             self.world.save(),
             list(self.rules.iter().map(|rule| rule.save(&self.world))),
             number(self.ticked),
+            list(self.suspicions.values().flatten().map(Suspicion::save)),
+            self.last_changes.save(),
         ]))
     }
 
@@ -477,6 +541,11 @@ impl PartitionChecker {
         let saved = fields.items()?;
         checker.rules = rule::load(&checker.set, options.incremental, saved, &checker.world)?;
         checker.ticked = fields.number()?;
+        for suspicion in fields.each(Suspicion::load)? {
+            let of = (suspicion.violation.rule.clone(), suspicion.violation.key.clone());
+            checker.suspicions.entry(of).or_default().push(suspicion);
+        }
+        checker.last_changes = LastChanges::load(fields.any()?)?;
         checker.remember_members();
         Ok(checker)
     }
@@ -488,7 +557,7 @@ impl PartitionChecker {
             let (name, kind) = (member.name.clone(), member.kind.clone());
             let change = Change { at, node: member.id, what: Changing::Up { name, kind } };
             self.history.push(change, self.world.mapped());
-            if let Some(everhold_trace::Value::Record(fields)) = self.world.state(member.id) {
+            if let Some(Value::Record(fields)) = self.world.state(member.id) {
                 let values = fields.iter().map(|(name, v)| (name.as_str().into(), v.clone()));
                 let what = Changing::State(values.collect());
                 let change = Change { at, node: member.id, what };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use everhold_property::Member;
 use serde_json::Value as Json;
 
-use crate::assemble::Counts;
+use crate::assemble::{ClockReading, Counts};
 use crate::checker::{CheckOptions, PartitionChecker};
 use crate::dataflow::Flow;
 use crate::entry::{disable_entry, rules_entry};
@@ -79,6 +79,8 @@ pub struct PartitionStatus {
     pub not_watched: Vec<NotWatched>,
     /// Who is or was there.
     pub members: Vec<MemberStatus>,
+    /// Whether the watch's own clock disagrees with most nodes.
+    pub own_clock_strays: bool,
     /// The text of the rules.
     pub text: String,
     /// Entries that could not be read.
@@ -94,6 +96,10 @@ pub struct MemberStatus {
     pub member: Member,
     /// Whether what it shows is known; if not, what depends on it is unknown.
     pub known: bool,
+    /// What it last said of its clock.
+    pub clock: Option<ClockReading>,
+    /// Whether its wall clock disagrees with most others.
+    pub strays: bool,
 }
 
 type Told = Box<dyn FnMut(&Notice) + Send>;
@@ -508,8 +514,12 @@ impl Job {
             members: self
                 .checker
                 .members()
-                .map(|(member, known)| MemberStatus { member: member.clone(), known })
+                .map(|(member, known)| {
+                    let (clock, strays) = self.checker.clock(member.id);
+                    MemberStatus { member: member.clone(), known, clock, strays }
+                })
                 .collect(),
+            own_clock_strays: self.checker.own_clock_strays(),
             text: self.checker.rules_text().to_owned(),
             bad_entries: self.checker.bad_entries(),
             checkpoint_bytes: self.checkpoint_bytes,

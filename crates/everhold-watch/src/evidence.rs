@@ -14,7 +14,7 @@ use everhold_trace::value::json::AsJson;
 use serde_json::{Map, Value as Json, json};
 
 use crate::log::LogError;
-use crate::notice::{Notice, Violation, ViolationId};
+use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::recent::Recent;
 use crate::rule::NotWatched;
 
@@ -110,14 +110,14 @@ impl Evidence {
     /// Whether a notice is news; adds its line.
     fn note(&mut self, notice: &Notice, lines: &mut Vec<u8>) -> bool {
         let (id, over) = match notice {
-            Notice::Fired(violation) => (violation.id, false),
+            Notice::Fired(violation) | Notice::Possible(violation) => (violation.id, false),
             Notice::Resolved { id, .. } => (*id, true),
             _ => return true,
         };
         if self.told.get(&id).is_some_and(|known| *known || !over) {
             return false;
         }
-        if let Notice::Fired(violation) = notice {
+        if let Notice::Fired(violation) | Notice::Possible(violation) = notice {
             let path = self.trace_path(violation.id);
             if let Err(error) = write_trace(&path, violation) {
                 self.failure = Some(LogError::io(&path, error));
@@ -168,12 +168,18 @@ pub fn to_json(notice: &Notice) -> Json {
         key.as_ref().map_or(Json::Null, |key| json!(AsJson(key)))
     };
     match notice {
-        Notice::Fired(v) => {
+        Notice::Fired(v) | Notice::Possible(v) => {
+            let event = if matches!(notice, Notice::Fired(_)) { "fired" } else { "possible" };
+            let (certainty, error) = match v.certainty {
+                Certainty::Definite => ("definite", None),
+                Certainty::Possible { error } => ("possible", Some(error)),
+            };
             let witness: Map<String, Json> =
                 v.witness.iter().map(|(text, value)| (text.clone(), json!(value))).collect();
             json!({
-                "event": "fired", "id": v.id.to_string(), "rule": v.rule, "key": key(&v.key),
+                "event": event, "id": v.id.to_string(), "rule": v.rule, "key": key(&v.key),
                 "at": v.at.nanos(), "reason": v.reason, "witness": witness, "text": v.text,
+                "certainty": certainty, "clock_error_us": error,
             })
         }
         Notice::Resolved { id, rule, key: k, since, at } => json!({
@@ -186,6 +192,10 @@ pub fn to_json(notice: &Notice) -> Json {
         }),
         Notice::Membership { node, name, what, at } => json!({
             "event": what, "node": node.0, "name": name, "at": at.nanos(),
+        }),
+        Notice::Clock { node, name, ahead, strays, at } => json!({
+            "event": "clock", "node": node.map(|node| node.0), "name": name,
+            "ahead_ms": *ahead as f64 / 1e3, "strays": strays, "at": at.nanos(),
         }),
         Notice::Rules { names, not_watched, refused } => {
             let aside = |rule: &NotWatched| json!({ "name": rule.name, "reason": rule.reason });

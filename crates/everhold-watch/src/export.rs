@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::engine::Watch;
+use crate::engine::{MemberStatus, Watch};
 use crate::intake::IntakeCounts;
 use crate::rule::RuleStatus;
 
@@ -58,6 +58,8 @@ pub fn metrics(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
         "Violations begun.",
         rules(&|r| r.counts.violations as f64),
     );
+    let possible = rules(&|r| r.counts.possible as f64);
+    family("violations_possible_total", "counter", "Not certain, clocks being inexact.", possible);
     family("violations_firing", "gauge", "Violations that go on.", rules(&|r| r.firing as f64));
     family(
         "rule_disabled",
@@ -84,6 +86,21 @@ pub fn metrics(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
     family("gaps_total", "counter", "Gaps in batches.", partitions(&|p| p.counts.gaps as f64));
     let ahead = partitions(&|p| p.counts.ahead as f64);
     family("clock_ahead_total", "counter", "Records with impossible stamps.", ahead);
+    // Membership is the same in all partitions.
+    let members = status.values().next().map_or(&[][..], |status| &status.members);
+    let clocks = |value: &dyn Fn(&MemberStatus) -> Option<f64>| {
+        let label = |m: &MemberStatus| format!("{{node=\"{}\"}}", escaped(&m.member.name));
+        let row = |member: &MemberStatus| Some((label(member), value(member)?));
+        members.iter().filter_map(row).collect::<Vec<_>>()
+    };
+    let ahead = clocks(&|m| m.clock.map(|clock| clock.ahead as f64 / 1e6));
+    family("node_clock_ahead_seconds", "gauge", "Of the watch's clock.", ahead);
+    let error = clocks(&|m| m.clock.map(|clock| clock.error as f64 / 1e6));
+    family("node_clock_error_seconds", "gauge", "How exact its stamps are.", error);
+    let strays = clocks(&|m| m.clock.map(|_| f64::from(u8::from(m.strays))));
+    family("node_clock_strays", "gauge", "1 if its clock disagrees with most.", strays);
+    let own = partitions(&|p| f64::from(u8::from(p.own_clock_strays)));
+    family("clock_strays", "gauge", "1 if the watch's own clock does.", own);
     family("nodes", "gauge", "Nodes that are up.", partitions(&|p| p.sizes.1 as f64));
     family("state_keys", "gauge", "Keys in the snapshot.", partitions(&|p| p.sizes.0 as f64));
     family("waiting", "gauge", "Records that wait.", partitions(&|p| p.sizes.2 as f64));

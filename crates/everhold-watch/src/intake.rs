@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use everhold_trace::NodeId;
 use everhold_trace::wire::{
-    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, VERSION, What, WireError,
-    secret,
+    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, What,
+    WireError, secret,
 };
 
 use crate::entry::{EntryWriter, Origin};
@@ -379,8 +379,14 @@ fn converse(
         }
         match frame {
             frame @ (Frame::Batch(_) | Frame::Heartbeat { .. }) => send(frame)?,
+            frame @ Frame::Clock { .. } => send(frame)?,
+            Frame::Ping { sent } => pong(sent, reply.as_deref()),
             frame @ Frame::Bye { .. } => return send(frame),
-            Frame::Hello(_) | Frame::Greeting(_) | Frame::Ack { .. } | Frame::Refuse { .. } => {
+            Frame::Hello(_)
+            | Frame::Greeting(_)
+            | Frame::Ack { .. }
+            | Frame::Pong { .. }
+            | Frame::Refuse { .. } => {
                 let text = "this frame has no place in the conversation";
                 return Err(End::Refused(Refusal::Garbage, text.into()));
             }
@@ -446,6 +452,18 @@ fn admit(door: &Door, hello: &Hello) -> Result<(), End> {
     }
 }
 
+/// Says what time it is, in the time of the log's entries. It does not wait for the log: the faster
+/// the answer, the better the probe knows this clock.
+fn pong(sent: Stamp, reply: Option<&Mutex<TcpStream>>) {
+    let at = Stamp::from_nanos(now_nanos());
+    let mut bytes = Vec::new();
+    let _ = Encoder::default().frame(&Frame::Pong { sent, at }, &mut bytes);
+    if let Some(reply) = reply {
+        let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = stream.write_all(&bytes);
+    }
+}
+
 /// A number never used before: the operating system seeds every hasher differently.
 fn nonce(options: &IntakeOptions) -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
@@ -461,8 +479,12 @@ fn nonce(options: &IntakeOptions) -> [u8; 16] {
 
 /// Microseconds since 1970.
 pub(crate) fn now_micros() -> u64 {
+    now_nanos() / 1_000
+}
+
+fn now_nanos() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn write_log(

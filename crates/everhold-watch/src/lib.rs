@@ -21,6 +21,7 @@
 //! - [`evidence`], [`export`]: for people and other programs.
 
 pub mod assemble;
+mod certainty;
 pub mod checker;
 pub mod dataflow;
 pub mod engine;
@@ -39,7 +40,8 @@ mod save;
 pub mod store;
 mod world;
 
-pub use assemble::Timing;
+pub use assemble::{ClockReading, Timing};
+pub use certainty::Alarm;
 pub use checker::{CheckOptions, PartitionChecker};
 pub use dataflow::{Collection, Delta, Finding, Flow, Graph, Input, Spread, Stage};
 pub use engine::{MemberStatus, PartitionStatus, Watch, WatchOptions, WatchParts};
@@ -47,7 +49,7 @@ pub use entry::{EntryWriter, Origin};
 pub use evidence::Evidence;
 pub use intake::{Intake, IntakeOptions};
 pub use log::{Cursor, Entry, Log, LogError, SegmentLog, SegmentOptions, Sequence, partition_of};
-pub use notice::{Notice, Violation, ViolationId};
+pub use notice::{Certainty, Notice, Violation, ViolationId};
 pub use rule::{NotWatched, RuleCounts, RuleSet, RuleStatus};
 pub use save::BadCheckpoint;
 pub use store::{Balance, FileStore, Lease, Store};

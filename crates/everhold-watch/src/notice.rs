@@ -33,6 +33,18 @@ impl fmt::Display for ViolationId {
     }
 }
 
+/// Whether a violation is certain although clocks are not exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Clocks and messages leave no other order of events.
+    Definite,
+    /// The stamps suggest it, but the clocks are not exact enough to be sure.
+    Possible {
+        /// By how many microseconds the order of two events may be wrong.
+        error: u64,
+    },
+}
+
 /// A rule that is violated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
@@ -52,6 +64,8 @@ pub struct Violation {
     pub witness: Vec<(String, String)>,
     /// The changes that led to it.
     pub trace: Execution,
+    /// Whether it is certain.
+    pub certainty: Certainty,
 }
 
 /// Something worth telling.
@@ -59,6 +73,22 @@ pub struct Violation {
 pub enum Notice {
     /// A rule begins to be violated.
     Fired(Box<Violation>),
+    /// A rule may have been violated for a moment; it is over, and the clocks are not exact enough to
+    /// tell. Not an alarm, unless [`Alarm::Possible`](crate::Alarm) was asked for.
+    Possible(Box<Violation>),
+    /// A wall clock disagrees with most others, or does no more. Stamps are corrected all the same.
+    Clock {
+        /// Whose; `None` is the clock of the watch itself.
+        node: Option<NodeId>,
+        /// Its name.
+        name: String,
+        /// How many microseconds it is ahead of the others.
+        ahead: i64,
+        /// Whether it disagrees.
+        strays: bool,
+        /// When.
+        at: Stamp,
+    },
     /// It holds again.
     Resolved {
         /// The violation that is over.

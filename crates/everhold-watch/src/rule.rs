@@ -138,15 +138,22 @@ impl RuleSet {
     pub(crate) fn whole_fields(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for rule in self.rules.iter().filter(|rule| rule.keyed.is_none()) {
-            rule.property.body.any(&mut |expr| {
-                if let ExprKind::Field(_, name) = &expr.kind {
-                    names.insert(name.name.clone());
-                }
-                false
-            });
+            names.extend(fields_of(&rule.property));
         }
         names
     }
+}
+
+/// The fields of states that a property reads.
+fn fields_of(property: &Property) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    property.body.any(&mut |expr| {
+        if let ExprKind::Field(_, name) = &expr.kind {
+            names.insert(name.name.clone());
+        }
+        false
+    });
+    names
 }
 
 /// The longest range of numbers that a rule may spell out; a message below names it.
@@ -224,6 +231,8 @@ pub struct RuleCounts {
     pub unknown: u64,
     /// Violations that began.
     pub violations: u64,
+    /// Violations that were possible, but not certain before they were over.
+    pub possible: u64,
     /// Time spent, extrapolated from samples.
     pub nanos: u64,
     /// The longest evaluation that was timed.
@@ -255,6 +264,8 @@ pub(crate) struct Watched {
     pub(crate) counts: RuleCounts,
     pub(crate) disabled: bool,
     pub(crate) firing: BTreeMap<Option<Value>, Firing>,
+    /// The variables and relations that it reads.
+    pub(crate) reads: BTreeSet<String>,
     last: Verdict,
     keyed: Option<Keyed>,
     form: Form,
@@ -285,6 +296,7 @@ impl Watched {
             counts: RuleCounts::default(),
             disabled: false,
             firing: BTreeMap::new(),
+            reads: fields_of(&compiled.property),
             last: Verdict::Unknown,
             keyed: compiled.keyed.clone(),
             form,

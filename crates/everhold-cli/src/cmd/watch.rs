@@ -18,11 +18,11 @@ use everhold_watch::evidence::to_json;
 use everhold_watch::export::{self, Served, Standing, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
-    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError, Notice, SegmentLog,
-    SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
+    Alarm, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError,
+    Notice, SegmentLog, SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
 };
 
-use crate::args::WatchArgs;
+use crate::args::{AlarmArg, WatchArgs};
 use crate::exit::{BadInput, Code};
 use crate::plain::{Plain, plain};
 
@@ -168,7 +168,11 @@ fn options(args: &WatchArgs) -> WatchOptions {
         wait_max: Duration::from_millis(args.wait_ms),
         ..Timing::default()
     };
-    let check = CheckOptions { timing, ..CheckOptions::default() };
+    let alarm = match args.alarm {
+        AlarmArg::Definite => Alarm::Definite,
+        AlarmArg::Possible => Alarm::Possible,
+    };
+    let check = CheckOptions { timing, alarm, ..CheckOptions::default() };
     WatchOptions { check, ..WatchOptions::default() }
 }
 
@@ -321,9 +325,10 @@ impl Printer {
             key.as_ref().map(|key| format!(" for {key}")).unwrap_or_default()
         };
         match notice {
-            Notice::Fired(v) => {
+            Notice::Fired(v) | Notice::Possible(v) => {
                 let folder = &self.folder;
-                let mut text = format!("{} `{}` is violated{}", time(v.at), v.rule, about(&v.key));
+                let violated = words_for(notice, v.certainty);
+                let mut text = format!("{} `{}` {violated}{}", time(v.at), v.rule, about(&v.key));
                 for (name, value) in &v.witness {
                     text.push_str(&format!("\n    {name} = {value}"));
                 }
@@ -340,6 +345,17 @@ impl Printer {
                 format!("{} unknown what depends on {name}: {reason}", time(*at))
             }
             Notice::Membership { name, what, at, .. } => format!("{} {name} is {what}", time(*at)),
+            Notice::Clock { name, ahead, strays: true, at, .. } => {
+                let (distance, side) = (ahead.unsigned_abs() as f64 / 1e6, sides(*ahead));
+                format!(
+                    "{} the clock of {name} is {distance:.3} s {side} the others; its stamps are \
+                     corrected, set its clock",
+                    time(*at)
+                )
+            }
+            Notice::Clock { name, at, .. } => {
+                format!("{} the clock of {name} agrees with the others again", time(*at))
+            }
             Notice::Rules { names, not_watched, refused } => {
                 let mut text = format!("rules in force: {}", names.join(", "));
                 for rule in not_watched {
@@ -351,6 +367,24 @@ impl Printer {
             Notice::Disabled { rule } => format!("`{rule}` is no longer judged"),
         }
     }
+}
+
+/// How sure a violation is.
+fn words_for(notice: &Notice, certainty: Certainty) -> String {
+    match (notice, certainty) {
+        (Notice::Fired(_), Certainty::Definite) => "is violated".to_owned(),
+        (Notice::Fired(_), Certainty::Possible { error }) => {
+            format!("is possibly violated (clocks are exact to {error} µs)")
+        }
+        (_, Certainty::Definite) => "was possibly violated".to_owned(),
+        (_, Certainty::Possible { error }) => {
+            format!("was possibly violated, for less than clocks tell ({error} µs)")
+        }
+    }
+}
+
+fn sides(ahead: i64) -> &'static str {
+    if ahead > 0 { "ahead of" } else { "behind" }
 }
 
 /// `--at`: talks to a watch that runs.

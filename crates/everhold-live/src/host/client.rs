@@ -89,7 +89,6 @@ impl<M> Client<M> {
     }
 
     fn send(&mut self, msg: &M, tag: Tag) -> io::Result<()> {
-        self.clock.advance(crate::time::micros());
         let envelope = Envelope { at: self.clock.tick(), sender: self.id, seq: self.sent };
         self.sent += 1;
         let mut message = Vec::new();

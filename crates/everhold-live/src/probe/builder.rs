@@ -10,7 +10,7 @@ use everhold_trace::wire::{Hello, Ordering, VERSION};
 
 use super::drain::{Drain, Refresh};
 use super::link::Link;
-use super::{DrainGuard, Probe, Shared};
+use super::{DrainGuard, Probe, Shared, Timer};
 use crate::recording::Recording;
 use crate::report::Report;
 
@@ -27,6 +27,7 @@ pub struct Builder {
     first_message: u64,
     report: Report,
     refresh: Option<Refresh>,
+    clock_offset: i64,
 }
 
 impl Builder {
@@ -51,6 +52,7 @@ impl Builder {
             first_message: 0,
             report: Report::default(),
             refresh: None,
+            clock_offset: 0,
         }
     }
 
@@ -130,17 +132,26 @@ impl Builder {
         self
     }
 
+    /// Takes the wall clock of this machine to be wrong by so many microseconds, for tests of clocks
+    /// that disagree.
+    pub fn clock_offset(mut self, micros: i64) -> Builder {
+        self.clock_offset = micros;
+        self
+    }
+
     /// Starts the probe.
     #[must_use]
     pub fn start(self) -> Probe {
         let (node, words) = (self.hello.node, self.ring_words);
-        let shared = Arc::new(Shared::new(node, self.first_message, words));
+        let shared = |timer| Arc::new(Shared::new(node, self.first_message, words, timer));
         if self.checkers.is_empty() && self.recording.is_none() {
-            return Probe { shared, _drain: None };
+            return Probe { shared: shared(None), _drain: None };
         }
+        let timer = Arc::new(Timer::new(self.clock_offset));
+        let shared = shared(Some(Arc::clone(&timer)));
         let link = |address| {
             let (hello, secret) = (self.hello.clone(), self.secret.clone());
-            Link::start(address, hello, secret, self.report.clone())
+            Link::start(address, hello, secret, self.report.clone(), Arc::clone(&timer))
         };
         let links = self.checkers.iter().copied().map(link).collect();
         let mut recording = self.recording;
@@ -149,7 +160,8 @@ impl Builder {
         }
         let (stop, stopped) = mpsc::channel();
         let (heartbeat, refresh, report) = (self.heartbeat, self.refresh, self.report.clone());
-        let drain = Drain::new(Arc::clone(&shared), links, recording, heartbeat, refresh, report);
+        let shown = Arc::clone(&shared);
+        let drain = Drain::new(shown, timer, links, recording, heartbeat, refresh, report);
         let thread = thread::Builder::new()
             .name("everhold-probe".to_owned())
             .spawn(move || drain.run(&stopped))

@@ -11,7 +11,7 @@ use everhold_trace::wire::{FRAME_MAX, Name, Record, Stamp, What};
 
 use super::link::{Link, Numbered};
 use super::ring::{self, RingReader};
-use super::{Probe, Shared, lock};
+use super::{Probe, Shared, Timer, lock};
 use crate::recording::Recording;
 use crate::report::Report;
 
@@ -30,6 +30,15 @@ const AGAIN_MAX: Duration = Duration::from_secs(8);
 
 /// How much larger the ring of a refresh is than others.
 const ROOM: usize = 64;
+
+/// How exact the counter is between two settings, in microseconds.
+const COUNTER_ERROR: u64 = 2;
+
+/// After how many heartbeats the checkers' clocks are asked for.
+pub(super) const CLOCK_BEATS: u64 = 4;
+
+/// How many of the low bits of a stamp are fractions of a microsecond.
+const STAMP_BITS: u32 = Stamp::from_micros(1).0.trailing_zeros();
 
 /// How many records make a batch before its time.
 const BATCH: usize = 50;
@@ -52,6 +61,10 @@ impl fmt::Debug for Refresh {
 
 pub(super) struct Drain {
     shared: Arc<Shared>,
+    timer: Arc<Timer>,
+    /// How far the clock of the checker that is followed is ahead of the probe's own time.
+    correction: Option<i64>,
+    beats: u64,
     links: Vec<Link>,
     recording: Option<Recording>,
     refresh: Option<Refresh>,
@@ -87,15 +100,22 @@ pub(super) struct Drain {
 impl Drain {
     pub(super) fn new(
         shared: Arc<Shared>,
+        timer: Arc<Timer>,
         links: Vec<Link>,
         recording: Option<Recording>,
         heartbeat: Duration,
         refresh: Option<Refresh>,
         report: Report,
     ) -> Drain {
+        if recording.is_some() {
+            timer.follow(timer.wall_ahead(), false);
+        }
         shared.watched.store(recording.is_some(), Ordering::Release);
         Drain {
             shared,
+            timer,
+            correction: None,
+            beats: 0,
             links,
             recording,
             refresh,
@@ -128,12 +148,17 @@ impl Drain {
         while stopped.recv_timeout(self.period()) == Err(RecvTimeoutError::Timeout) {
             self.stale |= round.elapsed() > STOPPED;
             round = Instant::now();
+            self.set_clock();
             self.look_for_watchers();
             let passed = self.collect();
             self.confirm();
             self.write_down();
             if self.beaten.elapsed() >= self.heartbeat {
                 self.emit();
+                self.beats += 1;
+                if self.beats.is_multiple_of(CLOCK_BEATS) {
+                    self.tell_clock();
+                }
                 self.links.iter().for_each(|link| link.heartbeat(passed));
                 self.beaten = Instant::now();
             } else if self.ready.len() >= BATCH {
@@ -157,6 +182,9 @@ impl Drain {
         let connected = self.links.iter().any(Link::is_connected);
         let audience = self.links.iter().map(Link::connections).sum();
         let joined = audience != self.audience;
+        if joined {
+            self.tell_clock();
+        }
         let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
         let (is_due, is_whole) = (joined || again, self.tells_all());
         if is_due && is_whole {
@@ -187,6 +215,39 @@ impl Drain {
         }
     }
 
+    /// Follows the clock of the first checker that answers, or the wall clock for those that cannot
+    /// be asked. Before there is any checker there is no time, unless a recording needs one.
+    fn set_clock(&mut self) {
+        let own = self.timer.own();
+        let connected = self.links.iter().filter(|link| link.is_connected());
+        let estimate = connected.clone().find_map(|link| link.estimate(own));
+        let known = estimate.map(|estimate| estimate.ahead).or(self.correction);
+        let has_use = connected.count() > 0 || self.recording.is_some();
+        match known {
+            Some(ahead) => self.timer.follow(ahead, true),
+            None if has_use => self.timer.follow(self.timer.wall_ahead(), false),
+            None => {}
+        }
+        self.correction = known;
+    }
+
+    /// Tells each checker how far the wall clock is from its own, and how exact the stamps are: as
+    /// exact as its clock is known, if it is the one that is followed and no message came from a node
+    /// whose clock is further ahead.
+    fn tell_clock(&mut self) {
+        let Some(now) = self.shared.time() else { return };
+        let own = self.timer.own();
+        let pushed = self.shared.pushed.swap(0, Ordering::Relaxed);
+        let stalled = self.shared.clock.last().0.saturating_sub(now.0);
+        for link in self.links.iter().filter(|link| link.is_connected()) {
+            let Some(estimate) = link.estimate(own) else { continue };
+            let apart = self.correction.map_or(0, |used| used.abs_diff(estimate.ahead));
+            let error = estimate.error + apart + pushed.max(stalled);
+            let ahead = self.timer.wall_ahead().saturating_sub(estimate.ahead);
+            link.clock(ahead >> STAMP_BITS, Stamp(error).micros() + COUNTER_ERROR);
+        }
+    }
+
     fn tells_all(&self) -> bool {
         self.refresh.as_ref().is_some_and(|refresh| refresh.is_whole)
     }
@@ -206,8 +267,10 @@ impl Drain {
     /// Reads all rings; returns what the node has passed. The order of the first four lines is
     /// what makes that true; see `ring`.
     fn collect(&mut self) -> Stamp {
-        self.shared.clock.advance(crate::time::micros());
-        let mut passed = self.shared.clock.tick();
+        let mut passed = match self.shared.time() {
+            Some(now) => self.shared.clock.tick_at(now),
+            None => self.shared.clock.tick(),
+        };
         self.rings.append(&mut lock(&self.shared.newcomers));
         let writing = self.rings.iter().filter_map(RingReader::writing).min();
         passed = writing.map_or(passed, |writing| writing.min(passed));

@@ -2,16 +2,19 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use everhold_trace::wire::{
-    Batch, Decoder, Encoder, Frame, Hello, Record, Stamp, WireError, secret,
+    Batch, Decoder, Encoder, Frame, Hello, Record, Stamp, VERSION_CLOCKS, WireError, secret,
 };
 
+use super::drain::CLOCK_BEATS;
+use super::trips::{Estimate, Trips};
+use super::{Timer, lock};
 use crate::backoff::Backoff;
 use crate::report::Report;
 
@@ -21,12 +24,16 @@ const WAITING: usize = 64;
 /// How long a checker may take for its next words or bytes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often a checker is asked for the time before anything is sent to it.
+const FIRST_PINGS: usize = 8;
+
 /// How long a checker that refused is left alone.
 const OFFENDED: Duration = Duration::from_secs(5);
 
 enum Item {
     Batch(Numbered),
     Heartbeat(Stamp),
+    Clock { ahead: i64, error: u64 },
     Bye(Stamp),
 }
 
@@ -54,6 +61,7 @@ pub(super) struct Link {
 struct State {
     connected: AtomicBool,
     connections: AtomicU64,
+    trips: Mutex<Trips>,
 }
 
 impl Link {
@@ -62,10 +70,12 @@ impl Link {
         hello: Hello,
         secret: Option<Vec<u8>>,
         report: Report,
+        timer: Arc<Timer>,
     ) -> Link {
         let (queue, items) = mpsc::sync_channel(WAITING);
         let state = Arc::new(State::default());
-        let worker = Worker { address, hello, secret, report, items, state: Arc::clone(&state) };
+        let worker =
+            Worker { address, hello, secret, report, items, timer, state: Arc::clone(&state) };
         let thread = thread::Builder::new()
             .name("everhold-link".to_owned())
             .spawn(move || worker.run())
@@ -84,6 +94,16 @@ impl Link {
     /// Whether it has every batch, or nobody is connected.
     pub(super) fn is_sound(&self) -> bool {
         !self.is_connected() || self.sound == Some(self.connections())
+    }
+
+    /// How far the checker's clock is ahead of the probe's own time, if it says.
+    pub(super) fn estimate(&self, own: Stamp) -> Option<Estimate> {
+        lock(&self.state.trips).best(own)
+    }
+
+    /// Tells the checker of the node's clock.
+    pub(super) fn clock(&self, ahead: i64, error: u64) {
+        let _ = self.queue.try_send(Item::Clock { ahead, error });
     }
 
     /// Hands over a batch if there is room; returns how many records are lost if not.
@@ -115,6 +135,7 @@ struct Worker {
     secret: Option<Vec<u8>>,
     report: Report,
     items: Receiver<Item>,
+    timer: Arc<Timer>,
     state: Arc<State>,
 }
 
@@ -173,26 +194,48 @@ impl Worker {
             encoder: Encoder::default(),
             decoder: Decoder::default(),
             bytes: Vec::new(),
+            has_clock: false,
+            beats: 0,
         };
         let Frame::Greeting(greeting) = connection.read()? else {
             return Err(Trouble::Refused("it does not greet as a checker does".to_owned()));
         };
         let mut hello = self.hello.clone();
+        // A checker of an earlier version is spoken to in that version.
+        hello.version = greeting.version;
+        connection.has_clock = greeting.version >= VERSION_CLOCKS;
         if let Some(secret) = &self.secret {
             hello.proof = Some(secret::prove(secret, &greeting, &hello));
         }
         connection.write(&Frame::Hello(hello))?;
         match connection.read()? {
-            Frame::Ack { .. } => Ok(connection),
+            Frame::Ack { .. } => {
+                self.measure(&mut connection)?;
+                Ok(connection)
+            }
             Frame::Refuse { text, .. } => Err(Trouble::Refused(text)),
             _ => Err(Trouble::Refused("it answers a hello with neither yes nor no".to_owned())),
         }
     }
 
+    /// Asks for the time a few times, before anything is stamped with it.
+    fn measure(&self, connection: &mut Connection) -> io::Result<()> {
+        for _ in 0..if connection.has_clock { FIRST_PINGS } else { 0 } {
+            connection.write(&Frame::Ping { sent: self.timer.own() })?;
+            loop {
+                if let Frame::Pong { sent, at } = connection.read()? {
+                    lock(&self.state.trips).heard(sent, at, self.timer.own());
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Sends until the probe ends, which is true, or the connection does.
     fn serve(&self, mut connection: Connection) -> bool {
         let open = Arc::new(AtomicBool::new(true));
-        let listener = connection.listen(Arc::clone(&open), self.report.clone());
+        let listener = self.listen(&mut connection, Arc::clone(&open));
         let mut ended = false;
         while open.load(Ordering::Acquire) && !ended {
             let sent = match self.items.recv_timeout(Duration::from_millis(100)) {
@@ -218,10 +261,47 @@ impl Worker {
         ended
     }
 
+    /// Takes in what the checker says, so that it never waits for us, until it says goodbye.
+    fn listen(
+        &self,
+        connection: &mut Connection,
+        open: Arc<AtomicBool>,
+    ) -> io::Result<JoinHandle<()>> {
+        let mut stream = connection.stream.try_clone()?;
+        stream.set_read_timeout(None)?;
+        let mut decoder = std::mem::take(&mut connection.decoder);
+        let (report, state) = (self.report.clone(), Arc::clone(&self.state));
+        let timer = Arc::clone(&self.timer);
+        Ok(thread::spawn(move || {
+            loop {
+                match read_frame(&mut stream, &mut decoder) {
+                    Ok(Frame::Pong { sent, at }) => {
+                        lock(&state.trips).heard(sent, at, timer.own());
+                    }
+                    Ok(Frame::Refuse { text, .. }) => {
+                        report.tell(&format!("the checker ends the connection: {text}"));
+                        break;
+                    }
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+            open.store(false, Ordering::Release);
+        }))
+    }
+
     fn send(&self, connection: &mut Connection, item: Item) -> io::Result<()> {
         match item {
             Item::Batch(batch) => self.batch(connection, &batch),
-            Item::Heartbeat(at) => connection.write(&Frame::Heartbeat { at }),
+            Item::Heartbeat(at) => {
+                connection.beats += 1;
+                connection.write(&Frame::Heartbeat { at })?;
+                if connection.has_clock && connection.beats.is_multiple_of(CLOCK_BEATS) {
+                    connection.write(&Frame::Ping { sent: self.timer.own() })?;
+                }
+                Ok(())
+            }
+            Item::Clock { ahead, error } => connection.write(&Frame::Clock { ahead, error }),
             Item::Bye(at) => connection.write(&Frame::Bye { at }),
         }
     }
@@ -257,6 +337,9 @@ struct Connection {
     encoder: Encoder,
     decoder: Decoder,
     bytes: Vec<u8>,
+    /// Whether the checker says what time it is.
+    has_clock: bool,
+    beats: u64,
 }
 
 impl Connection {
@@ -277,26 +360,6 @@ impl Connection {
     fn write(&mut self, frame: &Frame) -> io::Result<()> {
         assert!(self.encode(frame), "only batches grow");
         self.flush()
-    }
-
-    /// Takes in what the checker says, so that it never waits for us, until it says goodbye.
-    fn listen(&mut self, open: Arc<AtomicBool>, report: Report) -> io::Result<JoinHandle<()>> {
-        let mut stream = self.stream.try_clone()?;
-        stream.set_read_timeout(None)?;
-        let mut decoder = std::mem::take(&mut self.decoder);
-        Ok(thread::spawn(move || {
-            loop {
-                match read_frame(&mut stream, &mut decoder) {
-                    Ok(Frame::Refuse { text, .. }) => {
-                        report.tell(&format!("the checker ends the connection: {text}"));
-                        break;
-                    }
-                    Ok(_) => {}
-                    Err(_) => break,
-                }
-            }
-            open.store(false, Ordering::Release);
-        }))
     }
 }
 

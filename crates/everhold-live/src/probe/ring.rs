@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everhold_trace::wire::{Clock, DEPTH_MAX, Name, Record, Stamp, Tuple, What};
+use everhold_trace::wire::{DEPTH_MAX, Name, Record, Stamp, Tuple, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -170,7 +170,7 @@ pub(super) fn boxed(shared: &Shared, what: What) {
     };
     with_ring(shared, |ring| {
         let what = Box::new(what);
-        ring.stamped(&shared.clock, |ring, at| fits && ring.boxes.push((at, what)).is_ok());
+        ring.stamped(shared, |ring, at| fits && ring.boxes.push((at, what)).is_ok());
     });
 }
 
@@ -191,7 +191,7 @@ fn nests_within(value: &Value, levels: usize) -> bool {
 #[inline]
 fn write_one(shared: &Shared, mut cell: Cell) {
     with_ring(shared, |ring| {
-        ring.stamped(&shared.clock, |ring, stamp| {
+        ring.stamped(shared, |ring, stamp| {
             cell[1] = stamp.0;
             ring.cells.push(cell).is_ok()
         });
@@ -201,7 +201,7 @@ fn write_one(shared: &Shared, mut cell: Cell) {
 /// Writes a record of several cells.
 fn write(shared: &Shared, cells: &mut [Cell]) {
     with_ring(shared, |ring| {
-        ring.stamped(&shared.clock, |ring, stamp| {
+        ring.stamped(shared, |ring, stamp| {
             cells[0][1] = stamp.0;
             ring.cells.push_entire_slice(cells).is_ok()
         });
@@ -242,10 +242,10 @@ fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared, words: usize) -> &'r 
 impl Ring {
     /// Takes a stamp and writes with it, visibly in progress meanwhile.
     #[inline]
-    fn stamped(&mut self, clock: &Clock, write: impl FnOnce(&mut Ring, Stamp) -> bool) {
+    fn stamped(&mut self, shared: &Shared, write: impl FnOnce(&mut Ring, Stamp) -> bool) {
         // Released, so that whoever sees the mark sees what was written before it.
-        self.marks.writing.store(clock.last().0, Ordering::Release);
-        let stamp = clock.tick();
+        self.marks.writing.store(shared.clock.last().0, Ordering::Release);
+        let stamp = shared.stamp();
         if !write(self, stamp) {
             self.marks.dropped.fetch_add(1, Ordering::Relaxed);
         }

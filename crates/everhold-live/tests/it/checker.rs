@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use everhold_trace::wire::{
     Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, secret,
 };
+
+/// How far its clock is ahead of this machine's.
+pub(crate) const AHEAD: Duration = Duration::from_secs(40);
 
 pub(crate) struct Checker {
     pub(crate) address: SocketAddr,
@@ -33,6 +36,8 @@ pub(crate) struct Heard {
     pub(crate) passed: Stamp,
     pub(crate) numbers: Vec<u64>,
     pub(crate) bye: bool,
+    /// How far the node's wall clock is ahead, and how exact its stamps are.
+    pub(crate) clocks: Vec<(i64, u64)>,
 }
 
 impl Checker {
@@ -126,6 +131,7 @@ impl Checker {
                     heard.records.extend(batch.records);
                 }
                 Frame::Heartbeat { at } => heard.passed = at,
+                Frame::Clock { ahead, error } => heard.clocks.push((ahead, error)),
                 Frame::Bye { .. } => heard.bye = true,
                 other => panic!("{other:?} is not expected"),
             }
@@ -146,6 +152,12 @@ fn converse(mut stream: TcpStream, password: Option<&[u8]>, tell: &Sender<Frame>
     let (mut decoder, mut bytes) = (Decoder::default(), [0; 1 << 16]);
     loop {
         while let Some(frame) = decoder.next_frame().expect("probes send frames") {
+            if let Frame::Ping { sent } = frame {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+                let at = Stamp::from_nanos(now.as_nanos() as u64 + AHEAD.as_nanos() as u64);
+                say(&mut stream, Frame::Pong { sent, at })?;
+                continue;
+            }
             if let Frame::Hello(hello) = &frame {
                 let known = password.is_none_or(|p| secret::is_proven(p, &greeting, hello));
                 if known {

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use everhold_live::probe::Builder;
-use everhold_live::{NodeId, Probe, Report};
+use everhold_live::{Envelope, NodeId, Probe, Report};
 use everhold_trace::wire::{Frame, Record, Stamp, What};
 use everhold_trace::{EventKind, MessageId, Value};
 
-use crate::checker::{Checker, Heard};
+use crate::checker::{AHEAD, Checker, Heard};
 
 fn probe_to(address: SocketAddr) -> Builder {
     Probe::to_checkers([address])
@@ -284,16 +284,80 @@ fn a_receiver_is_after_its_sender_unless_the_clock_is_mad() {
     envelope.at = Stamp(envelope.at.0 + (1 << 40)); // about four minutes ahead
     b.receive(envelope).unwrap();
     assert!(b.send(None, b.var("m")).at > envelope.at);
-    envelope.at = Stamp::from_micros(envelope.at.micros() + 3_600_000_000);
-    let error = b.receive(envelope).unwrap_err();
-    assert!(error.to_string().contains("ahead of this node's clock"), "{error}");
     let checker = Checker::start(None);
     let probe = watched(probe_to(checker.address).start());
     checker.hello();
-    probe.receive(envelope).unwrap_err();
+    envelope.at = Stamp::from_micros(checkers_time() + 3_600_000_000);
+    let error = probe.receive(envelope).unwrap_err();
+    assert!(error.to_string().contains("ahead of this node's clock"), "{error}");
     drop(probe);
     let message = MessageId { sender: NodeId(0), seq: envelope.seq };
     let heard = checker.listen(|heard| heard.bye);
     assert_eq!(heard.records[0].what, What::receive(message));
     assert!(heard.records[0].at < envelope.at);
+}
+
+/// The checker's clock, in microseconds since 1970.
+fn checkers_time() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + AHEAD;
+    now.as_micros() as u64
+}
+
+#[test]
+fn stamps_are_in_the_checkers_time_whatever_the_nodes_clock_says() {
+    for offset in [0, -50_000, -5_000_000, 5_000_000, 300_000_000] {
+        let checker = Checker::start(None);
+        let probe = watched(probe_to(checker.address).clock_offset(offset).start());
+        checker.hello();
+        let x = probe.var("x");
+        let mut between = Vec::new();
+        for n in 0..20 {
+            let before = checkers_time();
+            probe.observe(x, n);
+            between.push((before, checkers_time()));
+            thread::sleep(Duration::from_micros(300));
+        }
+        let heard = checker.listen(|heard| heard.records.len() == 20 && heard.clocks.len() >= 2);
+        let error = heard.clocks.iter().map(|(_, error)| *error).max().unwrap();
+        for (record, (before, after)) in heard.records.iter().zip(between) {
+            let at = record.at.micros();
+            assert!(before <= at + error && at <= after + error, "{before} {at} {after} ± {error}");
+        }
+        let wall = offset - AHEAD.as_micros() as i64;
+        for (ahead, error) in heard.clocks {
+            assert!(ahead.abs_diff(wall) <= error + 1_000, "{ahead} is not {wall} ± {error}");
+        }
+    }
+}
+
+#[test]
+fn a_probe_that_nobody_watches_passes_on_the_order_of_others() {
+    let (checker, idle) = (Checker::start(None), Probe::off());
+    let probe = watched(probe_to(checker.address).start());
+    let label = probe.var("Hand");
+    let first = probe.send(None, label);
+    idle.receive(first).unwrap();
+    let passed_on = idle.send(None, idle.var("Hand"));
+    assert!(passed_on.at > first.at);
+    // It knows no time, so it does not bring in a clock that nobody compared.
+    assert!(passed_on.at.micros() <= first.at.micros() + 1);
+}
+
+#[test]
+fn a_stamp_far_ahead_of_the_checkers_time_is_not_believed() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    let envelope = |ahead: u64| Envelope {
+        at: Stamp::from_micros(checkers_time() + ahead),
+        sender: NodeId(7),
+        seq: 0,
+    };
+    assert!(probe.receive(envelope(5_000_000)).is_err());
+    assert!(probe.send(None, probe.var("x")).at.micros() < checkers_time() + 1_000_000);
+    // A little ahead is believed, and tells that clocks are that wrong.
+    checker.hello();
+    checker.listen(|heard| heard.clocks.len() >= 2);
+    probe.receive(envelope(300_000)).unwrap();
+    let heard = checker.listen(|heard| heard.clocks.len() >= 2);
+    assert!(heard.clocks.iter().any(|(_, error)| *error > 200_000), "{:?}", heard.clocks);
 }

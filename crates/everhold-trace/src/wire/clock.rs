@@ -19,6 +19,12 @@ impl Stamp {
         Stamp(micros << COUNT_BITS)
     }
 
+    /// The stamp at so many nanoseconds since 1970: the count holds the fraction of the microsecond.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Stamp {
+        Stamp(((nanos as u128) << COUNT_BITS).div_ceil(1_000) as u64)
+    }
+
     /// The microseconds since 1970.
     #[must_use]
     pub const fn micros(self) -> u64 {
@@ -67,6 +73,14 @@ impl Clock {
         Stamp(self.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
+    /// A stamp of its own for one event that happens at this physical time: that time, unless the
+    /// clock is ahead of it. As cheap as [`tick`](Clock::tick).
+    #[inline]
+    pub fn tick_at(&self, physical: Stamp) -> Stamp {
+        let before = self.0.fetch_max(physical.0, Ordering::AcqRel);
+        if before < physical.0 { physical } else { self.tick() }
+    }
+
     /// Stamps given from now on are larger than this one.
     #[inline]
     #[must_use]
@@ -74,9 +88,14 @@ impl Clock {
         Stamp(self.0.load(Ordering::Acquire))
     }
 
-    /// Moves the clock on to the physical time. It never goes back.
+    /// Moves the clock on to the physical time, in microseconds since 1970. It never goes back.
     pub fn advance(&self, micros: u64) {
-        self.0.fetch_max(Stamp::from_micros(micros).0, Ordering::AcqRel);
+        self.advance_to(Stamp::from_micros(micros));
+    }
+
+    /// Moves the clock on to the physical time. It never goes back.
+    pub fn advance_to(&self, physical: Stamp) {
+        self.0.fetch_max(physical.0, Ordering::AcqRel);
     }
 
     /// A message with this stamp arrived: later events here are after it.
@@ -125,6 +144,16 @@ mod tests {
         let heard = Stamp::from_micros(6_000_000);
         clock.merge(heard).unwrap();
         assert!(clock.tick() > heard);
+    }
+
+    #[test]
+    fn stamps_follow_the_physical_time_and_are_never_given_twice() {
+        let clock = Clock::default();
+        let times = [5_000, 5_001, 5_001, 4_000, 9_000_000].map(Stamp::from_nanos);
+        let stamps = times.map(|time| clock.tick_at(time));
+        assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
+        assert_eq!((stamps[0], stamps[1], stamps[4]), (times[0], times[1], times[4]));
+        assert_eq!(Stamp::from_nanos(9_000_000), Stamp::from_micros(9_000));
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub(super) mod frame {
     pub(in super::super) const BYE: u8 = 5;
     pub(in super::super) const ACK: u8 = 6;
     pub(in super::super) const REFUSE: u8 = 7;
+    pub(in super::super) const PING: u8 = 8;
+    pub(in super::super) const PONG: u8 = 9;
+    pub(in super::super) const CLOCK: u8 = 10;
 }
 
 /// Kinds of records; the high bit says that cursors follow.

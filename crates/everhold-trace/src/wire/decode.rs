@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::code::{MAGIC, frame, value, what};
 use super::{Batch, Cursor, DEPTH_MAX, FRAME_MAX, Frame, Greeting, Hello, NAMES_MAX, Name};
-use super::{Ordering, Record, Refusal, Stamp, Tuple, VERSION, What};
+use super::{Ordering, Record, Refusal, Stamp, Tuple, VERSION, VERSION_MIN, What};
 use crate::event::EventKind;
 use crate::{MessageId, NodeId, Value};
 
@@ -119,6 +119,9 @@ impl<'a> Input<'a> {
             frame::BATCH => Frame::Batch(self.batch()?),
             frame::HEARTBEAT => Frame::Heartbeat { at: Stamp(self.number()?) },
             frame::BYE => Frame::Bye { at: Stamp(self.number()?) },
+            frame::PING => Frame::Ping { sent: Stamp(self.number()?) },
+            frame::PONG => Frame::Pong { sent: Stamp(self.number()?), at: Stamp(self.number()?) },
+            frame::CLOCK => Frame::Clock { ahead: self.signed()?, error: self.number()? },
             frame::ACK => Frame::Ack { batch: self.number()? },
             frame::REFUSE => {
                 let reason = Refusal::from_code(self.byte()?);
@@ -134,7 +137,8 @@ impl<'a> Input<'a> {
             return Err(WireError::Foreign);
         }
         let found = u16::from_le_bytes(self.array()?);
-        if found == VERSION { Ok(found) } else { Err(WireError::Version { found }) }
+        let understood = (VERSION_MIN..=VERSION).contains(&found);
+        if understood { Ok(found) } else { Err(WireError::Version { found }) }
     }
 
     fn hello(&mut self) -> Result<Hello> {

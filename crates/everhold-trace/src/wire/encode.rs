@@ -65,6 +65,16 @@ impl Encoder {
             Frame::Batch(batch) => self.batch(out, batch),
             Frame::Heartbeat { at } => put_stamped(out, frame::HEARTBEAT, *at),
             Frame::Bye { at } => put_stamped(out, frame::BYE, *at),
+            Frame::Ping { sent } => put_stamped(out, frame::PING, *sent),
+            Frame::Pong { sent, at } => {
+                put_stamped(out, frame::PONG, *sent);
+                put_number(out, at.0);
+            }
+            Frame::Clock { ahead, error } => {
+                out.push(frame::CLOCK);
+                put_signed(out, *ahead);
+                put_number(out, *error);
+            }
             Frame::Ack { batch } => {
                 out.push(frame::ACK);
                 put_number(out, *batch);

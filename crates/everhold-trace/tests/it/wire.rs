@@ -84,6 +84,9 @@ fn frame(random: &mut Random) -> Frame {
         2 => Frame::Heartbeat { at },
         3 => Frame::Bye { at },
         4 => Frame::Ack { batch: random.next() },
+        6 => Frame::Ping { sent: at },
+        7 => Frame::Pong { sent: at, at: Stamp(random.next()) },
+        8 => Frame::Clock { ahead: random.next().cast_signed(), error: random.next() },
         5 => Frame::Refuse { reason: Refusal::NodeInUse, text: name(random).to_string() },
         _ => {
             let count = random.below(6);
@@ -168,8 +171,8 @@ fn what_is_wrong_is_named() {
     let mut other = Vec::new();
     let greeting = Frame::Greeting(Greeting { version: VERSION, nonce: [0; 16] });
     Encoder::default().frame(&greeting, &mut other).unwrap();
-    other[9] = 2;
-    check_error(&other, &WireError::Version { found: 2 });
+    other[9] = 3;
+    check_error(&other, &WireError::Version { found: 3 });
     other[5] = b'X';
     check_error(&other, &WireError::Foreign);
 }

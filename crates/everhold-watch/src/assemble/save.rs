@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use everhold_trace::wire::{Name, Tuple};
 use everhold_trace::{NodeId, Value};
 
-use super::{Assembler, Changing, Counts, Ended, MemberState, Timing, Waiting};
+use super::{
+    Assembler, Changing, ClockReading, Counts, Ended, MemberState, Strays, Timing, Waiting,
+};
 use crate::entry::Origin;
 use crate::save::{Fields, Read, bad, list, number, stamp};
 
@@ -34,6 +36,7 @@ impl Assembler {
             number(self.now),
             list(leaving),
             list([records, late, dropped, gaps, ahead, crashed].map(number)),
+            list(self.strays.known.iter().map(|node| list(node.map(|node| number(node.0.into()))))),
         ])
     }
 
@@ -50,6 +53,10 @@ impl Assembler {
                 .each(|f| Ok((f.stamp()?, f.node()?, Changing::load(f.any()?)?)))?
                 .into(),
             counts: counts(&mut Fields::of(fields.any()?)?)?,
+            strays: Strays {
+                known: fields.each(|f| Ok(f.node().ok()))?.into_iter().collect(),
+                news: Vec::new(),
+            },
         })
     }
 }
@@ -95,6 +102,9 @@ impl MemberState {
             self.joining.into(),
             self.ahead.into(),
             self.returned.into(),
+            list(self.clock.map(|clock| list([Value::Int(clock.ahead), number(clock.error)]))),
+            number(self.error),
+            self.vague.into(),
             list(queue),
         ])
     }
@@ -115,9 +125,16 @@ impl MemberState {
             joining: fields.flag()?,
             ahead: fields.flag()?,
             returned: fields.flag()?,
+            clock: fields.each(load_clock)?.pop(),
+            error: fields.number()?,
+            vague: fields.flag()?,
             queue: VecDeque::from(fields.each(waiting)?),
         })
     }
+}
+
+fn load_clock(fields: &mut Fields) -> Read<ClockReading> {
+    Ok(ClockReading { ahead: fields.number()?.cast_signed(), error: fields.number()? })
 }
 
 impl Changing {

@@ -34,6 +34,7 @@ pub fn status(watch: &Watch, intake: Option<&IntakeCounts>, since: u64) -> Json 
         "late": sum(&|p| p.counts.late),
         "dropped": most(&|p| p.counts.dropped).unwrap_or(0),
         "clock_ahead": most(&|p| p.counts.ahead).unwrap_or(0),
+        "own_clock_strays": partitions.values().any(|status| status.own_clock_strays),
         "keys": sum(&|p| p.sizes.0 as u64),
         "waiting": sum(&|p| p.sizes.2 as u64),
         "partitions": partitions.keys().collect::<Vec<_>>(),
@@ -78,6 +79,7 @@ fn rule(name: &str, parts: &[&RuleStatus], standing: &Standing) -> Json {
         "reason": stands.and_then(|rule| rule.reason.as_deref()),
         "firing": sum(&|p| p.firing as u64),
         "violations": sum(&|p| p.counts.violations),
+        "possible": sum(&|p| p.counts.possible),
         "evaluations": sum(&|p| p.counts.evaluations),
         "unknown": sum(&|p| p.counts.unknown),
         "seconds": sum(&|p| p.counts.nanos) as f64 / 1e9,
@@ -175,6 +177,9 @@ fn nodes(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {
         json!({
             "id": member.id.0, "name": member.name, "kind": member.kind, "up": member.up,
             "known": status.known,
+            "clock_ahead_ms": status.clock.map(|clock| clock.ahead as f64 / 1e3),
+            "clock_error_ms": status.clock.map(|clock| clock.error as f64 / 1e3),
+            "clock_strays": status.strays,
         })
     };
     members.iter().map(node).collect()

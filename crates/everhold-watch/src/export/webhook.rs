@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 
 use super::{ask, rfc3339};
-use crate::notice::Notice;
+use crate::notice::{Certainty, Notice};
 
 /// Posts alerts to `http://HOST:PORT/PATH`, from a thread of its own: a slow receiver holds up
 /// nobody. What was not delivered is kept and tried again, in order, for an hour; what is given up, and
@@ -89,7 +89,11 @@ pub fn alert(notice: &Notice) -> Option<Json> {
         Notice::Fired(v) => {
             let witness: Vec<String> =
                 v.witness.iter().map(|(text, value)| format!("{text} = {value}")).collect();
-            let summary = format!("{}: {}", v.reason, witness.join(", "));
+            let possibly = match v.certainty {
+                Certainty::Definite => "",
+                Certainty::Possible { .. } => "possibly violated: ",
+            };
+            let summary = format!("{possibly}{}: {}", v.reason, witness.join(", "));
             ("firing", v.id, &v.rule, &v.key, v.at, None, summary)
         }
         Notice::Resolved { id, rule, key, since, at } => {
@@ -98,6 +102,11 @@ pub fn alert(notice: &Notice) -> Option<Json> {
         _ => return None,
     };
     let mut labels = json!({ "alertname": rule, "id": id.to_string() });
+    if let Notice::Fired(v) = notice
+        && v.certainty != Certainty::Definite
+    {
+        labels["certainty"] = json!("possible");
+    }
     if let Some(key) = key {
         labels["key"] = json!(key.to_string());
     }

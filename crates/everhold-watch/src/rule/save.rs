@@ -26,8 +26,9 @@ impl Watched {
                 list([world.slot(*slot).key.clone(), save_progress(&one.checker.progress())])
             })),
         };
-        let RuleCounts { evaluations, unknown, violations, nanos, nanos_max } = self.counts;
-        let counts = [evaluations, unknown, violations, nanos, nanos_max].map(number);
+        let RuleCounts { evaluations, unknown, violations, possible, nanos, nanos_max } =
+            self.counts;
+        let counts = [evaluations, unknown, violations, possible, nanos, nanos_max].map(number);
         list([self.name.as_str().into(), self.disabled.into(), list(firing), form, list(counts)])
     }
 
@@ -68,6 +69,7 @@ impl Watched {
             evaluations: counts.number()?,
             unknown: counts.number()?,
             violations: counts.number()?,
+            possible: counts.number()?,
             nanos: counts.number()?,
             nanos_max: counts.number()?,
         };
