@@ -9,6 +9,7 @@
 //! - [`path_vector`]: routing between networks as in BGP.
 //! - [`randtree`]: the overlay tree of Mace.
 //! - [`retries`]: clients that ask again until they are answered.
+//! - [`ricart_agrawala`]: mutual exclusion without end, hosted: a hard test for a watch.
 //! - [`shards`]: keys that belong to one node at a time, and move.
 //! - [`swim`]: membership by gossip.
 //! - [`termination`]: whether all nodes of a ring have come to rest.
@@ -40,6 +41,7 @@ pub mod progress;
 pub mod raft;
 pub mod randtree;
 pub mod retries;
+pub mod ricart_agrawala;
 pub mod shards;
 pub mod storage;
 pub mod swim;

@@ -225,6 +225,7 @@ mod tests {
             reason: String::new(),
             witness: Vec::new(),
             trace: Execution::default(),
+            certainty: Certainty::Definite,
         }))
     }
 

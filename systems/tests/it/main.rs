@@ -4,6 +4,8 @@ mod almost;
 mod chord;
 #[cfg(feature = "live")]
 mod chord_live;
+#[cfg(feature = "live")]
+mod clocks_live;
 mod extent;
 #[cfg(feature = "live")]
 mod full_disk;
@@ -30,6 +32,7 @@ mod raft_language;
 mod raft_live;
 mod randtree;
 mod retries;
+mod ricart_agrawala;
 mod shards;
 mod storage;
 mod swim;

@@ -148,7 +148,6 @@ impl Drain {
         while stopped.recv_timeout(self.period()) == Err(RecvTimeoutError::Timeout) {
             self.stale |= round.elapsed() > STOPPED;
             round = Instant::now();
-            self.set_clock();
             self.look_for_watchers();
             let passed = self.collect();
             self.confirm();
@@ -180,6 +179,8 @@ impl Drain {
 
     fn look_for_watchers(&mut self) {
         let connected = self.links.iter().any(Link::is_connected);
+        // Nothing is stamped before there is a time.
+        self.set_clock(connected);
         let audience = self.links.iter().map(Link::connections).sum();
         let joined = audience != self.audience;
         if joined {
@@ -217,12 +218,12 @@ impl Drain {
 
     /// Follows the clock of the first checker that answers, or the wall clock for those that cannot
     /// be asked. Before there is any checker there is no time, unless a recording needs one.
-    fn set_clock(&mut self) {
+    fn set_clock(&mut self, connected: bool) {
         let own = self.timer.own();
-        let connected = self.links.iter().filter(|link| link.is_connected());
-        let estimate = connected.clone().find_map(|link| link.estimate(own));
+        let mut there = self.links.iter().filter(|link| link.is_connected());
+        let estimate = there.find_map(|link| link.estimate(own));
         let known = estimate.map(|estimate| estimate.ahead).or(self.correction);
-        let has_use = connected.count() > 0 || self.recording.is_some();
+        let has_use = connected || self.recording.is_some();
         match known {
             Some(ahead) => self.timer.follow(ahead, true),
             None if has_use => self.timer.follow(self.timer.wall_ahead(), false),

@@ -197,7 +197,9 @@ fn a_checker_that_comes_back_sees_a_gap_before_any_promise() {
     }
     probe.observe(probe.var("x"), 1);
     checker.come_back();
-    let frames = checker.before_promises();
+    let mut frames = checker.before_promises();
+    // How exact stamps are is no promise about records.
+    frames.retain(|frame| !matches!(frame, Frame::Clock { .. }));
     let Some(Frame::Batch(batch)) = frames.first() else { panic!("{frames:?}") };
     assert!(batch.number > 2, "{batch:?}");
 }
