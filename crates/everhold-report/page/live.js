@@ -256,7 +256,7 @@ function nodeList(status) {
   const own = status.own_clock_strays ? [el("p", { class: "turn" }, "the clock of the watch disagrees with most nodes: set it")] : [];
   return [...own, el("p", { class: "moves" }, ...status.nodes.map((node) => {
     const [sign, kind, words] = !node.up ? ["✗", "bad", "is down"] : node.known ? ["●", "good", "is up"] : ["?", "turn", "is up, and behind: what depends on it is unknown"];
-    return el("span", { class: "chip node-chip", title: `${node.name} (${node.kind}) ${words}${node.clock_error_ms === null ? "" : `; its clock is known to ${node.clock_error_ms} ms`}` }, el("span", { class: kind }, sign), ` ${node.name}`, el("span", { class: "unseen" }, ` ${words}`),
+    return el("span", { class: "chip node-chip", title: `${node.name} (${node.kind}) ${words}${typeof node.clock_error_ms === "number" ? `; its clock is known to ${node.clock_error_ms} ms` : ""}` }, el("span", { class: kind }, sign), ` ${node.name}`, el("span", { class: "unseen" }, ` ${words}`),
       node.clock_strays ? el("span", { class: "turn" }, ` clock ${offset(node.clock_ahead_ms ?? 0)}`) : undefined);
   }))];
 }
