@@ -123,7 +123,8 @@ impl Link {
     }
 
     pub(super) fn close(self, at: Stamp) {
-        let _ = self.queue.try_send(Item::Bye(at));
+        // It waits for room: the thread empties the queue, or ends, within its time limits.
+        let _ = self.queue.send(Item::Bye(at));
         drop(self.queue);
         let _ = self.thread.join();
     }
