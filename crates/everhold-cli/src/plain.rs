@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn control_characters_are_shown_and_not_obeyed() {
         let mut out = Plain(Vec::new());
-        write!(out, "{}\n\t{}", "a\u{1b}[2Jb\u{9b}1mc\u{7f}\r", "größe · ✓ £").expect("memory");
+        let name = "a\u{1b}[2Jb\u{9b}1mc\u{7f}\r";
+        write!(out, "{name}\n\tgröße · ✓ £").expect("memory");
         let text = String::from_utf8(out.0).expect("it is text");
         assert_eq!(text, "a\\u{1b}[2Jb\\u{9b}1mc\\u{7f}\\u{d}\n\tgröße · ✓ £");
     }

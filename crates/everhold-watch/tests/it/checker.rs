@@ -1,6 +1,7 @@
 //! Snapshots, membership and rules, entry by entry.
 
 use everhold_trace::NodeId;
+use everhold_trace::wire::{Batch, Frame};
 use everhold_watch::{CheckOptions, Entry, Notice, PartitionChecker};
 
 use crate::feed::{Feed, START, add, notices, observe, refresh, remove, state, violations, whole};
@@ -251,6 +252,26 @@ fn what_is_lost_while_everything_is_told_is_not_known() {
     feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
     let known: Vec<bool> = checker.members().map(|(_, known)| known).collect();
     assert_eq!(known, [false, true]);
+}
+
+/// A probe with several addresses sends the same batches through several doors to one log.
+#[test]
+fn a_batch_that_comes_through_two_doors_counts_once_and_nothing_is_missed() {
+    let batch = |number, records| (0, Frame::Batch(Batch { number, dropped: 0, records }));
+    let taken = batch(1, vec![add(START + 5, 7, "exclusive")]);
+    let given_back = batch(2, vec![remove(START + 6, 7, "exclusive")]);
+    let mut feed = two(LOCKS);
+    // The second door brings the first batch when the first door has already brought both.
+    feed.frames(START + 10, &[taken.clone(), given_back.clone()]);
+    feed.hello(START + 11, 0);
+    feed.frames(START + 12, &[taken.clone()]);
+    feed.batch(START + 20, 1, vec![add(START + 15, 7, "shared")]);
+    feed.beat(START + 30, &[0, 1]);
+    check(&feed, &[]);
+    // The first door is closed for good; the second goes on with the next number.
+    feed.frames(START + 40, &[given_back, batch(3, vec![add(START + 35, 7, "exclusive")])]);
+    feed.beat(START + 50, &[0, 1]);
+    check(&feed, &["+one holder[7]@35"]);
 }
 
 #[test]
