@@ -51,6 +51,29 @@ pub enum Modality {
     },
 }
 
+impl Property {
+    /// The kinds of nodes that it ranges over by name, each once.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<String> {
+        let mut kinds: Vec<String> = Vec::new();
+        self.body.any(&mut |expr| {
+            if let ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } = &expr.kind
+            {
+                for binder in &over.binders {
+                    match &binder.domain {
+                        Domain::Nodes { kind: Some(kind), .. } if !kinds.contains(kind) => {
+                            kinds.push(kind.clone());
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            false
+        });
+        kinds
+    }
+}
+
 impl Modality {
     /// How long the claim leaves, if it is about time.
     #[must_use]

@@ -134,6 +134,11 @@ fn merge(before: Option<Report>, mut last: Report) -> Report {
         last.unjudged += before.unjudged;
         last.settled += before.settled;
         last.coverage.merge(&before.coverage);
+        last.expected.merge(&before.expected);
+        for goal in &mut last.goals {
+            let same = before.goals.iter().filter(|other| other.name == goal.name);
+            goal.reached += same.map(|other| other.reached).sum::<u64>();
+        }
     }
     last
 }

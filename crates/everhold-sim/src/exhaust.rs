@@ -31,8 +31,9 @@ pub(crate) fn exhaust<M: Message>(
     world.env.borrow_mut().hashing = reduction == Reduction::States;
     let hashing = reduction == Reduction::States;
     let goals = vec![false; world.goals().len()];
+    let judged = vec![false; world.judged().len()];
     let (copies, spare) = (Vec::new(), Vec::new());
-    let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals };
+    let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals, judged };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
     let watchdog = Watchdog::over(&mut search.world, "the exhaustive search", options.patience);
@@ -81,8 +82,9 @@ struct DepthFirst<M: Message> {
     spare: Vec<Copy<M>>,
     copyable: bool,
     hashing: bool,
-    /// Goals that were reached before the world was started again.
+    /// Goals that were reached, and properties that were decided, before the world was put back.
     goals: Vec<bool>,
+    judged: Vec<bool>,
 }
 
 /// The world at a branch.
@@ -120,6 +122,7 @@ impl<M: Message> DepthFirst<M> {
         }
         report.steps = self.progress().map_or(0, |progress| progress.transitions);
         self.keep_goals();
+        report.expected.see(&self.world.kinds, &self.judged);
         for (goal, reached) in report.goals.iter_mut().zip(&self.goals) {
             goal.reached |= u64::from(*reached);
         }
@@ -239,8 +242,12 @@ impl<M: Message> DepthFirst<M> {
             }
             self.spare.push(inner);
         }
-        match self.copies.last_mut() {
-            Some(copy) if self.copyable => {
+        match self.copies.last() {
+            Some(_) if self.copyable => {
+                if self.world.properties.is_some() {
+                    self.keep_goals();
+                }
+                let copy = self.copies.last_mut().expect("it was just seen");
                 copy.restore(&mut self.world);
                 let at = copy.choices;
                 let mut env = self.world.env.borrow_mut();
@@ -255,10 +262,12 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    /// Starting the world again forgets which goals were reached.
+    /// Putting the world back forgets which goals were reached and which properties were decided.
     fn keep_goals(&mut self) {
         let reached = self.world.reached_goals();
         self.goals.iter_mut().zip(reached).for_each(|(goal, reached)| *goal |= reached);
+        let judged = self.world.judged();
+        self.judged.iter_mut().zip(judged).for_each(|(all, judged)| *all |= judged);
     }
 
     fn failed(&self, seed: u64, executions: u64) -> Failed {

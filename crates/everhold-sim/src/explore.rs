@@ -232,6 +232,7 @@ impl Explorer {
         );
         let goals = world.goals().iter().map(|name| Goal::new(name)).collect();
         let mut report = Report::new(test, &options, world.names.clone(), goals);
+        report.expected = world.expected();
         report.problems.extend(world.property_problems());
         let reduction_sound = world.always.is_empty()
             && world.sometimes.is_empty()

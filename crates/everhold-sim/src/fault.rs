@@ -127,6 +127,11 @@ impl Faults {
         Faults { kinds: kinds.into_iter().map(Into::into).collect(), ..self }
     }
 
+    /// The kinds that faults are restricted to; none if they strike all.
+    pub(crate) fn kinds(&self) -> &[String] {
+        &self.kinds
+    }
+
     pub(crate) fn strikes(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.iter().any(|name| name == kind)
     }

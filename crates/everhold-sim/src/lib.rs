@@ -39,6 +39,7 @@ mod shrink;
 mod stuck;
 mod tail;
 mod to_trace;
+mod untested;
 mod worker;
 mod world;
 
@@ -75,4 +76,5 @@ pub use report::{Finding, Report, Stop, Verdict};
 pub use schedule::{Choice, Schedule, TokenError};
 pub use strategy::{Reduction, Search};
 pub use system::{Answer, Clocks, Network, System};
+pub use untested::Untested;
 pub use view::View;

@@ -35,6 +35,8 @@ pub(crate) struct Properties {
     sent: Vec<u32>,
     asks_for_channels: bool,
     asks_for_deliveries: bool,
+    /// For each property, whether a state of an earlier execution decided it.
+    judged: Vec<bool>,
 }
 
 /// How a node differs from what was seen of it before.
@@ -85,6 +87,7 @@ impl Properties {
             asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet])
                 || checkers.iter().any(|checker| checker.rule().counts_messages()),
             asks_for_deliveries: scope(&[Scope::Delivery]),
+            judged: checkers.iter().map(|checker| is_judged_elsewhere(checker)).collect(),
             checkers,
             seen: Seen::default(),
             hashes: Vec::new(),
@@ -97,6 +100,31 @@ impl Properties {
     pub(crate) fn goals(&self) -> impl Iterator<Item = &str> {
         let goals = self.checkers.iter().filter(|c| is_goal(c));
         goals.map(|checker| checker.rule().property().name.as_str())
+    }
+
+    /// The names of all, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.checkers.iter().map(|checker| checker.rule().property().name.clone())
+    }
+
+    /// Whether a state has decided each of them.
+    pub(crate) fn judged(&self) -> Vec<bool> {
+        let decided = |checker: &Checker| {
+            let tally = checker.tally();
+            tally.holds + tally.violated > 0
+        };
+        self.judged.iter().zip(&self.checkers).map(|(before, c)| *before || decided(c)).collect()
+    }
+
+    /// The kinds of nodes that properties range over, each with the property's name in words.
+    pub(crate) fn named_kinds(&self) -> Vec<(String, String)> {
+        let mut named = Vec::new();
+        for property in self.checkers.iter().map(|checker| checker.rule().property()) {
+            for kind in property.kinds() {
+                named.push((kind, format!("the property \"{}\"", property.name)));
+            }
+        }
+        named
     }
 
     /// Whether each goal was reached.
@@ -128,6 +156,7 @@ impl Properties {
         scene: Scene<'_, M>,
         world: &Names<'_>,
     ) -> Option<Failure> {
+        self.judged = self.judged();
         self.checkers.iter_mut().for_each(Checker::reset);
         self.seen.members.clear();
         self.seen.states.clear();
@@ -294,6 +323,11 @@ impl Properties {
 
 fn is_goal(checker: &Checker) -> bool {
     checker.rule().property().modality == Modality::Sometimes
+}
+
+/// Chains are judged on traces, and of a goal it is told whether it was reached.
+fn is_judged_elsewhere(checker: &Checker) -> bool {
+    is_goal(checker) || checker.rule().property().scope == Scope::Chains
 }
 
 fn is_finally(checker: &Checker) -> bool {

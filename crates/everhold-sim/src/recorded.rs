@@ -81,6 +81,7 @@ impl Explorer {
         let mut world = World::new(&*setup);
         let goals = world.goals().iter().map(|name| Goal::new(name)).collect();
         let mut report = Report::new(test, &options, world.names.clone(), goals);
+        report.expected = world.expected();
         report.search = "a recording".to_owned();
         report.problems.extend(world.property_problems());
         drop(world);

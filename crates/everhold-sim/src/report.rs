@@ -21,6 +21,7 @@ use crate::regressions::{self, Kept, STORY, TestId};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use crate::strategy::Progress;
+use crate::untested::{self, Expected, Untested};
 use crate::worker::{Batch, Failed, Ran};
 
 /// The outcome of an exploration.
@@ -83,6 +84,7 @@ pub struct Report {
     pub traces: Vec<Execution>,
     /// What an exhaustive search covered.
     pub exhaustive: Option<Progress>,
+    pub(crate) expected: Expected,
     pub(crate) next_index: u64,
     pub(crate) traces_file: Option<PathBuf>,
 }
@@ -239,6 +241,7 @@ impl Report {
             problems: Vec::new(),
             traces: Vec::new(),
             exhaustive: None,
+            expected: Expected::default(),
             next_index: options.first,
             traces_file: None,
         }
@@ -273,6 +276,22 @@ impl Report {
     #[must_use]
     pub fn id_of(&self, finding: &Finding) -> String {
         self.test.id_of(&finding.schedule.token())
+    }
+
+    /// What the test is about and no execution showed: goals, kinds of nodes, properties that were
+    /// never decided. Empty where that could not be expected: after a finding, an interruption, or the
+    /// replay of one schedule.
+    #[must_use]
+    pub fn untested(&self) -> Vec<Untested> {
+        let partial = match self.stop {
+            Stop::Exhausted | Stop::Executions(_) | Stop::Time(_) | Stop::Steps(_) => false,
+            Stop::Interrupted | Stop::Found | Stop::Replayed { .. } | Stop::Diverged { .. } => true,
+            Stop::Stalled { .. } => true,
+        };
+        if partial || !self.findings.is_empty() || self.executions == 0 {
+            return Vec::new();
+        }
+        self.expected.untested(&self.goals)
     }
 
     /// The test as the report names it.
@@ -310,8 +329,10 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// If there is a finding, if a replayed schedule no longer fits, or if the exploration was
-    /// interrupted. Not if a bound was reached: then the printed report says what was covered.
+    /// If there is a finding, if a replayed schedule no longer fits, if the exploration was
+    /// interrupted, or if something was [never tested](Self::untested): a goal that no execution
+    /// reached, a kind of node that does not exist. Not if a bound was reached: then the printed report
+    /// says what was covered.
     #[track_caller]
     pub fn assert_holds(mut self) {
         // First of all, before anything that may fail.
@@ -330,8 +351,12 @@ impl Report {
                 ),
                 Stop::Diverged { place } => panic!("the replay is not as recorded: {place}"),
                 Stop::Stalled { .. } => panic!("{}", text::summary(&self)),
-                _ => return,
+                _ => {}
             }
+            let untested = self.untested();
+            let words = || untested::words(&untested, self.executions, self.bounded);
+            assert!(untested.is_empty(), "{}", words());
+            return;
         };
         let mut saved = Saved::default();
         artifacts::save_schedule(&self, finding, &mut saved);
@@ -375,6 +400,7 @@ impl Report {
     pub(crate) fn absorb(&mut self, mut batches: Vec<Batch>) -> (Vec<Ran>, Option<Failed>) {
         for batch in &batches {
             self.coverage.merge(&batch.coverage);
+            self.expected.see(&batch.kinds, &batch.judged);
         }
         let known: Vec<Cause> = self.findings.iter().map(|f| f.failure.cause.clone()).collect();
         let is_known =

@@ -14,6 +14,7 @@ use crate::links::Links;
 use crate::monitor::MonitorSlot;
 use crate::properties;
 use crate::record::NodeInfo;
+use crate::untested::Allowed;
 use crate::view::View;
 
 /// In which order messages arrive.
@@ -88,6 +89,7 @@ pub struct System<M: Message> {
     pub(crate) rules: Rules,
     /// Kinds of nodes that only make load.
     pub(crate) load: Vec<String>,
+    pub(crate) allowed: Allowed,
 }
 
 impl<M: Message> fmt::Debug for System<M> {
@@ -140,6 +142,7 @@ impl<M: Message> System<M> {
                 bounded: false,
             },
             load: Vec::new(),
+            allowed: Allowed::default(),
         }
     }
 
@@ -250,8 +253,9 @@ impl<M: Message> System<M> {
         self.always.push(rule(name, holds));
     }
 
-    /// A goal: a state that some execution should reach. The report names those never reached,
-    /// without which a system that does nothing would pass.
+    /// A goal: a state that some execution should reach. A search in which none did fails in
+    /// [`Report::assert_holds`](crate::Report::assert_holds): otherwise a system that does nothing
+    /// would pass. [`may_be_missed`](Self::may_be_missed) allows it.
     pub fn sometimes(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
         self.sometimes.push(rule(name, reached));
     }
@@ -353,6 +357,24 @@ impl<M: Message> System<M> {
     /// A specification that remembers; see [`Monitor`].
     pub fn monitor(&mut self, name: &str, monitor: impl Monitor) {
         self.monitors.push(MonitorSlot::new(name, monitor));
+    }
+
+    /// Lets the search pass although no execution reaches this `sometimes` goal, whether it is a closure
+    /// or in the language: one that is too rare for the budget of every run.
+    pub fn may_be_missed(&mut self, goal: &str) {
+        self.allowed.goals.insert(goal.to_owned());
+    }
+
+    /// Lets the search pass although properties or faults name this kind of node and no execution has
+    /// one: for property files that several systems share.
+    pub fn may_be_absent(&mut self, kind: &str) {
+        self.allowed.kinds.insert(kind.to_owned());
+    }
+
+    /// Lets the search pass although this property in the language is unknown, or out of its scope, in
+    /// every state.
+    pub fn may_be_untested(&mut self, property: &str) {
+        self.allowed.properties.insert(property.to_owned());
     }
 
     pub(crate) fn names(&self) -> Vec<NodeInfo> {

@@ -113,6 +113,9 @@ pub(crate) struct Failed {
 /// What a worker did in an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
+    /// Kinds of nodes that existed, and whether each property was decided, since the worker started.
+    pub(crate) kinds: Vec<String>,
+    pub(crate) judged: Vec<bool>,
     pub(crate) ran: Vec<Ran>,
     pub(crate) coverage: Coverage,
 }
@@ -156,6 +159,8 @@ impl<M: Message> Worker<M> {
         }
         self.pulse.execution.store(0, Ordering::Relaxed);
         batch.coverage.finish();
+        batch.kinds.clone_from(&self.world.kinds);
+        batch.judged = self.world.judged();
         batch
     }
 

@@ -22,6 +22,7 @@ use crate::scene::Scene;
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
 use crate::system::{Rule, System};
+use crate::untested::{Allowed, Expected};
 use crate::view::View;
 
 /// The part of a beat that is the node.
@@ -56,7 +57,8 @@ pub(crate) struct World<M: Message> {
     handle: Handle<M>,
     pub(crate) slots: Vec<Slot<M>>,
     pub(crate) names: Vec<NodeInfo>,
-    kinds: Vec<String>,
+    /// Every kind of node that an execution had so far.
+    pub(crate) kinds: Vec<String>,
     initial: usize,
     pub(crate) always: Vec<Rule<M>>,
     pub(crate) sometimes: Vec<Rule<M>>,
@@ -65,6 +67,7 @@ pub(crate) struct World<M: Message> {
     /// Properties in the language.
     pub(crate) properties: Option<Properties>,
     library: Library,
+    allowed: Allowed,
     has_no_rules: bool,
     /// Goals reached in this execution.
     pub(crate) reached: Vec<bool>,
@@ -95,7 +98,7 @@ impl<M: Message> World<M> {
         setup(&mut system);
         let names = system.names();
         let System { nodes, monitors, always, sometimes, eventually, finally, .. } = system;
-        let System { properties, library, rules, .. } = system;
+        let System { properties, library, rules, allowed, .. } = system;
         let properties = Properties::new(&properties, &library);
         let strategy: Box<dyn Strategy> = Box::new(Random::default());
         let mut env = Env::new(rules, strategy);
@@ -118,6 +121,7 @@ impl<M: Message> World<M> {
                 && properties.is_none(),
             properties,
             library,
+            allowed,
             always,
             sometimes,
             eventually,
@@ -555,6 +559,26 @@ impl<M: Message> World<M> {
     pub(crate) fn reached_goals(&self) -> Vec<bool> {
         let language = self.properties.iter().flat_map(Properties::reached);
         self.reached.iter().copied().chain(language).collect()
+    }
+
+    /// What the properties and faults speak of.
+    pub(crate) fn expected(&self) -> Expected {
+        let env = self.env.borrow();
+        let faults = env.rules.faults.kinds().iter();
+        let faults = faults.map(|kind| (kind.clone(), "`Faults::only`".to_owned()));
+        let language = self.properties.iter().flat_map(Properties::named_kinds);
+        let judged = self.properties.iter().flat_map(Properties::names);
+        Expected {
+            allowed: self.allowed.clone(),
+            named: faults.chain(language).collect(),
+            kinds: self.kinds.iter().cloned().collect(),
+            judged: judged.map(|name| (name, false)).collect(),
+        }
+    }
+
+    /// For each property in the language, whether a state has decided it.
+    pub(crate) fn judged(&self) -> Vec<bool> {
+        self.properties.as_ref().map_or_else(Vec::new, Properties::judged)
     }
 
     /// What is wrong with the properties in the language, judged by the first states.

@@ -7,6 +7,7 @@ use crate::fault::FaultKind;
 use crate::regressions::Kept;
 use crate::report::{Finding, Report, Saved, Stop};
 use crate::shrink::ShrinkBound;
+use crate::untested::Untested;
 
 /// A token longer than this is not worth pasting; the schedule's file is named instead.
 const TOKEN_MAX: usize = 400;
@@ -196,6 +197,11 @@ pub(super) fn clean(report: &Report) -> String {
             count(report.rechecked, "execution")
         );
     }
+    for untested in report.untested() {
+        if !matches!(untested, Untested::Goal(_)) {
+            let _ = writeln!(out, "    ! untested   {untested}");
+        }
+    }
     problems(&mut out, report);
     traces(&mut out, report);
     out.truncate(out.trim_end().len());
@@ -371,7 +377,7 @@ fn about(estimate: bool) -> &'static str {
 }
 
 /// "1 execution", "2,000 executions".
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 

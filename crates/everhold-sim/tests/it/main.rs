@@ -49,3 +49,4 @@ mod slow;
 mod strategies;
 mod timed;
 mod toys;
+mod untested;

@@ -1,0 +1,126 @@
+//! Reasons why a run without findings says less than it seems to: goals that no execution reached,
+//! kinds of nodes that no execution had, properties that no state decided.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use everhold_property::nearest;
+
+use crate::report::Goal;
+use crate::report::text::count;
+
+/// Something that a test is about and that its executions never showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Untested {
+    /// A `sometimes` goal that was never reached.
+    Goal(String),
+    /// A kind of node that never existed.
+    Kind {
+        /// The kind.
+        kind: String,
+        /// What names it: a property, or the faults.
+        named_by: String,
+        /// A kind that exists and has a similar name.
+        near: Option<String>,
+    },
+    /// A property that was unknown, or out of its scope, in every state.
+    Property(String),
+}
+
+/// What the setup allows not to happen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowed {
+    pub(crate) goals: BTreeSet<String>,
+    pub(crate) kinds: BTreeSet<String>,
+    pub(crate) properties: BTreeSet<String>,
+}
+
+/// What the system speaks of, and what was there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    pub(crate) allowed: Allowed,
+    /// Each kind of node that is named, and by what.
+    pub(crate) named: Vec<(String, String)>,
+    /// Kinds of which an execution had a node.
+    pub(crate) kinds: BTreeSet<String>,
+    /// Properties in the language, and whether some state decided them.
+    pub(crate) judged: Vec<(String, bool)>,
+}
+
+impl Expected {
+    pub(crate) fn see(&mut self, kinds: &[String], judged: &[bool]) {
+        self.kinds.extend(kinds.iter().cloned());
+        self.judged.iter_mut().zip(judged).for_each(|((_, all), one)| *all |= one);
+    }
+
+    /// Adds what another part of the same search saw.
+    pub(crate) fn merge(&mut self, other: &Expected) {
+        self.kinds.extend(other.kinds.iter().cloned());
+        for (name, judged) in &mut self.judged {
+            *judged |= other.judged.iter().any(|(known, judged)| known == name && *judged);
+        }
+    }
+
+    /// All that was not there and should have been.
+    pub(crate) fn untested(&self, goals: &[Goal]) -> Vec<Untested> {
+        let missed = goals.iter().filter(|goal| goal.reached == 0);
+        let missed = missed.filter(|goal| !self.allowed.goals.contains(&goal.name));
+        let missed = missed.map(|goal| Untested::Goal(goal.name.clone()));
+        let absent = self
+            .named
+            .iter()
+            .filter(|(kind, _)| !self.kinds.contains(kind) && !self.allowed.kinds.contains(kind));
+        let absent = absent.map(|(kind, named_by)| {
+            let near = nearest(kind, self.kinds.iter().map(String::as_str)).map(str::to_owned);
+            Untested::Kind { kind: kind.clone(), named_by: named_by.clone(), near }
+        });
+        let undecided = self
+            .judged
+            .iter()
+            .filter(|(name, judged)| !judged && !self.allowed.properties.contains(name));
+        let undecided = undecided.map(|(name, _)| Untested::Property(name.clone()));
+        missed.chain(absent).chain(undecided).collect()
+    }
+}
+
+impl fmt::Display for Untested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Untested::Goal(name) => write!(
+                f,
+                "the goal \"{name}\" was never reached: run more or longer executions, correct it, or \
+                 allow it with `system.may_be_missed({name:?})`"
+            ),
+            Untested::Kind { kind, named_by, near } => {
+                write!(f, "{named_by} names nodes of kind \"{kind}\", but there was none: ")?;
+                match near {
+                    Some(near) => write!(f, "did you mean \"{near}\"? Otherwise")?,
+                    None => write!(f, "correct the name, or")?,
+                }
+                write!(f, " allow it with `system.may_be_absent({kind:?})`")
+            }
+            Untested::Property(name) => write!(
+                f,
+                "the property \"{name}\" was unknown or out of its scope in every state, so it was \
+                 never put to the test: look at the names and types in it, or allow it with \
+                 `system.may_be_untested({name:?})`"
+            ),
+        }
+    }
+}
+
+/// All of it in words, with how much was run.
+pub(crate) fn words(untested: &[Untested], executions: u64, bounded: u64) -> String {
+    let cut_off = match bounded {
+        0 => String::new(),
+        bounded => format!(", {bounded} of them cut off by the bound on steps"),
+    };
+    let mut out = format!(
+        "no violation was found, but not everything was tested in {}{cut_off}:",
+        count(executions, "execution")
+    );
+    for one in untested {
+        out.push_str(&format!("\n  {one}"));
+    }
+    out
+}
