@@ -4,12 +4,14 @@
 use everhold_node::{Message, NodeId, Process};
 
 use crate::clock::Stopwatch;
+use crate::differ::first_difference;
 use crate::env::{Env, State};
-use crate::execute::{Ended, blame, judge_quiet, quietly};
+use crate::execute::{Ended, blame, execute, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
-use crate::investigate::investigate_safely;
+use crate::failure::{Cause, Failure};
+use crate::investigate::{Replayer, investigate_safely};
 use crate::properties::Properties;
-use crate::report::{Report, Stop};
+use crate::report::{Finding, Report, Stop};
 use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
 use crate::stuck::Watchdog;
 use crate::worker::{Failed, Setup};
@@ -25,6 +27,12 @@ pub(crate) fn exhaust<M: Message>(
     reduction: Reduction,
     report: &mut Report,
 ) {
+    if let Some(finding) = compare_one(setup, options) {
+        report.findings.push(finding);
+        report.stop = Stop::Found;
+        return;
+    }
+    report.rechecked = 1;
     let world = World::new(&**setup);
     let reduction = supported(&world, reduction, report);
     world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
@@ -49,6 +57,31 @@ pub(crate) fn exhaust<M: Message>(
         report.findings.push(investigate_safely(setup, &failed, bounds, shrink_time));
         report.stop = Stop::Found;
     }
+}
+
+/// Runs one execution twice, in worlds that the setup describes anew: a program that is no function of
+/// its schedule cannot be exhausted.
+fn compare_one<M: Message>(setup: &Setup<M>, options: &Options) -> Option<Finding> {
+    let mut world = World::new(&**setup);
+    let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
+    let outcome = execute(&mut world, &run, options.bounds);
+    let env = world.env.borrow();
+    if outcome.failure.is_some() {
+        return None;
+    }
+    let failed = Failed {
+        index: 0,
+        search: "compared before the search".to_owned(),
+        seed: options.seed,
+        failure: Failure { cause: Cause::Nondeterminism, message: String::new() },
+        log: env.log.clone(),
+        tail_at: outcome.tail_at,
+    };
+    let mut replayer = Replayer::new(setup, options.bounds);
+    let (_, first) = replayer.raw(&failed);
+    let (_, second) = replayer.raw(&failed);
+    first_difference(&first, &second)?;
+    Some(investigate_safely(setup, &failed, options.bounds, options.shrink_time))
 }
 
 fn name(reduction: Reduction) -> &'static str {

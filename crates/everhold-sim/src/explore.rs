@@ -11,11 +11,12 @@ use std::time::Duration;
 use everhold_node::Message;
 
 use crate::clock::Stopwatch;
-use crate::execute::Bounds;
+use crate::execute::{Bounds, quietly};
 use crate::interrupt;
 use crate::investigate::{Replayer, investigate_safely};
 use crate::portfolio::Portfolio;
 use crate::regressions::{self, Known, TestId};
+use crate::repeated::repeated;
 use crate::report::{Finding, Goal, Origin, Report, Stop};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
@@ -223,7 +224,7 @@ impl Explorer {
     pub fn run<M: Message>(self, setup: impl Fn(&mut System<M>) + Send + Sync + 'static) -> Report {
         let test = TestId::new(Location::caller(), self.name.clone());
         let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
-        let setup: Setup<M> = Arc::new(setup);
+        let (setup, repeated) = repeated(setup);
         // Once here, so that a panic in the setup is the caller's own and not a worker's.
         let mut world = World::new(&*setup);
         assert!(
@@ -240,8 +241,14 @@ impl Explorer {
             && world.properties.is_none();
         let links = world.env.borrow().rules.links.clone();
         drop(world);
+        run_elsewhere(&setup);
         let explorer = Exploration { setup, options };
-        explorer.go(&mut report, reduction_sound);
+        if repeated.problem().is_none() {
+            explorer.go(&mut report, reduction_sound);
+        }
+        if let Some(problem) = repeated.problem() {
+            panic!("{problem}");
+        }
         if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) {
             report.problems.extend(links.problems(report.fitted, &report.nodes));
         }
@@ -361,6 +368,15 @@ pub(crate) fn number(variable: &str) -> Result<Option<u64>, BadOption> {
     digits.parse().map(Some).map_err(|_| {
         BadOption(format!("{variable}={text} is not a whole number; set it to one, or unset it"))
     })
+}
+
+/// Runs the setup on another thread, to see whether it describes the same system there. If it cannot
+/// run there, the workers will tell.
+fn run_elsewhere<M: Message>(setup: &Setup<M>) {
+    thread::scope(|scope| {
+        let run = || drop(quietly(|| setup(&mut System::new())));
+        let _ = scope.spawn(run).join();
+    });
 }
 
 struct Exploration<M: Message> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use everhold_node::Message;
 
+use crate::differ::first_difference;
 use crate::execute::{Bounds, Outcome, execute, quietly};
 use crate::failure::{Cause, Failure};
 use crate::owed;
@@ -144,14 +145,14 @@ fn investigate<M: Message>(
     let alike = outcome.failure.as_ref().is_some_and(|failure| failure.cause == *cause);
     if !alike || *cause == Cause::Nondeterminism {
         let seen = outcome.failure.as_ref();
-        return diverged(&mut replayer, failed, original, recording, seen, origin);
+        return diverged(setup, &mut replayer, failed, original, recording, seen, origin);
     }
     for _ in 0..2 {
         let again = replayer.replay(&original);
         let same = again.outcome.failure.as_ref().is_some_and(|failure| failure.cause == *cause);
         if !same || again.trail.skipped.is_some() {
             let seen = again.outcome.failure.as_ref();
-            return diverged(&mut replayer, failed, original, again.recording, seen, origin);
+            return diverged(setup, &mut replayer, failed, original, again.recording, seen, origin);
         }
     }
     match quietly(|| shrink(original.clone(), cause, &mut replayer, shrink_time)) {
@@ -207,6 +208,7 @@ pub(crate) fn finish<M: Message>(
 
 /// The execution is not a function of its schedule: says where it first differs.
 fn diverged<M: Message>(
+    setup: &Setup<M>,
     replayer: &mut Replayer<M>,
     failed: &Failed,
     original: Schedule,
@@ -214,40 +216,22 @@ fn diverged<M: Message>(
     seen: Option<&Failure>,
     origin: Origin,
 ) -> Finding {
+    // The same world first, where memory is shared between executions, then another one.
     let (_, again) = replayer.raw(failed);
-    let place = first_difference(&recording, &again).unwrap_or_else(|| {
-        let seen = seen.map_or("no violation".to_owned(), ToString::to_string);
-        format!("the search saw \"{}\", its replay sees \"{seen}\"", failed.failure.cause)
+    let place = first_difference(&recording, &again).or_else(|| {
+        let (_, elsewhere) = Replayer::new(setup, replayer.bounds).raw(failed);
+        first_difference(&recording, &elsewhere)
     });
-    let message = format!(
-        "{place}; a node depends on something outside its context: shared memory, the order of a \
-         hash map, time, threads or randomness of the operating system"
-    );
+    let message = place.unwrap_or_else(|| {
+        let seen = seen.map_or("no violation".to_owned(), ToString::to_string);
+        format!(
+            "the search saw \"{}\", its replay sees \"{seen}\"; a node depends on something outside \
+             its context: shared memory, the order of a hash map, time, threads or randomness of the \
+             operating system",
+            failed.failure.cause
+        )
+    });
     let failure = Failure { cause: Cause::Nondeterminism, message };
     let schedule = original.clone();
     Finding { failure, schedule, original, recording, shrunk: Shrunk::default(), origin }
-}
-
-fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
-    let mut steps = a.steps.iter().zip(&b.steps).enumerate();
-    let differs = steps.find(|(_, (x, y))| {
-        x.node != y.node
-            || x.event != y.event
-            || x.state != y.state
-            || x.sends.len() != y.sends.len()
-    });
-    if let Some((at, (x, y))) = differs {
-        let name = |node: everhold_node::NodeId| &a.nodes[node.index()].name;
-        return Some(format!(
-            "step {at} at {} was {:?} with state {} and is now {:?} at {} with state {}",
-            name(x.node),
-            x.event,
-            x.state,
-            y.event,
-            name(y.node),
-            y.state
-        ));
-    }
-    (a.steps.len() != b.steps.len())
-        .then(|| format!("one run has {} steps, the next {}", a.steps.len(), b.steps.len()))
 }

@@ -21,6 +21,7 @@
 
 mod artifacts;
 mod clock;
+mod differ;
 mod env;
 mod execute;
 mod exhaust;
@@ -34,6 +35,7 @@ mod portfolio;
 mod properties;
 mod recorded;
 mod regressions;
+mod repeated;
 mod scene;
 mod shrink;
 mod stuck;

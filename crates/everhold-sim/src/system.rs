@@ -74,7 +74,8 @@ impl Clocks {
 
 /// The system under test, as the setup closure describes it.
 ///
-/// The closure runs once for each worker; every execution starts from copies of the nodes it made.
+/// The closure runs once for each worker and each replay, and must describe the same system every time;
+/// every execution starts from copies of the nodes it made.
 /// So nodes must not share memory with each other or with the closure: use messages, monitors and
 /// properties. (What is shared anyway shows up as an execution that does not replay.)
 pub struct System<M: Message> {

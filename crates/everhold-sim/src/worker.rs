@@ -7,9 +7,11 @@ use everhold_node::Message;
 use everhold_trace::Execution;
 
 use crate::coverage::Coverage;
+use crate::differ::{acts_differently, first_difference};
 use crate::execute::{Bounds, Ended, execute};
 use crate::failure::{Cause, Failure};
 use crate::fault::FaultKind;
+use crate::record::Recording;
 use crate::rng::seed_of;
 use crate::strategy::{Run, Search, Strategy};
 use crate::system::System;
@@ -22,7 +24,9 @@ pub(crate) type Setup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
 /// The first executions are all looked at closely, then one in this many.
 const SAMPLED_FIRST: u64 = 64;
 const SAMPLED_ONE_IN: u64 = 64;
-/// One execution in this many is run twice.
+/// The first executions are all run twice, so that short searches are checked too, then one in this
+/// many. The very first is also run in a world of its own, which the setup describes anew.
+const RECHECKED_FIRST: u64 = 4;
 const RECHECKED_ONE_IN: u64 = 256;
 /// One execution in this many may become a parent for guided ones, if it is not longer than this.
 const PARENT_ONE_IN: u64 = 4;
@@ -130,6 +134,7 @@ pub(crate) struct Pulse {
 }
 
 pub(crate) struct Worker<M: Message> {
+    setup: Setup<M>,
     world: World<M>,
     strategies: Vec<Box<dyn Strategy>>,
     pulse: Arc<Pulse>,
@@ -142,7 +147,7 @@ impl<M: Message> Worker<M> {
         world.pulse = Some(Arc::clone(&pulse.beats));
         let faults = world.env.borrow().rules.faults.total();
         let strategies = searches.iter().map(Search::strategy).collect();
-        Worker { world, strategies, pulse, faults }
+        Worker { setup: Arc::clone(setup), world, strategies, pulse, faults }
     }
 
     pub(crate) fn run(&mut self, epoch: &Epoch) -> Batch {
@@ -183,7 +188,8 @@ impl<M: Message> Worker<M> {
         if let Some(seen) = self.world.coverage.take() {
             *coverage = seen;
         }
-        if index % RECHECKED_ONE_IN == RECHECKED_ONE_IN - 1 && ran.failed.is_none() {
+        let chosen = index < RECHECKED_FIRST || index % RECHECKED_ONE_IN == RECHECKED_ONE_IN - 1;
+        if chosen && ran.failed.is_none() {
             self.recheck(epoch, &run, &mut ran);
         }
         ran
@@ -242,7 +248,8 @@ impl<M: Message> Worker<M> {
         ran.rechecked = true;
         let same_log = self.world.env.borrow().log == log;
         let same_end = self.world.end_state() == end;
-        if again.order != ran.order || again.steps != ran.steps || !same_log || !same_end {
+        let same = again.order == ran.order && again.steps == ran.steps && same_log && same_end;
+        if !same || (ran.index == 0 && !self.is_same_elsewhere(epoch, run, ran)) {
             let message = "two executions with the same choices differ".to_owned();
             ran.failed = Some(Box::new(Failed {
                 index: ran.index,
@@ -253,5 +260,23 @@ impl<M: Message> Worker<M> {
                 tail_at: None,
             }));
         }
+    }
+
+    /// Compares the execution closely, also in another world with nodes that the setup makes anew.
+    fn is_same_elsewhere(&mut self, epoch: &Epoch, run: &Run, ran: &Ran) -> bool {
+        let here = self.record(epoch, run, ran);
+        let again = self.record(epoch, run, ran);
+        let mut other = World::new(&*self.setup);
+        other.pulse.clone_from(&self.world.pulse);
+        std::mem::swap(&mut self.world, &mut other);
+        let elsewhere = self.record(epoch, run, ran);
+        std::mem::swap(&mut self.world, &mut other);
+        first_difference(&here, &again).is_none() && !acts_differently(&here, &elsewhere)
+    }
+
+    fn record(&mut self, epoch: &Epoch, run: &Run, ran: &Ran) -> Recording {
+        self.world.set_recording(true);
+        self.execute(epoch, ran.index, ran.search, run);
+        self.world.take_recording()
     }
 }

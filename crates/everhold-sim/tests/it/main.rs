@@ -29,6 +29,7 @@ mod attack;
 mod bounds;
 mod calls;
 mod clocks;
+mod determinism;
 mod exhaustive;
 mod fairness;
 mod faults;
