@@ -283,12 +283,11 @@ impl Report {
     /// replay of one schedule.
     #[must_use]
     pub fn untested(&self) -> Vec<Untested> {
-        let partial = match self.stop {
-            Stop::Exhausted | Stop::Executions(_) | Stop::Time(_) | Stop::Steps(_) => false,
-            Stop::Interrupted | Stop::Found | Stop::Replayed { .. } | Stop::Diverged { .. } => true,
-            Stop::Stalled { .. } => true,
-        };
-        if partial || !self.findings.is_empty() || self.executions == 0 {
+        let whole = matches!(
+            self.stop,
+            Stop::Exhausted | Stop::Executions(_) | Stop::Time(_) | Stop::Steps(_)
+        );
+        if !whole || !self.findings.is_empty() || self.executions == 0 {
             return Vec::new();
         }
         self.expected.untested(&self.goals)
