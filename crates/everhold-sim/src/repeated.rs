@@ -24,7 +24,7 @@ impl Repeated {
             "the setup closure described two different systems: {difference}. It runs once for every \
              thread and every replay, and must describe the same system each time: take random numbers, \
              the time, counters and thread-locals out of it. For inputs that differ between \
-             executions use `system.choose`"
+             executions let a node choose them with `cx.choose`"
         ))
     }
 

@@ -33,7 +33,7 @@ fn check_setup(expected: &str, setup: impl Fn(&mut System<u32>) + Send + Sync + 
     let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it is noticed");
     let text = panic.downcast::<String>().expect("a text");
     assert!(text.contains("described two different systems"), "{text}");
-    assert!(text.contains(expected) && text.contains("system.choose"), "{text}");
+    assert!(text.contains(expected) && text.contains("cx.choose"), "{text}");
 }
 
 #[test]
