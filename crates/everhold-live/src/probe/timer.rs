@@ -58,7 +58,7 @@ impl Timer {
 
     #[inline]
     fn scaled(&self) -> u64 {
-        (u128::from(self.counter.raw()) * u128::from(self.rate) >> RATE_BITS) as u64
+        ((u128::from(self.counter.raw()) * u128::from(self.rate)) >> RATE_BITS) as u64
     }
 
     /// Whether [`now`](Timer::now) is a time.
