@@ -87,7 +87,7 @@ impl Properties {
             asks_for_channels: scope(&[Scope::Quiet, Scope::AllQuiet])
                 || checkers.iter().any(|checker| checker.rule().counts_messages()),
             asks_for_deliveries: scope(&[Scope::Delivery]),
-            judged: checkers.iter().map(|checker| is_judged_elsewhere(checker)).collect(),
+            judged: checkers.iter().map(is_judged_elsewhere).collect(),
             checkers,
             seen: Seen::default(),
             hashes: Vec::new(),

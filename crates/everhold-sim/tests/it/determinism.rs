@@ -1,7 +1,6 @@
 //! Systems that are no function of their schedule: noticed early, and told in words.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -98,7 +97,7 @@ impl Node for Shuffling {
     type Msg = u32;
     fn start(&mut self, cx: &mut Cx<u32>) {
         #[expect(clippy::disallowed_types, reason = "the mistake that is to be found")]
-        let numbers: HashSet<u32> = (0..40).collect();
+        let numbers: std::collections::HashSet<u32> = (0..40).collect();
         for number in numbers {
             cx.send(cx.id(), number);
         }
