@@ -5,7 +5,6 @@
 use std::ops::RangeInclusive;
 
 use everhold::node::Message;
-use everhold::prelude::*;
 use everhold::sim::perf::{
     Effort, Finding, Fired, Perf, PerfReport, VersionsVerdict, Why, compare_versions,
 };

@@ -165,7 +165,7 @@ fn a_node_that_stays_behind_is_named_and_passed_by() {
     feed.batch(START + 10, 0, vec![observe(START + 5, "role", "leader")]);
     for at in (20..3_000).step_by(100) {
         // Its clock stands still, though it speaks.
-        let frame = everhold_trace::wire::Frame::Heartbeat { at: crate::feed::ms(START) };
+        let frame = Frame::Heartbeat { at: crate::feed::ms(START) };
         feed.frames(START + at, &[(1, frame)]);
         feed.beat(START + at, &[0]);
     }
@@ -264,7 +264,7 @@ fn a_batch_that_comes_through_two_doors_counts_once_and_nothing_is_missed() {
     // The second door brings the first batch when the first door has already brought both.
     feed.frames(START + 10, &[taken.clone(), given_back.clone()]);
     feed.hello(START + 11, 0);
-    feed.frames(START + 12, &[taken.clone()]);
+    feed.frames(START + 12, std::slice::from_ref(&taken));
     feed.batch(START + 20, 1, vec![add(START + 15, 7, "shared")]);
     feed.beat(START + 30, &[0, 1]);
     check(&feed, &[]);
