@@ -5,6 +5,8 @@
 //! - Console blocks are run, in order, in one folder; what they show must be printed, line by line.
 //!   `...` stands for anything. A command ends with 0 unless `# ends with CODE` says otherwise.
 //!
+//! Every blind spot that the README names is pinned by the test that it names, and the other way round.
+//!
 //! - `blocks`: the blocks of a document; `shell`: how they are run; `stranger`: the README's first
 //!   test in a project outside the workspace.
 
@@ -16,6 +18,7 @@ mod register;
 mod shell;
 mod stranger;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,4 +69,36 @@ fn readme() {
 #[test]
 fn guide() {
     check("docs/guide.md", "guide");
+}
+
+/// The tests that the bullets of the README's blind spots name, in parentheses at their ends.
+fn named_limits() -> BTreeSet<String> {
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("\n## Blind spots\n").expect("it has blind spots");
+    let section = section.split("\n## ").next().expect("a section");
+    let bullets = section.split("\n- ").skip(1);
+    let names = bullets.flat_map(|bullet| {
+        let end = bullet.trim_end().strip_suffix("`)").and_then(|text| text.rsplit_once("(`"));
+        let (_, names) = end.unwrap_or_else(|| panic!("no test is named at the end: {bullet}"));
+        names.split("`, `").map(str::to_owned).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+/// The tests of `limits.rs`.
+fn pinned_limits() -> BTreeSet<String> {
+    let code = read("crates/everhold-sim/tests/it/limits.rs");
+    let tests = code.split("#[test]\n").skip(1);
+    let name = |test: &str| {
+        let name = test.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));
+        name.expect("a test is a function").0.to_owned()
+    };
+    tests.map(name).collect()
+}
+
+#[test]
+fn blind_spots_are_pinned() {
+    let (named, pinned) = (named_limits(), pinned_limits());
+    assert!(!named.is_empty());
+    assert_eq!(named, pinned, "README.md names the left ones, limits.rs has the right ones");
 }

@@ -1,9 +1,11 @@
 //! What the explorer cannot see. Each test asserts today's answer and fails on the day it changes.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use everhold_node::{Cx, Node, NodeId, Timer};
-use everhold_sim::{Explorer, Reduction, Search, Stop, System};
+use everhold_node::{AsyncCx, Cx, Monitor, Node, NodeId, Timer};
+use everhold_sim::{Bounds, Clocks, Explorer, Reduction, Search, Stop, System};
 use serde::Serialize;
 
 use crate::toys::{Log, Msg, Sender};
@@ -118,4 +120,150 @@ fn memory_that_a_handler_takes_is_not_bounded() {
         system.node("starter", Starter(hoarder));
     });
     assert!(report.findings.is_empty(), "{report}");
+}
+
+/// Counts its own ticks, up to a number and then from zero again.
+#[derive(Clone, Serialize)]
+struct Counter {
+    ticks: u32,
+    from_zero_at: u32,
+}
+
+impl Node for Counter {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("tick", Duration::from_millis(1));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        self.ticks = (self.ticks + 1) % self.from_zero_at;
+    }
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        let me = cx.id();
+        cx.send(me, 0);
+        cx.set_timer("tick", Duration::from_millis(1));
+    }
+}
+
+/// A correct system that needs more steps than the patience allows for is a false alarm.
+#[test]
+fn patience_ends_before_a_slow_system_is_done() {
+    let run = |temperature_max| {
+        let bounds = Bounds { steps_max: 20, temperature_max };
+        let explorer = Explorer::new().executions(5).bounds(bounds).regressions(false);
+        explorer.run(|system: &mut System<Msg>| {
+            system.node("counter", Counter { ticks: 0, from_zero_at: u32::MAX });
+            system.eventually("it has counted to 1,000", |s| {
+                s.all::<Counter>().all(|(_, counter)| counter.ticks >= 1_000)
+            });
+        })
+    };
+    assert!(!run(300).findings.is_empty(), "a false alarm");
+    assert!(run(3_000).findings.is_empty(), "with more patience there is none");
+}
+
+/// A `finally` that is true at times and false at times is judged only if a state comes again.
+#[test]
+fn flickering_without_a_round_is_not_judged() {
+    let run = |from_zero_at| {
+        let bounds = Bounds { steps_max: 20, temperature_max: 300 };
+        let explorer = Explorer::new().executions(5).bounds(bounds).regressions(false);
+        explorer.run(move |system: &mut System<Msg>| {
+            system.node("counter", Counter { ticks: 0, from_zero_at });
+            system.finally("the number is even", |s| {
+                s.all::<Counter>().all(|(_, counter)| counter.ticks % 2 == 0)
+            });
+        })
+    };
+    let growing = run(u32::MAX);
+    assert!(growing.findings.is_empty(), "missed: {growing}");
+    assert_eq!(growing.bounded, growing.executions, "{growing}");
+    assert!(!run(4).findings.is_empty(), "found");
+}
+
+/// What is read and written without waiting in between is one step: that another thread writes in
+/// between is never tried. With a wait in between, it is found.
+#[test]
+fn races_within_a_step_are_not_seen() {
+    async fn add(cx: AsyncCx<Msg>, total: Rc<Cell<u32>>, done: Rc<Cell<u32>>, waits: bool) {
+        let read = total.get();
+        if waits {
+            cx.sleep(Duration::from_millis(1)).await;
+        }
+        total.set(read + 1);
+        done.set(done.get() + 1);
+        let lost = done.get() - total.get();
+        cx.check(lost == 0, "no update is lost", || lost.to_string());
+    }
+    let run = |waits: bool| {
+        Explorer::new().executions(200).regressions(false).run(move |system: &mut System<Msg>| {
+            system.spawn("adder", move |cx: AsyncCx<Msg>| async move {
+                let (total, done) = (Rc::default(), Rc::default());
+                for _ in 0..2 {
+                    cx.spawn(add(cx.clone(), Rc::clone(&total), Rc::clone(&done), waits));
+                }
+            });
+        })
+    };
+    assert!(run(false).findings.is_empty(), "missed");
+    assert!(!run(true).findings.is_empty(), "found");
+}
+
+/// Tells which of its timers fires.
+#[derive(Clone, Serialize)]
+struct Alarm {
+    timers: Vec<(&'static str, u64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Rings(&'static str);
+
+impl Node for Alarm {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        for (name, millis) in &self.timers {
+            cx.set_timer(*name, Duration::from_millis(*millis));
+        }
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, timer: Timer) {
+        cx.notify(Rings(timer.name));
+    }
+}
+
+/// Fails at one order of the alarms.
+#[derive(Clone, Serialize)]
+struct Order {
+    rang: String,
+    never: &'static str,
+}
+
+impl Monitor for Order {
+    type Event = Rings;
+    fn observe(&mut self, Rings(name): &Rings) {
+        self.rang += name;
+        assert_ne!(self.rang, self.never);
+    }
+}
+
+/// A drifting clock is exact, or as slow or fast as is allowed, and stays so. With up to 10 %, `a` could
+/// also be 4 % slow, or slow only after its first alarm: neither is tried.
+#[test]
+fn drift_is_constant_and_one_of_three_rates() {
+    let run = |clocks: Clocks, never: &'static str| {
+        let search = Search::Exhaustive { reduction: Reduction::None };
+        Explorer::new().search(search).regressions(false).run(move |system: &mut System<Msg>| {
+            system.clocks(clocks);
+            system.node("a", Alarm { timers: vec![("a", 10_000), ("A", 20_000)] });
+            let timers = vec![("b", 10_200), ("c", 10_800), ("B", 20_400)];
+            system.node("b", Alarm { timers });
+            system.monitor("the order", Order { rang: String::new(), never });
+        })
+    };
+    let drift = Clocks::Drift { max_ppm: 100_000 };
+    for (order, possible) in [("abcAB", true), ("bcaBA", true), ("bac", false), ("abcB", false)] {
+        let report = run(drift, order);
+        assert_eq!(report.findings.is_empty(), !possible, "{order}: {report}");
+        assert_eq!(report.stop == Stop::Exhausted, !possible, "{order}: {report}");
+        assert!(!run(Clocks::Independent, order).findings.is_empty(), "{order}");
+    }
 }
