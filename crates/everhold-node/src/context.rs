@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::runtime::{Runtime, Tag, Ticket};
 use crate::task::AsyncCx;
 use crate::timer::{Time, Timer};
+use crate::weights::Weights;
 
 /// A handler's door to the world. Everything that is not a function of the node's state comes
 /// through here, which is what makes an execution replay.
@@ -121,6 +122,28 @@ impl<'a, M: Message> Cx<'a, M> {
     /// If `domain` is zero.
     pub fn choose(&mut self, label: &'static str, domain: usize) -> usize {
         choose(self.runtime, self.node, label, domain)
+    }
+
+    /// One of as many options as there are weights, decided by the strategy, recorded and shrunk
+    /// towards zero. Where the strategy decides by chance, an option with twice the weight comes
+    /// twice as often; an exhaustive search takes each in turn. Weight 0 means never.
+    ///
+    /// ```
+    /// # use everhold_node::Cx;
+    /// # fn message(cx: &mut Cx<u32>) {
+    /// let size = match cx.choose_weighted("size of the write", &[90, 9, 1]) {
+    ///     0 => 16,
+    ///     1 => 4_096,
+    ///     _ => 1_048_576,
+    /// };
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If no weight is above 0, or if they add up to 2^32 or more.
+    pub fn choose_weighted(&mut self, label: &'static str, weights: &[u32]) -> usize {
+        self.runtime.choose_weighted(self.node, label, Weights::new(label, weights)) as usize
     }
 
     /// A coin of the strategy; shrinks towards `false`.

@@ -28,6 +28,7 @@ pub mod random;
 pub mod runtime;
 pub mod task;
 pub mod timer;
+pub mod weights;
 
 pub use context::Cx;
 pub use disk::{Disk, DiskError, DiskUse};
@@ -40,3 +41,4 @@ pub use random::{Choices, Random};
 pub use runtime::{Handle, Runtime, Tag, Ticket};
 pub use task::{AsyncCx, Either, Elapsed};
 pub use timer::{Time, Timer};
+pub use weights::Weights;

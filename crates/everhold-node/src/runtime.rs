@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::disk::Disk;
 use crate::process::Blueprint;
 use crate::timer::{Time, Timer};
+use crate::weights::Weights;
 
 /// How a node reaches its runtime between the events of an async program.
 pub type Handle<M> = Rc<RefCell<dyn Runtime<M>>>;
@@ -43,6 +44,8 @@ pub trait Runtime<M> {
     fn random(&mut self, node: NodeId) -> u64;
     /// Picks a number below `domain`, which is at least one.
     fn choose(&mut self, node: NodeId, label: &'static str, domain: u32) -> u32;
+    /// Picks an option whose weight is not zero; the larger its weight, the more often.
+    fn choose_weighted(&mut self, node: NodeId, label: &'static str, weights: Weights<'_>) -> u32;
     /// How often the node came back after a crash. Of the number, the lower half has to differ
     /// from one life of the node to the next.
     fn incarnation(&self, node: NodeId) -> u64;

@@ -35,6 +35,7 @@ use crate::process::{Process, Shown, TaskId, Waiting};
 use crate::random::Random;
 use crate::runtime::{Handle, Tag, Ticket};
 use crate::timer::{Time, Timer};
+use crate::weights::Weights;
 use current::Entered;
 use ends::Ends;
 use recv::{Addressee, Waiter, Wants, addressee};
@@ -272,6 +273,18 @@ impl<M: Message> AsyncCx<M> {
     #[must_use]
     pub fn choose(&self, label: &'static str, domain: usize) -> usize {
         context::choose(&mut *self.runtime.borrow_mut(), self.node, label, domain)
+    }
+
+    /// One of as many options as there are weights; see
+    /// [`Cx::choose_weighted`](crate::Cx::choose_weighted).
+    ///
+    /// # Panics
+    ///
+    /// If no weight is above 0, or if they add up to 2^32 or more.
+    #[must_use]
+    pub fn choose_weighted(&self, label: &'static str, weights: &[u32]) -> usize {
+        let weights = Weights::new(label, weights);
+        self.runtime.borrow_mut().choose_weighted(self.node, label, weights) as usize
     }
 
     /// A coin of the strategy.

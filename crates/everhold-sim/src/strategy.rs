@@ -13,7 +13,7 @@ pub(crate) mod script;
 use std::fmt;
 use std::sync::Arc;
 
-use everhold_node::NodeId;
+use everhold_node::{NodeId, Weights};
 
 use crate::fault::Fault;
 use crate::moves::{Move, Moves};
@@ -47,6 +47,13 @@ pub trait Strategy {
 
     /// Answers a node's [`choose`](everhold_node::Cx::choose). `None` means the first possibility.
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32>;
+
+    /// Answers a node's [`choose_weighted`](everhold_node::Cx::choose_weighted). `None` means the first
+    /// possible option. By default, an answer to `choose` is a ticket of the lottery.
+    fn choose_weighted(&mut self, node: NodeId, label: &str, weights: Weights<'_>) -> Option<u32> {
+        let ticket = self.choose(node, label, weights.total())?;
+        Some(weights.option_with(ticket))
+    }
 
     /// Whether [`Moves::fresh`] and [`Moves::at_node`] are wanted; they cost a little.
     fn tracks_nodes(&self) -> bool {

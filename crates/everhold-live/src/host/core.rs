@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use everhold_node::fingerprint::{kind, mix};
-use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer};
+use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer, Weights};
 use everhold_trace::wire::What;
 
 use super::view::Channels;
@@ -101,6 +101,15 @@ impl<M> Core<M> {
     }
 }
 
+impl<M: Message> Core<M> {
+    /// Notes an answer to `choose`, in the form that a replay reads.
+    fn note_choice(&mut self, node: NodeId, label: &str, domain: u32, value: u32) {
+        if self.is_recorded() {
+            self.note(node, format!("{label}: {value} of {domain}"));
+        }
+    }
+}
+
 impl<M: Message> Runtime<M> for Core<M> {
     fn now(&self, _: NodeId) -> Time {
         // The wall clock at the start, monotonic from there.
@@ -140,10 +149,18 @@ impl<M: Message> Runtime<M> for Core<M> {
         }
         // The low bits of a good mixer are as good as any; a bias of 2^-32 does not matter here.
         let value = (self.random(node) % u64::from(domain)) as u32;
-        if self.is_recorded() {
-            self.note(node, format!("{label}: {value} of {domain}"));
-        }
+        self.note_choice(node, label, domain, value);
         value
+    }
+
+    fn choose_weighted(&mut self, node: NodeId, label: &'static str, weights: Weights<'_>) -> u32 {
+        if let Some(only) = weights.only() {
+            return only;
+        }
+        let ticket = (self.random(node) % u64::from(weights.total())) as u32;
+        let option = weights.option_with(ticket);
+        self.note_choice(node, label, weights.options(), option);
+        option
     }
 
     fn incarnation(&self, _: NodeId) -> u64 {

@@ -5,12 +5,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use everhold_node::fingerprint::mix;
-use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer};
+use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer, Weights};
 
 use super::state::{Armed, NodeState};
 use super::{Env, node_id};
 use crate::failure::{Cause, Failure};
 use crate::halt::{self, NODES_MAX};
+use crate::rng::Rng;
+use crate::strategy::Strategy;
 
 impl<M: Message> Runtime<M> for Env<M> {
     fn now(&self, node: NodeId) -> Time {
@@ -89,23 +91,21 @@ impl<M: Message> Runtime<M> for Env<M> {
         if domain == 1 {
             return 0;
         }
-        self.chose = true;
-        let drawn = match &mut self.tail {
-            Some(tail) if !self.strategy.is_replay() => tail.rng.below(domain),
-            Some(tail) => {
-                let again = self.strategy.choose(node, label, domain);
-                again.unwrap_or_else(|| tail.rng.below(domain))
-            }
-            None => self.strategy.choose(node, label, domain).unwrap_or(0),
-        };
-        assert!(drawn < domain, "the strategy chose {drawn} of {domain} for \"{label}\"");
-        self.log.push(drawn);
-        let history = &mut self.state.nodes[node.index()].history;
-        *history = mix(*history, u64::from(drawn) + 0xC4005E);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.chose(node, label, domain, drawn);
+        let answer =
+            self.answer(|by| by.choose(node, label, domain), |chance| chance.below(domain));
+        self.chosen(node, label, domain, answer.unwrap_or(0))
+    }
+
+    fn choose_weighted(&mut self, node: NodeId, label: &'static str, weights: Weights<'_>) -> u32 {
+        self.act();
+        if let Some(only) = weights.only() {
+            return only;
         }
-        drawn
+        let answer = self.answer(
+            |by| by.choose_weighted(node, label, weights),
+            |chance| weights.option_with(chance.below(weights.total())),
+        );
+        self.chosen(node, label, weights.options(), answer.unwrap_or_else(|| weights.nearest(0)))
     }
 
     fn incarnation(&self, node: NodeId) -> u64 {
@@ -162,5 +162,35 @@ impl<M: Message> Runtime<M> for Env<M> {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(node, text);
         }
+    }
+}
+
+impl<M: Message> Env<M> {
+    /// Asks the strategy, or chance in a fair tail that is not a replay.
+    fn answer(
+        &mut self,
+        by_strategy: impl FnOnce(&mut dyn Strategy) -> Option<u32>,
+        by_chance: impl FnOnce(&mut Rng) -> u32,
+    ) -> Option<u32> {
+        match &mut self.tail {
+            Some(tail) if !self.strategy.is_replay() => Some(by_chance(&mut tail.rng)),
+            Some(tail) => {
+                by_strategy(&mut *self.strategy).or_else(|| Some(by_chance(&mut tail.rng)))
+            }
+            None => by_strategy(&mut *self.strategy),
+        }
+    }
+
+    /// Keeps a decision.
+    fn chosen(&mut self, node: NodeId, label: &'static str, domain: u32, value: u32) -> u32 {
+        assert!(value < domain, "the strategy chose {value} of {domain} for \"{label}\"");
+        self.chose = true;
+        self.log.push(value);
+        let history = &mut self.state.nodes[node.index()].history;
+        *history = mix(*history, u64::from(value) + 0xC4005E);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.chose(node, label, domain, value);
+        }
+        value
     }
 }

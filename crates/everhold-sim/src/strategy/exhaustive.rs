@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use everhold_node::NodeId;
+use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
 use crate::strategy::{About, Done, Reduction, Run, Strategy};
@@ -321,6 +321,11 @@ impl Strategy for Exhaustive {
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         Some(self.next(domain))
+    }
+
+    fn choose_weighted(&mut self, _: NodeId, _: &str, weights: Weights<'_>) -> Option<u32> {
+        let number = self.next(weights.possible().count() as u32);
+        weights.possible().nth(number as usize)
     }
 
     fn after(&mut self, step: &Done, moves: &Moves) -> bool {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use everhold_node::NodeId;
+use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
 use crate::rng::Rng;
@@ -70,5 +70,10 @@ impl Strategy for Guided {
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
         let inherited = self.inherited(domain);
         Some(inherited.unwrap_or_else(|| self.rng.below(domain)))
+    }
+
+    fn choose_weighted(&mut self, _: NodeId, _: &str, weights: Weights<'_>) -> Option<u32> {
+        let inherited = self.inherited(weights.options()).map(|option| weights.nearest(option));
+        Some(inherited.unwrap_or_else(|| weights.option_with(self.rng.below(weights.total()))))
     }
 }

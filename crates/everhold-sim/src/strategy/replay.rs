@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use everhold_node::{NodeId, TaskId};
+use everhold_node::{NodeId, TaskId, Weights};
 
 use crate::env::DUPLICATE;
 use crate::fault::MessageId;
@@ -64,6 +64,10 @@ impl Strategy for RawReplay {
         self.next(domain)
     }
 
+    fn choose_weighted(&mut self, _: NodeId, _: &str, weights: Weights<'_>) -> Option<u32> {
+        self.next(weights.options()).map(|option| weights.nearest(option))
+    }
+
     fn is_replay(&self) -> bool {
         true
     }
@@ -112,6 +116,18 @@ impl Replay {
 
     fn next(&self) -> Option<&Choice> {
         self.script.lines.get(self.at).map(|line| &line.choice)
+    }
+
+    /// The value that a choice of a node has in the schedule, if that is what comes next there.
+    fn chosen(&self, node: NodeId, label: &str) -> Option<u32> {
+        match self.next() {
+            Some(Choice::Choose { node: who, label: what, value, .. })
+                if *who == node && what == label =>
+            {
+                Some(*value)
+            }
+            _ => None,
+        }
     }
 
     fn used(&mut self, choice: Choice, sent: u32, newest: bool) {
@@ -303,17 +319,16 @@ impl Strategy for Replay {
     }
 
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {
-        match self.next() {
-            Some(Choice::Choose { node: who, label: what, value, .. })
-                if *who == node && what == label =>
-            {
-                let value = (*value).min(domain - 1);
-                let label = label.to_owned();
-                self.used(Choice::Choose { node, label, domain, value }, 0, false);
-                Some(value)
-            }
-            _ => None,
-        }
+        let value = self.chosen(node, label)?.min(domain - 1);
+        self.used(Choice::Choose { node, label: label.to_owned(), domain, value }, 0, false);
+        Some(value)
+    }
+
+    fn choose_weighted(&mut self, node: NodeId, label: &str, weights: Weights<'_>) -> Option<u32> {
+        let value = weights.nearest(self.chosen(node, label)?);
+        let (label, domain) = (label.to_owned(), weights.options());
+        self.used(Choice::Choose { node, label, domain, value }, 0, false);
+        Some(value)
     }
 
     fn follow(&mut self) -> Option<Followed> {

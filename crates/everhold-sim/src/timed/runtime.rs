@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer};
+use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer, Weights};
 
 use super::draw::{Stream, below, draw};
 use super::durations::nanoseconds;
@@ -50,6 +50,10 @@ impl<M: Message> Runtime<M> for Env<M> {
         state.rest.chosen += 1;
         let drawn = draw(self.state.seed, Stream::Choices(node.0), u64::from(state.rest.chosen));
         below(drawn, u64::from(domain)) as u32
+    }
+
+    fn choose_weighted(&mut self, node: NodeId, label: &'static str, weights: Weights<'_>) -> u32 {
+        weights.option_with(self.choose(node, label, weights.total()))
     }
 
     fn incarnation(&self, node: NodeId) -> u64 {
