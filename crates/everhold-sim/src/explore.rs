@@ -46,7 +46,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// The environment can change the budget (`EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`,
 /// `EVERHOLD_SEED`, `EVERHOLD_WORKERS`), ask for the traces of the first executions
 /// (`EVERHOLD_TRACES`) or for one execution (`EVERHOLD_REPLAY`); what an [`Explorer`] is told
-/// explicitly wins.
+/// explicitly wins. `EVERHOLD_SCALE` multiplies the numbers of executions and the time, whoever gave
+/// them: a nightly run with `EVERHOLD_SCALE=10` does ten times as much, also where the code sets the
+/// budget.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};
@@ -105,6 +107,8 @@ pub struct Explorer {
     traces: Option<u64>,
     /// The number of the first execution, when a search goes on.
     first: u64,
+    /// The budget is multiplied already.
+    scaled: bool,
 }
 
 impl Explorer {
@@ -210,6 +214,7 @@ impl Explorer {
             executions: Some(options.executions - whole.min(options.executions - 1)),
             time: Some(options.time.saturating_sub(part.time).max(Duration::from_millis(1))),
             first: part.next_index.saturating_sub(1),
+            scaled: true,
             ..self
         }
     }
@@ -302,14 +307,13 @@ impl Options {
             Some(schedule) => Some(schedule),
             None => regressions::replay_asked_for().map_err(BadOption)?,
         };
+        let scale = if told.scaled { 1 } else { scale()? };
+        // A bound on time alone means: as many as fit.
+        let unbounded = if time.is_some() { u64::MAX } else { DEFAULT_EXECUTIONS };
+        let endless = if executions.is_some() { Duration::MAX } else { DEFAULT_TIME };
         let options = Options {
-            // A bound on time alone means: as many as fit.
-            executions: executions.unwrap_or(if time.is_some() {
-                u64::MAX
-            } else {
-                DEFAULT_EXECUTIONS
-            }),
-            time: time.unwrap_or(if executions.is_some() { Duration::MAX } else { DEFAULT_TIME }),
+            executions: executions.unwrap_or(unbounded).saturating_mul(scale.into()),
+            time: time.unwrap_or(endless).saturating_mul(scale),
             seed: seed.unwrap_or(DEFAULT_SEED),
             workers,
             search: told.search.unwrap_or(Search::Portfolio),
@@ -377,6 +381,18 @@ fn run_elsewhere<M: Message>(setup: &Setup<M>) {
         let run = || drop(quietly(|| setup(&mut System::new())));
         let _ = scope.spawn(run).join();
     });
+}
+
+/// How many times as much is done as the budget says.
+pub(crate) fn scale() -> Result<u32, BadOption> {
+    let Some(scale) = number("EVERHOLD_SCALE")? else { return Ok(1) };
+    u32::try_from(scale).ok().filter(|scale| *scale > 0).ok_or_else(|| {
+        BadOption(format!(
+            "EVERHOLD_SCALE={scale} cannot multiply a budget; set it to a number from 1 to {}, or \
+             unset it",
+            u32::MAX
+        ))
+    })
 }
 
 struct Exploration<M: Message> {

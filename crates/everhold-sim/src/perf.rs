@@ -72,7 +72,7 @@ pub use verdict::{PerfVerdict, VersionsVerdict};
 pub use what_if::{Answer, WhatIf};
 
 pub use crate::explore::DEFAULT_SEED;
-use crate::explore::number;
+use crate::explore::{number, scale};
 use crate::regressions::{self, TestId};
 use crate::rng::seed_of;
 use crate::timed::{Draws, Timed};
@@ -152,7 +152,8 @@ impl<M: Message> Perf<M> {
     ///
     /// The environment can change that as it does for [`explore`](crate::explore()):
     /// `EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`, `EVERHOLD_SEED`, `EVERHOLD_WORKERS`,
-    /// `EVERHOLD_TRACES` and `EVERHOLD_REPLAY`; what is told here explicitly wins.
+    /// `EVERHOLD_TRACES` and `EVERHOLD_REPLAY`; what is told here explicitly wins. `EVERHOLD_SCALE`
+    /// multiplies the numbers of executions and the time, whoever gave them.
     pub fn new(timed: Timed<M>) -> Self {
         Perf {
             timed,
@@ -337,13 +338,14 @@ impl<M: Message> Perf<M> {
             None => regressions::replay_asked_for()?,
         };
         let drawn = executions.map_or(DEFAULT_EXECUTIONS, |number| number as usize);
+        let scale = scale().map_err(|error| error.to_string())?;
         let options = Options {
-            executions: drawn,
-            sought: self.sought.unwrap_or(drawn / 2),
+            executions: drawn.saturating_mul(scale as usize),
+            sought: self.sought.unwrap_or(drawn / 2).saturating_mul(scale as usize),
             seed: told_or("EVERHOLD_SEED", self.seed)?.unwrap_or(DEFAULT_SEED),
             workers: told_or("EVERHOLD_WORKERS", told(self.workers))?
                 .map_or_else(cores, |number| number as usize),
-            time: self.time.or(seconds).unwrap_or(unbounded),
+            time: self.time.or(seconds).unwrap_or(unbounded).saturating_mul(scale),
             limit: self.limit.map_or(u64::MAX, |limit| nanos(limit.as_secs_f64())),
             findings_max: self.findings_max,
             effort: self.effort,
@@ -365,6 +367,7 @@ impl<M: Message> Perf<M> {
         let drawn = [
             ("EVERHOLD_SEED", self.seed.is_some()),
             ("EVERHOLD_EXECUTIONS", self.executions.is_some()),
+            ("EVERHOLD_SCALE", false),
         ];
         let used = drawn.iter().filter(|(_, told)| !told);
         let value = |name: &str| std::env::var(name).ok().map(|value| format!("{name}={value} "));
