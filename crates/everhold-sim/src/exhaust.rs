@@ -14,7 +14,7 @@ use crate::properties::Properties;
 use crate::report::{Finding, Report, Stop};
 use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
 use crate::stuck::Watchdog;
-use crate::worker::{Failed, Setup};
+use crate::worker::{Failed, SharedSetup};
 use crate::world::{Stepped, World};
 
 /// How many executions pass between two looks at the clock.
@@ -22,7 +22,7 @@ const CLOCK_ONE_IN: u64 = 256;
 
 /// Runs every execution within the bounds, or stops at the first that fails.
 pub(crate) fn exhaust<M: Message>(
-    setup: &Setup<M>,
+    setup: &SharedSetup<M>,
     options: &Options,
     reduction: Reduction,
     report: &mut Report,
@@ -61,7 +61,7 @@ pub(crate) fn exhaust<M: Message>(
 
 /// Runs one execution twice, in worlds that the setup describes anew: a program that is no function of
 /// its schedule cannot be exhausted.
-fn compare_one<M: Message>(setup: &Setup<M>, options: &Options) -> Option<Finding> {
+fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<Finding> {
     let mut world = World::new(&**setup);
     let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
     let outcome = execute(&mut world, &run, options.bounds);

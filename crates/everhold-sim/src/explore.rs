@@ -23,7 +23,7 @@ use crate::shrink::Shrunk;
 use crate::strategy::Search;
 use crate::stuck;
 use crate::system::System;
-use crate::worker::{Batch, Epoch, Failed, Pulse, Ran, Setup, Worker};
+use crate::worker::{Batch, Epoch, Failed, Pulse, Ran, SharedSetup, Worker};
 use crate::world::World;
 
 /// The seed of every search that does not name one: a plain run is the same run everywhere.
@@ -376,7 +376,7 @@ pub(crate) fn number(variable: &str) -> Result<Option<u64>, BadOption> {
 
 /// Runs the setup on another thread, to see whether it describes the same system there. If it cannot
 /// run there, the workers will tell.
-fn run_elsewhere<M: Message>(setup: &Setup<M>) {
+fn run_elsewhere<M: Message>(setup: &SharedSetup<M>) {
     thread::scope(|scope| {
         let run = || drop(quietly(|| setup(&mut System::new())));
         let _ = scope.spawn(run).join();
@@ -396,7 +396,7 @@ pub(crate) fn scale() -> Result<u32, BadOption> {
 }
 
 struct Exploration<M: Message> {
-    setup: Setup<M>,
+    setup: SharedSetup<M>,
     options: Options,
 }
 
@@ -589,7 +589,7 @@ struct Look {
 const CLEARED_MAX: u32 = 3;
 
 impl Crew {
-    fn hire<M: Message>(setup: &Setup<M>, searches: &[Search], options: &Options) -> Crew {
+    fn hire<M: Message>(setup: &SharedSetup<M>, searches: &[Search], options: &Options) -> Crew {
         let (report, results) = channel();
         let (mut orders, mut pulses) = (Vec::new(), Vec::new());
         for number in 0..options.workers {

@@ -17,7 +17,7 @@ use crate::shrink::{Oracle, Shrunk, Tried, shrink};
 use crate::strategy::script::Script;
 use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
 use crate::stuck::Watchdog;
-use crate::worker::{Failed, Setup};
+use crate::worker::{Failed, SharedSetup};
 use crate::world::World;
 
 /// When it is said that a handler does not return in a replay.
@@ -39,7 +39,7 @@ pub(crate) struct Replayer<M: Message> {
 }
 
 impl<M: Message> Replayer<M> {
-    pub(crate) fn new(setup: &Setup<M>, bounds: Bounds) -> Self {
+    pub(crate) fn new(setup: &SharedSetup<M>, bounds: Bounds) -> Self {
         Replayer { world: World::new(&**setup), bounds, sought: None }
     }
 
@@ -131,7 +131,7 @@ impl<M: Message> Oracle for Replayer<M> {
 
 /// Replays a failing execution until it is certain, then makes it small.
 fn investigate<M: Message>(
-    setup: &Setup<M>,
+    setup: &SharedSetup<M>,
     failed: &Failed,
     bounds: Bounds,
     shrink_time: Duration,
@@ -173,7 +173,7 @@ fn investigate<M: Message>(
 
 /// The same, and whatever fails meanwhile, the violation itself is not lost.
 pub(crate) fn investigate_safely<M: Message>(
-    setup: &Setup<M>,
+    setup: &SharedSetup<M>,
     failed: &Failed,
     bounds: Bounds,
     shrink_time: Duration,
@@ -208,7 +208,7 @@ pub(crate) fn finish<M: Message>(
 
 /// The execution is not a function of its schedule: says where it first differs.
 fn diverged<M: Message>(
-    setup: &Setup<M>,
+    setup: &SharedSetup<M>,
     replayer: &mut Replayer<M>,
     failed: &Failed,
     original: Schedule,

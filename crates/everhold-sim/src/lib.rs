@@ -77,6 +77,6 @@ pub use recorded::{BadRecording, Decode};
 pub use report::{Finding, Report, Stop, Verdict};
 pub use schedule::{Choice, Schedule, TokenError};
 pub use strategy::{Reduction, Search};
-pub use system::{Answer, Clocks, Network, System};
+pub use system::{Answer, Clocks, Network, Setup, System};
 pub use untested::Untested;
 pub use view::View;

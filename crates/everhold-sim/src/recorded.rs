@@ -23,7 +23,7 @@ use crate::report::{Finding, Goal, Origin, Report, Stop};
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::{Shrunk, shrink};
 use crate::system::System;
-use crate::worker::Setup;
+use crate::worker::SharedSetup;
 use crate::world::World;
 
 use plan::Plan;
@@ -74,7 +74,7 @@ impl Explorer {
         let names = World::new(&setup).names;
         let plan = Arc::new(Plan::read(recording, &names, decode)?);
         let around = Arc::clone(&plan);
-        let setup: Setup<M> = Arc::new(move |system| {
+        let setup: SharedSetup<M> = Arc::new(move |system| {
             setup(system);
             around.complete(system, decode);
         });

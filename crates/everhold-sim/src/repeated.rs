@@ -7,7 +7,7 @@ use everhold_node::Message;
 use everhold_trace::Value;
 
 use crate::system::System;
-use crate::worker::Setup;
+use crate::worker::SharedSetup;
 
 /// What the first run of a setup described, and how a later run differed.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Repeated {
 /// The same setup, compared with its first run whenever it runs.
 pub(crate) fn repeated<M: Message>(
     setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
-) -> (Setup<M>, Arc<Repeated>) {
+) -> (SharedSetup<M>, Arc<Repeated>) {
     let repeated = Arc::new(Repeated::default());
     let all = Arc::clone(&repeated);
     let setup = move |system: &mut System<M>| {

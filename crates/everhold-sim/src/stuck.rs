@@ -14,7 +14,7 @@ use crate::record::Recording;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::Shrunk;
-use crate::worker::{Epoch, Setup};
+use crate::worker::{Epoch, SharedSetup};
 use crate::world::{World, node_of_beat};
 
 /// How often a thread that may be stuck is looked at.
@@ -32,7 +32,7 @@ pub(crate) struct Witness {
 /// Runs the execution again, alone, with every step written down before it is taken. Gives a finding if
 /// it hangs there as well.
 pub(crate) fn hangs_again<M: Message>(
-    setup: &Setup<M>,
+    setup: &SharedSetup<M>,
     epoch: &Arc<Epoch>,
     index: u64,
     options: &Options,

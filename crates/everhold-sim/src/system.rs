@@ -72,6 +72,35 @@ impl Clocks {
     }
 }
 
+/// A setup closure with a name for its type, so that functions can return it and structs can hold it.
+/// [`explore`](crate::explore()), [`Explorer::run`](crate::Explorer::run) and
+/// [`Timed::new`](crate::timed::Timed::new) take it as they take any closure.
+///
+/// ```
+/// use everhold_node::{Cx, Node, NodeId};
+/// use everhold_sim::{Explorer, Setup};
+/// use serde::Serialize;
+///
+/// #[derive(Clone, Serialize)]
+/// struct Counter { total: u32 }
+///
+/// impl Node for Counter {
+///     type Msg = u32;
+///     fn message(&mut self, _: &mut Cx<u32>, _: NodeId, add: u32) { self.total += add; }
+/// }
+///
+/// fn counters(count: usize) -> Setup<u32> {
+///     Box::new(move |system| {
+///         system.nodes("counter", count, |_| Counter { total: 0 });
+///     })
+/// }
+///
+/// for count in 1..4 {
+///     Explorer::new().executions(10).run(counters(count)).assert_holds();
+/// }
+/// ```
+pub type Setup<M> = Box<dyn Fn(&mut System<M>) + Send + Sync>;
+
 /// The system under test, as the setup closure describes it.
 ///
 /// The closure runs once for each worker and each replay, and must describe the same system every time;

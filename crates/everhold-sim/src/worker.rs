@@ -19,7 +19,7 @@ use crate::to_trace;
 use crate::world::World;
 
 /// Describes the system; shared by all workers.
-pub(crate) type Setup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
+pub(crate) type SharedSetup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
 
 /// The first executions are all looked at closely, then one in this many.
 const SAMPLED_FIRST: u64 = 64;
@@ -134,7 +134,7 @@ pub(crate) struct Pulse {
 }
 
 pub(crate) struct Worker<M: Message> {
-    setup: Setup<M>,
+    setup: SharedSetup<M>,
     world: World<M>,
     strategies: Vec<Box<dyn Strategy>>,
     pulse: Arc<Pulse>,
@@ -142,7 +142,7 @@ pub(crate) struct Worker<M: Message> {
 }
 
 impl<M: Message> Worker<M> {
-    pub(crate) fn new(setup: &Setup<M>, searches: &[Search], pulse: Arc<Pulse>) -> Self {
+    pub(crate) fn new(setup: &SharedSetup<M>, searches: &[Search], pulse: Arc<Pulse>) -> Self {
         let mut world = World::new(&**setup);
         world.pulse = Some(Arc::clone(&pulse.beats));
         let faults = world.env.borrow().rules.faults.total();

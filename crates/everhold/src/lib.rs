@@ -22,7 +22,7 @@ pub use everhold_node::{
 };
 pub use everhold_sim::{
     Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
-    Report, Schedule, Search, Stop, System, Verdict, View, explore, history, perf, timed,
+    Report, Schedule, Search, Setup, Stop, System, Verdict, View, explore, history, perf, timed,
 };
 pub use everhold_trace::Value;
 pub use perf::{Perf, PerfReport, PerfVerdict};
@@ -33,7 +33,7 @@ pub mod prelude {
     pub use crate::{
         AsyncCx, Bounds, Channel, Clocks, Cx, Disk, Durations, Either, Elapsed, Explorer, Faults,
         Links, Monitor, Network, Node, NodeId, Perf, PerfVerdict, Reduction, Report, Schedule,
-        Search, System, Ticket, Time, Timed, Timer, Verdict, View, explore,
+        Search, Setup, System, Ticket, Time, Timed, Timer, Verdict, View, explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

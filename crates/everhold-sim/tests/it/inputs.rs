@@ -1,12 +1,17 @@
-//! Inputs that are generated: weighted choices.
+//! What a search is given: weighted choices, setups that functions return, and budgets that the
+//! environment raises.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use everhold_node::{Cx, Node, NodeId};
+use everhold_sim::perf::Perf;
 use everhold_sim::timed::{Draws, Timed};
-use everhold_sim::{Choice, Explorer, Reduction, Report, Schedule, Search, System};
+use everhold_sim::{Choice, Explorer, Reduction, Report, Schedule, Search, Setup, System};
 use serde::Serialize;
+
+use crate::perf::door;
+use crate::place::Place;
 
 /// How often each option was taken.
 type Taken = Arc<Mutex<BTreeMap<usize, u32>>>;
@@ -102,11 +107,11 @@ fn a_virtual_clock_draws_by_weight() {
 }
 
 /// Fails if the option is at least this.
-fn at_least(weights: &'static [u32], least: usize) -> impl Fn(&mut System<u32>) + Send + Sync {
-    move |system| {
+fn at_least(weights: &'static [u32], least: usize) -> Setup<u32> {
+    Box::new(move |system| {
         system.node("chooser", Chooser::new(weights, &Taken::default()));
         system.always("small", move |s| s.all::<Chooser>().all(|(_, c)| c.option < least));
-    }
+    })
 }
 
 fn values(schedule: &Schedule) -> Vec<(u32, u32)> {
@@ -151,5 +156,71 @@ fn weights_without_a_possible_option_are_refused() {
         let report = told(weights);
         let message = &report.finding().expect("a panic is a finding").failure.message;
         assert!(message.contains(says), "{weights:?}: {message}");
+    }
+}
+
+#[test]
+fn a_setup_can_be_returned_and_given_to_everything_that_takes_one() {
+    assert!(everhold_sim::explore(at_least(&[1, 1], 2)).findings.is_empty());
+    assert!(Explorer::new().attack(&[], at_least(&[1, 1], 2)).fell.is_empty());
+    Timed::new(at_least(&[1, 1], 2)).sim().run(&Draws::seed(0));
+}
+
+/// Says which child a process runs.
+const CHILD: &str = "EVERHOLD_TEST_SCALED";
+
+/// Run in processes of its own; on its own it does nothing.
+#[test]
+fn scaled_child() {
+    let Ok(child) = std::env::var(CHILD) else { return };
+    let candidates = r#"
+        always "small": forall n in nodes: n.option <= 3
+        always "never 2": forall n in nodes: n.option != 2
+    "#;
+    let explorer = Explorer::new().regressions(false);
+    let setup = at_least(&WEIGHTS, 4);
+    match child.as_str() {
+        "explore" => println!("{}", explorer.executions(30).run(setup).executions),
+        "default" => println!("{}", explorer.run(setup).executions),
+        "attack" => {
+            let candidates = everhold_property::parse(candidates).into_result().expect("valid");
+            let attack = explorer.executions(200).attack(&candidates, setup);
+            println!("{} fell, {}", attack.fell.len(), attack.report.executions);
+        }
+        "perf" => println!("{}", Perf::new(door(true)).executions(60).run()),
+        "measure" => println!("{}", Perf::new(door(true)).executions(60).measure().len()),
+        other => panic!("no such child: {other}"),
+    }
+}
+
+#[test]
+fn the_environment_raises_budgets_that_code_set() {
+    let place = Place::new("scaled", "crates/everhold-sim/tests/it/inputs.rs");
+    let seconds: (&str, &str) = ("EVERHOLD_SECONDS", "600");
+    let executions = ("EVERHOLD_EXECUTIONS", "40");
+    let table: [(&str, &str, &[(&str, &str)], &str); 11] = [
+        ("explore", "1", &[], "\n30\n"),
+        ("explore", "7", &[], "\n210\n"),
+        ("explore", "7", &[seconds], "\n210\n"),
+        ("default", "2", &[], "\n20000\n"),
+        ("default", "1_0", &[executions], "\n400\n"),
+        ("attack", "3", &[], "1 fell, 600\n"),
+        ("perf", "4", &[], "uniform 240"),
+        ("measure", "4", &[], "\n240\n"),
+        (
+            "explore",
+            "0",
+            &[],
+            "EVERHOLD_SCALE=0 cannot multiply a budget; set it to a number from 1",
+        ),
+        ("perf", "0", &[], "EVERHOLD_SCALE=0 cannot multiply a budget; set it to a number from 1"),
+        ("explore", "ten", &[], "EVERHOLD_SCALE=ten is not a whole number"),
+    ];
+    for (child, scale, more, says) in table {
+        let environment = [&[(CHILD, child), ("EVERHOLD_SCALE", scale)], more].concat();
+        let output = place.run("inputs::scaled_child", &environment);
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(printed.contains(says), "{environment:?}: {says} is not in\n{printed}");
     }
 }

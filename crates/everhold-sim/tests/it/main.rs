@@ -16,7 +16,7 @@
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
 //! - `recorded`: what hosted nodes recorded.
-//! - `inputs`: weighted choices.
+//! - `inputs`: weighted choices, setups that functions return, budgets that the environment raises.
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `timed`: the same nodes on a virtual clock.
