@@ -100,7 +100,7 @@ fn a_virtual_clock_draws_by_weight() {
     });
     let mut sim = timed.sim();
     for seed in 0..1_000 {
-        sim.run(&Draws::seed(seed));
+        sim.run(Draws::seed(seed));
     }
     let taken = taken.lock().unwrap();
     assert!((740..860).contains(&taken[&0]) && !taken.contains_key(&1), "{taken:?}");
@@ -163,7 +163,7 @@ fn weights_without_a_possible_option_are_refused() {
 fn a_setup_can_be_returned_and_given_to_everything_that_takes_one() {
     assert!(everhold_sim::explore(at_least(&[1, 1], 2)).findings.is_empty());
     assert!(Explorer::new().attack(&[], at_least(&[1, 1], 2)).fell.is_empty());
-    Timed::new(at_least(&[1, 1], 2)).sim().run(&Draws::seed(0));
+    Timed::new(at_least(&[1, 1], 2)).sim().run(Draws::seed(0));
 }
 
 /// Says which child a process runs.
