@@ -13,6 +13,27 @@ use crate::timer::Timer;
 /// The name of the timers behind [`AsyncCx::sleep`].
 const SLEEP: &str = "sleep";
 
+/// The numbers of a node's sleeps that have begun and were not dropped, by whether they are taken.
+///
+/// Each sleep takes the lowest free number, so that the sleep of a loop has the same name every time.
+#[derive(Default)]
+pub(super) struct Numbers(Vec<bool>);
+
+impl Numbers {
+    fn take(&mut self) -> u64 {
+        let free = self.0.iter().position(|taken| !taken).unwrap_or(self.0.len());
+        if free == self.0.len() {
+            self.0.push(true);
+        }
+        self.0[free] = true;
+        free as u64
+    }
+
+    fn give_back(&mut self, number: u64) {
+        self.0[number as usize] = false;
+    }
+}
+
 /// The future of [`AsyncCx::sleep`].
 #[must_use = "time passes only while it is awaited"]
 pub struct Sleep<M> {
@@ -31,7 +52,7 @@ impl<M> Sleep<M> {
 impl<M: Message> Sleep<M> {
     fn timer(&mut self) -> Timer {
         *self.timer.get_or_insert_with(|| {
-            let timer = Timer::from(SLEEP).with(u64::from(self.cx.shared.next_number()));
+            let timer = Timer::from(SLEEP).with(self.cx.shared.sleeps.borrow_mut().take());
             self.cx.runtime.borrow_mut().set_timer(self.cx.node, timer, self.after);
             timer
         })
@@ -75,6 +96,8 @@ impl<M> Drop for Sleep<M> {
         if let Ok(mut runtime) = self.cx.runtime.try_borrow_mut() {
             runtime.cancel_timer(self.cx.node, mine);
         }
+        // Only now, when no timer has this name any more, may another sleep have it.
+        shared.sleeps.borrow_mut().give_back(mine.id);
     }
 }
 

@@ -48,6 +48,7 @@ mod place;
 mod recorded;
 mod replay;
 mod runtimes;
+mod sleeps;
 mod slow;
 mod strategies;
 mod timed;
