@@ -188,6 +188,10 @@ fn scaled_child() {
             println!("{} fell, {}", attack.fell.len(), attack.report.executions);
         }
         "perf" => println!("{}", Perf::new(door(true)).executions(60).run()),
+        "slow" => {
+            let perf = Perf::new(door(false)).executions(60).regressions(false);
+            println!("{}", perf.run());
+        }
         "measure" => println!("{}", Perf::new(door(true)).executions(60).measure().len()),
         other => panic!("no such child: {other}"),
     }
@@ -198,7 +202,7 @@ fn the_environment_raises_budgets_that_code_set() {
     let place = Place::new("scaled", "crates/everhold-sim/tests/it/inputs.rs");
     let seconds: (&str, &str) = ("EVERHOLD_SECONDS", "600");
     let executions = ("EVERHOLD_EXECUTIONS", "40");
-    let table: [(&str, &str, &[(&str, &str)], &str); 11] = [
+    let table: [(&str, &str, &[(&str, &str)], &str); 12] = [
         ("explore", "1", &[], "\n30\n"),
         ("explore", "7", &[], "\n210\n"),
         ("explore", "7", &[seconds], "\n210\n"),
@@ -206,6 +210,8 @@ fn the_environment_raises_budgets_that_code_set() {
         ("default", "1_0", &[executions], "\n400\n"),
         ("attack", "3", &[], "1 fell, 600\n"),
         ("perf", "4", &[], "uniform 240"),
+        // A replay compares with the same executions.
+        ("slow", "4", &[], " EVERHOLD_SCALE=4 EVERHOLD_REPLAY=eh1t-"),
         ("measure", "4", &[], "\n240\n"),
         (
             "explore",
