@@ -14,7 +14,7 @@ use crate::record::Recording;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::{Oracle, Shrunk, Tried, shrink};
-use crate::strategy::script::Script;
+use crate::strategy::script::{Fit, Script};
 use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
 use crate::stuck::Watchdog;
 use crate::worker::{Failed, SharedSetup};
@@ -77,10 +77,21 @@ impl<M: Message> Replayer<M> {
         (outcome, recording)
     }
 
-    /// A schedule, recorded.
+    /// A schedule, recorded. Where messages that it names are not there and nothing fails, it is tried
+    /// again with the newest of their sort in place of the oldest.
     pub(crate) fn replay(&mut self, schedule: &Schedule) -> Replayed {
+        let oldest = self.replay_with(schedule, Fit::Number);
+        if oldest.outcome.failure.is_some() || !oldest.trail.replaced {
+            return oldest;
+        }
+        let newest = self.replay_with(schedule, Fit::NumberOrNewest);
+        if newest.outcome.failure.is_some() { newest } else { oldest }
+    }
+
+    fn replay_with(&mut self, schedule: &Schedule, fit: Fit) -> Replayed {
         let trail = Rc::new(RefCell::new(Trail::default()));
-        let strategy = Replay::new(schedule, Rc::clone(&trail));
+        let script = Script { fit, ..Script::of(schedule) };
+        let strategy = Replay::of(script, Rc::clone(&trail));
         let follows = schedule.follows_clocks();
         let mut outcome = self.run(Box::new(strategy), schedule.seed, follows, true);
         let recording = self.recording(&mut outcome);

@@ -99,6 +99,8 @@ pub struct Trail {
     pub used: Vec<usize>,
     /// The first one that could not.
     pub skipped: Option<usize>,
+    /// Another message took the place of one that was named.
+    pub(crate) replaced: bool,
     /// The choices that happened, as they did.
     pub(crate) happened: Vec<Happened>,
 }
@@ -149,6 +151,8 @@ impl Replay {
     fn take(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
         let line = self.script.lines.get(self.at)?;
         let (pick, choice) = self.find(line, moves, about)?;
+        let replaced = message_of(&choice) != message_of(&line.choice);
+        self.trail.borrow_mut().replaced |= replaced;
         let sent = choice.node().map_or(0, |node| about.sent(node));
         let newest = is_newest(&choice, moves, about);
         self.used(choice, sent, newest);
@@ -205,6 +209,7 @@ impl Replay {
         let pick = match self.script.fit {
             Fit::Cause => None,
             Fit::CauseOrSort if line.newest => alike.max_by_key(|(_, m)| number(m)),
+            Fit::NumberOrNewest => alike.max_by_key(|(_, m)| number(m)),
             Fit::CauseOrSort | Fit::Number => alike.min_by_key(|(_, m)| m.id),
         };
         pick.map(|(pick, _)| named(pick))
@@ -229,7 +234,7 @@ impl Replay {
         });
         match self.script.fit {
             Fit::CauseOrSort => ready.filter(|ready| *ready <= task).max(),
-            Fit::Cause | Fit::Number => ready.find(|ready| *ready == task),
+            Fit::Cause | Fit::Number | Fit::NumberOrNewest => ready.find(|ready| *ready == task),
         }
     }
 }

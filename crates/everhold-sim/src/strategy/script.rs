@@ -15,6 +15,8 @@ use crate::schedule::{Choice, Schedule};
 pub(crate) enum Fit {
     /// By number; or else the oldest message of its sort between the two nodes.
     Number,
+    /// By number; or else the newest message of its sort between the two nodes.
+    NumberOrNewest,
     /// By the step that sent it. Without that step it is left out, and so is what follows from it.
     Cause,
     /// By the step that sent it; or else the newest message of its sort between the two nodes, or

@@ -239,3 +239,26 @@ fn several_causes_are_found_in_one_search() {
     causes.sort_unstable();
     assert_eq!(causes, ["0 is not first", "1 is not first", "2 is not first"]);
 }
+
+/// After an edit that sends less, the message that a token names is not there: if nothing fails with the
+/// oldest of its sort in its place, the newest is tried.
+#[test]
+fn a_message_that_is_gone_is_replaced_by_the_oldest_or_the_newest() {
+    let build = |count: Msg, wrong: Msg| {
+        move |system: &mut System<Msg>| {
+            let log = system.node("log", Log::default());
+            system.node("sender", Sender { to: (0..count).map(|number| (log, number)).collect() });
+            system.always("the wrong one is not first", move |s| {
+                s.all::<Log>().all(|(_, log)| log.received.first() != Some(&wrong))
+            });
+        }
+    };
+    let report = Explorer::new().regressions(false).run(build(4, 3));
+    let schedule = report.finding().expect("the last can be first").schedule.clone();
+    let cases = [(4, 3, true), (3, 0, true), (3, 2, true), (3, 1, false)];
+    for (count, wrong, fails) in cases {
+        let replay = Explorer::new().regressions(false).replay(schedule.clone());
+        let report = replay.run(build(count, wrong));
+        assert_eq!(report.finding().is_some(), fails, "{count}, {wrong}: {report}");
+    }
+}
