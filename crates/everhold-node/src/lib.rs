@@ -13,6 +13,7 @@
 //! - [`task`]: [`AsyncCx`], the same for async nodes, and their small executor.
 //! - [`timer`], [`disk`], [`monitor`], [`random`]: what the context hands out.
 //! - [`encoded`]: messages that are bytes.
+//! - [`volume`]: the files under a disk, and what of them a crash can leave.
 //! - [`runtime`]: the seam between nodes and whatever runs them.
 //! - [`process`]: a node with its type erased, as a runtime holds it.
 //! - [`fingerprint`]: hashes and names of serialised values, without allocating.
@@ -28,6 +29,7 @@ pub mod random;
 pub mod runtime;
 pub mod task;
 pub mod timer;
+pub mod volume;
 pub mod weights;
 
 pub use context::Cx;
@@ -41,4 +43,5 @@ pub use random::{Choices, Random};
 pub use runtime::{Handle, Runtime, Tag, Ticket};
 pub use task::{AsyncCx, Either, Elapsed};
 pub use timer::{Time, Timer};
+pub use volume::CrashModel;
 pub use weights::Weights;

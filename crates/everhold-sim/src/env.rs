@@ -5,8 +5,10 @@
 //! - `streams`: connections, and what breaks them.
 //! - `time`: timers, and tasks that can go on.
 //! - `faults`: what goes wrong.
+//! - `disk`: disks, and crashes in the middle of an event.
 //! - `runtime`: what nodes meet.
 
+mod disk;
 mod faults;
 mod network;
 mod runtime;
@@ -26,13 +28,14 @@ use crate::fault::{FaultKind, Faults};
 use crate::halt::{self, EFFECTS_MAX, UNDER_WAY_BYTES_MAX, UNDER_WAY_MAX};
 use crate::links::{Line, Links};
 use crate::liveness;
-use crate::moves::{Move, What};
+use crate::moves::{DiskMenu, Move, What};
 use crate::record::Recorder;
 use crate::rng::Rng;
 use crate::strategy::Strategy;
 use crate::system::{Clocks, Network};
 use crate::tail::Tail;
 
+pub(crate) use disk::DISK_NOTE;
 pub(crate) use state::{NodeState, State, Status};
 
 /// Marks the second delivery of a duplicated message.
@@ -140,6 +143,8 @@ pub(crate) struct Env<M> {
     pub(crate) refused: u64,
     /// The rules for links that fitted a message, as bits.
     pub(crate) fitted: u64,
+    /// The present event, if it used its node's disk.
+    pub(crate) at_disk: Option<disk::AtDisk>,
 }
 
 impl<M: Message> Env<M> {
@@ -174,6 +179,7 @@ impl<M: Message> Env<M> {
             follows: false,
             refused: 0,
             fitted: 0,
+            at_disk: None,
         }
     }
 
@@ -190,6 +196,7 @@ impl<M: Message> Env<M> {
         self.in_monitor = None;
         self.effects = 0;
         self.undecided = None;
+        self.at_disk = None;
         let tracks_nodes = self.strategy.tracks_nodes();
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
     }
@@ -230,6 +237,7 @@ impl<M: Message> Env<M> {
         self.state.left = Faults::none();
         self.state.may_fail = true;
         self.state.moves.faults.set([0; FaultKind::ALL.len()]);
+        self.state.moves.faults.set_disk(DiskMenu::default());
         self.heal();
         self.release();
         self.tail = Some(Tail::new(Rng::new(mix(self.seed, 0xFA12)), &self.state));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use everhold_node::NodeId;
+use everhold_node::{CrashModel, NodeId};
 
 /// A budget of faults for one execution. Within it every fault is a choice of the strategy, so
 /// faults replay and shrink like everything else.
@@ -35,8 +35,16 @@ pub struct Faults {
     pub skews: u32,
     /// How far a clock jumps.
     pub skew_max: Duration,
-    /// Crashes that tear the first unsynced write that they do not keep.
+    /// Crashes that keep a half of a record or an entry that they do not keep whole.
     pub torn_writes: u32,
+    /// What a crash can do to writes that were not synced.
+    pub crash_model: CrashModel,
+    /// Operations of a disk that fail with `EIO`.
+    pub disk_errors: u32,
+    /// Events in which a disk is full (`ENOSPC`).
+    pub full_disks: u32,
+    /// Times that a disk is slow, on a [virtual clock](crate::timed).
+    pub slow_disks: u32,
     /// Kinds of node that crash, stop, skew and are cut off; every kind if empty.
     pub kinds: Vec<String>,
 }
@@ -48,7 +56,9 @@ impl Faults {
         Faults::default()
     }
 
-    /// Up to `n` crashes; a crashed node restarts sooner or later.
+    /// Up to `n` crashes; a crashed node restarts sooner or later. A crash falls between two events
+    /// of the node, or before or after any operation of its [disk](everhold_node::Disk) within one:
+    /// what the handler did before that has happened, the rest has not.
     #[must_use]
     pub fn crash(self, n: u32) -> Self {
         Faults { crashes: n, ..self }
@@ -115,10 +125,45 @@ impl Faults {
         Faults { skews: n, skew_max: max, ..self }
     }
 
-    /// Up to `n` of the crashes tear a write.
+    /// Up to `n` of the crashes tear a write: they keep a half of a record or of an entry of a log.
+    /// Files of bytes are torn by every crash, sector by sector.
     #[must_use]
     pub fn torn_write(self, n: u32) -> Self {
         Faults { torn_writes: n, ..self }
+    }
+
+    /// What a crash can do to writes that were not synced; [`CrashModel::Ext4`] unless told.
+    ///
+    /// ```
+    /// use everhold_sim::{CrashModel, Faults};
+    /// let faults = Faults::none().crash(1).crash_model(CrashModel::Any);
+    /// assert_eq!(faults.crash_model, CrashModel::Any);
+    /// ```
+    #[must_use]
+    pub fn crash_model(self, crash_model: CrashModel) -> Self {
+        Faults { crash_model, ..self }
+    }
+
+    /// Up to `n` operations of a disk fail with `EIO`. A node that calls `try_sync` and the like
+    /// sees the error; any other dies of it, as a process that panics, and comes back. What a failed
+    /// sync was to write is never written by a later one, as on Linux.
+    #[must_use]
+    pub fn disk_error(self, n: u32) -> Self {
+        Faults { disk_errors: n, ..self }
+    }
+
+    /// Up to `n` times a disk is full (`ENOSPC`), for the rest of an event. A node that calls
+    /// `try_put` and the like sees the error; any other dies of it and comes back.
+    #[must_use]
+    pub fn full_disk(self, n: u32) -> Self {
+        Faults { full_disks: n, ..self }
+    }
+
+    /// Up to `n` times a disk is slow for a while: on a [virtual clock](crate::timed) with a
+    /// [`DiskModel`](crate::timed::DiskModel), which says what a disk costs otherwise.
+    #[must_use]
+    pub fn slow_disk(self, n: u32) -> Self {
+        Faults { slow_disks: n, ..self }
     }
 
     /// Restricts faults of nodes to these kinds.
@@ -146,6 +191,8 @@ impl Faults {
             self.skews,
             self.one_way_partitions,
             self.resets,
+            self.disk_errors,
+            self.full_disks,
         ];
         apart
             .iter()
@@ -199,11 +246,15 @@ pub enum FaultKind {
     OneWay,
     /// See [`Fault::Reset`].
     Reset,
+    /// An operation of a disk that failed.
+    DiskError,
+    /// A disk that was full.
+    FullDisk,
 }
 
 impl FaultKind {
     /// Every kind, in the order in which they are offered.
-    pub const ALL: [FaultKind; 9] = [
+    pub const ALL: [FaultKind; 11] = [
         FaultKind::Crash,
         FaultKind::Stop,
         FaultKind::Lose,
@@ -213,6 +264,8 @@ impl FaultKind {
         FaultKind::Skew,
         FaultKind::OneWay,
         FaultKind::Reset,
+        FaultKind::DiskError,
+        FaultKind::FullDisk,
     ];
 
     /// A word for reports.
@@ -228,6 +281,8 @@ impl FaultKind {
             FaultKind::Skew => "skew",
             FaultKind::OneWay => "one-way partition",
             FaultKind::Reset => "reset",
+            FaultKind::DiskError => "disk error",
+            FaultKind::FullDisk => "full disk",
         }
     }
 }

@@ -1,12 +1,14 @@
 //! From a failing execution to a finding: replayed, verified, shrunk, recorded.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use everhold_node::Message;
+use everhold_node::{CrashModel, Message};
 
 use crate::differ::first_difference;
+use crate::env::DISK_NOTE;
 use crate::execute::{Bounds, Outcome, execute, quietly};
 use crate::failure::{Cause, Failure};
 use crate::owed;
@@ -122,6 +124,84 @@ impl<M: Message> Replayer<M> {
         let tried = Oracle::run(self, Script::of(schedule), schedule.seed, cause);
         Some(tried.failing?.into_iter().map(|happened| happened.choice).collect())
     }
+
+    /// The model of a crash that allows least, of those under which the schedule fails alike; `None`
+    /// if no node with a disk crashes in it. The schedule was just replayed.
+    fn weakest_model(&mut self, schedule: &Schedule, cause: &Cause) -> Option<CrashModel> {
+        if !schedule.has_crash() || !self.world.env.borrow().uses_disks() {
+            return None;
+        }
+        let told = self.model();
+        let mut weaker = CrashModel::ALL.into_iter().filter(|model| *model < told);
+        Some(weaker.find(|model| self.under(*model, schedule, cause).is_some()).unwrap_or(told))
+    }
+
+    /// The same failure with nothing lost from the disk, by a crash at another operation of the same
+    /// event: what is left is easier to understand than a loss.
+    fn without_loss(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Schedule> {
+        if self.model() == CrashModel::Kill || !schedule.has_crash() {
+            return None;
+        }
+        let recording = self.replay(schedule).recording;
+        let mut candidates = other_places(schedule, &recording).into_iter();
+        let choices = candidates.find_map(|other| self.under(CrashModel::Kill, &other, cause))?;
+        Some(Schedule { seed: schedule.seed, choices })
+    }
+
+    /// The smallest schedule that fails alike, if possible with nothing lost from a disk.
+    fn shrink(&mut self, original: Schedule, cause: &Cause, time: Duration) -> (Schedule, Shrunk) {
+        let (schedule, shrunk) = shrink(original, cause, self, time);
+        (self.without_loss(&schedule, cause).unwrap_or(schedule), shrunk)
+    }
+
+    fn under(
+        &mut self,
+        model: CrashModel,
+        schedule: &Schedule,
+        cause: &Cause,
+    ) -> Option<Vec<Choice>> {
+        let told = self.set_model(model);
+        let used = self.reproduces(schedule, cause);
+        self.set_model(told);
+        used
+    }
+
+    fn model(&self) -> CrashModel {
+        self.world.env.borrow().rules.faults.crash_model
+    }
+
+    /// Gives the model before.
+    fn set_model(&mut self, model: CrashModel) -> CrashModel {
+        let mut env = self.world.env.borrow_mut();
+        let rules = Rc::make_mut(&mut env.rules);
+        std::mem::replace(&mut rules.faults.crash_model, model)
+    }
+}
+
+/// The schedule, and the same with a crash at another operation of its event. Places that have a name
+/// of their own come first: there are many syncs, and after an edit another one would be meant.
+fn other_places(schedule: &Schedule, recording: &Recording) -> Vec<Schedule> {
+    let (mut first, mut rest) = (Vec::new(), vec![schedule.clone()]);
+    for (at, choice) in schedule.choices.iter().enumerate() {
+        let Choice::Upset { node, place, .. } = choice else { continue };
+        if !place.starts_with("crash ") {
+            continue;
+        }
+        let steps = recording.steps.iter().filter(|step| step.node == *node);
+        let notes = steps.flat_map(|step| &step.notes);
+        let operations: BTreeSet<&str> =
+            notes.filter_map(|note| note.strip_prefix(DISK_NOTE)).collect();
+        for operation in operations {
+            for side in ["before", "after"] {
+                let place = format!("crash {side} {operation}");
+                let mut other = schedule.clone();
+                other.choices[at] = Choice::Upset { node: *node, place, nth: 0 };
+                if operation == "sync" { rest.push(other) } else { first.push(other) }
+            }
+        }
+    }
+    first.append(&mut rest);
+    first
 }
 
 impl<M: Message> Oracle for Replayer<M> {
@@ -166,7 +246,7 @@ fn investigate<M: Message>(
             return diverged(setup, &mut replayer, failed, original, again.recording, seen, origin);
         }
     }
-    match quietly(|| shrink(original.clone(), cause, &mut replayer, shrink_time)) {
+    match quietly(|| replayer.shrink(original.clone(), cause, shrink_time)) {
         Ok((schedule, shrunk)) => {
             finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure)
         }
@@ -213,8 +293,10 @@ pub(crate) fn finish<M: Message>(
     failure: &Failure,
 ) -> Finding {
     let last = replayer.replay(&schedule);
+    let mut recording = last.recording;
     let failure = last.outcome.failure.unwrap_or_else(|| failure.clone());
-    Finding { failure, schedule, original, recording: last.recording, shrunk, origin }
+    recording.crash_model = replayer.weakest_model(&schedule, &failure.cause);
+    Finding { failure, schedule, original, recording, shrunk, origin }
 }
 
 /// The execution is not a function of its schedule: says where it first differs.

@@ -66,7 +66,7 @@ pub mod timed;
 pub mod view;
 
 pub use attack::{Attack, Fallen};
-pub use everhold_node::NodeId;
+pub use everhold_node::{CrashModel, NodeId};
 pub use execute::Bounds;
 pub use explore::{Explorer, explore};
 pub use failure::{Cause, Failure};

@@ -253,6 +253,18 @@ impl Moves {
 pub struct FaultMenu {
     counts: [u32; FaultKind::ALL.len()],
     total: u32,
+    disk: DiskMenu,
+}
+
+/// The faults that can strike a disk within an event, if nodes use any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskMenu {
+    /// A crash at an operation.
+    pub crash: bool,
+    /// An operation that fails.
+    pub fails: bool,
+    /// A full disk.
+    pub full: bool,
 }
 
 impl FaultMenu {
@@ -295,6 +307,23 @@ impl FaultMenu {
             None => self.first(FaultKind::Crash) + number,
             Some(number) => self.first(FaultKind::Reset) + number,
         }
+    }
+
+    /// The faults that are no picks: they strike within an event, when a disk is used.
+    #[must_use]
+    pub fn disk(&self) -> DiskMenu {
+        self.disk
+    }
+
+    /// True if there is neither a pick nor a fault within an event.
+    #[must_use]
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.total == 0 && self.disk == DiskMenu::default()
+    }
+
+    pub(crate) fn set_disk(&mut self, disk: DiskMenu) {
+        self.disk = disk;
     }
 
     pub(crate) fn set(&mut self, counts: [u32; FaultKind::ALL.len()]) {

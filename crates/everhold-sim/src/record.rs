@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use everhold_node::{Message, NodeId, fingerprint};
+use everhold_node::{CrashModel, Message, NodeId, fingerprint};
 use everhold_trace::Value;
 
 use crate::env::{Action, State};
@@ -38,6 +38,9 @@ pub struct Recording {
     pub problems: Vec<String>,
     /// The first panic while a state or a message was shown: a failure if there is no other.
     pub(crate) unshown: Option<Failure>,
+    /// For a finding in which a node with a disk crashes: the model of a crash that allows least, of
+    /// those under which its schedule fails.
+    pub crash_model: Option<CrashModel>,
 }
 
 /// Who a node is.
@@ -309,6 +312,28 @@ impl Recorder {
         let text = format!("{label}: {value} of {domain}");
         self.recording.choices.push(Choice::Choose { node, label, domain, value });
         self.note(node, text);
+    }
+
+    /// A choice that the notes tell in other words.
+    pub(crate) fn chose_silently(&mut self, node: NodeId, label: String, domain: u32, value: u32) {
+        self.recording.choices.push(Choice::Choose { node, label, domain, value });
+    }
+
+    /// Something went wrong in the middle of the present event; the choice belongs where the event
+    /// began to use its disk.
+    pub(crate) fn upset(&mut self, at: usize, node: NodeId, place: String, nth: u32) {
+        self.note(node, place.clone());
+        self.recording.choices.insert(at, Choice::Upset { node, place, nth });
+    }
+
+    /// A node fell in the middle of the present event: a step of its own, but no choice.
+    pub(crate) fn fell(&mut self, node: NodeId, fault: Fault) {
+        let is_its_own = |step: &StepRecord| step.node == node && step.event != EventRecord::Start;
+        if self.recording.steps.last().is_some_and(is_its_own) {
+            let state = self.last_state(node);
+            self.close(state);
+        }
+        self.open(node, EventRecord::Fault(fault));
     }
 
     pub(crate) fn note(&mut self, node: NodeId, text: String) {

@@ -89,6 +89,15 @@ pub enum Choice {
         /// The other end.
         peer: NodeId,
     },
+    /// In the middle of an event something went wrong with the node's disk, or the node crashed.
+    Upset {
+        /// Whose disk.
+        node: NodeId,
+        /// What, and at which operation, such as `crash before put vote`.
+        place: String,
+        /// How many operations of the same name the event had before.
+        nth: u32,
+    },
 }
 
 impl Choice {
@@ -119,6 +128,7 @@ impl Choice {
             Choice::Heal
             | Choice::Fault(_)
             | Choice::Choose { .. }
+            | Choice::Upset { .. }
             | Choice::Tail
             | Choice::Clock { .. } => None,
         }
@@ -127,7 +137,16 @@ impl Choice {
     /// True if this choice is a step of the execution, not an answer within one.
     #[must_use]
     pub fn is_step(&self) -> bool {
-        !matches!(self, Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. })
+        !matches!(
+            self,
+            Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } | Choice::Upset { .. }
+        )
+    }
+
+    /// True if something went wrong.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Choice::Fault(_) | Choice::Upset { .. })
     }
 }
 
@@ -150,6 +169,10 @@ impl fmt::Display for Choice {
                 write!(f, "{node} learns that its connection to {peer} ended")
             }
             Choice::Clock { node, nanos } => write!(f, "the clock of {node} at {}", Time(*nanos)),
+            Choice::Upset { node, place, nth: 0 } => write!(f, "{node}: {place}"),
+            Choice::Upset { node, place, nth } => {
+                write!(f, "{node}: {place}, after {nth} of the same name")
+            }
         }
     }
 }
@@ -167,10 +190,18 @@ impl Schedule {
         self.choices.iter().any(|choice| matches!(choice, Choice::Clock { .. }))
     }
 
+    /// Whether a node crashes, between two events or in the middle of one.
+    pub(crate) fn has_crash(&self) -> bool {
+        let is_crash = |choice: &Choice| {
+            matches!(choice, Choice::Fault(Fault::Crash(_)) | Choice::Upset { .. })
+        };
+        self.choices.iter().any(is_crash)
+    }
+
     /// The number of faults.
     #[must_use]
     pub fn faults(&self) -> usize {
-        self.choices.iter().filter(|choice| matches!(choice, Choice::Fault(_))).count()
+        self.choices.iter().filter(|choice| choice.is_fault()).count()
     }
 
     /// The printable form.
@@ -377,6 +408,12 @@ impl Encoder {
                 self.node(*node);
                 self.node(*peer);
             }
+            Choice::Upset { node, place, nth } => {
+                self.bytes.push(12);
+                self.node(*node);
+                self.name(place);
+                self.number(u64::from(*nth));
+            }
             Choice::Fault(fault) => self.fault(*fault),
         }
     }
@@ -548,6 +585,11 @@ impl<'a> Decoder<'a> {
             6 => Choice::Tail,
             7 => Choice::Clock { node: self.node()?, nanos: self.number()? },
             8 => Choice::Disconnected { node: self.node()?, peer: self.node()? },
+            12 => {
+                let (node, place) = (self.node()?, self.name()?);
+                let nth = u32::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)?;
+                Choice::Upset { node, place, nth }
+            }
             16 => Choice::Fault(Fault::Crash(self.node()?)),
             17 => Choice::Fault(Fault::Stop(self.node()?)),
             18 => Choice::Fault(Fault::Lose(self.message()?)),
@@ -633,6 +675,7 @@ mod tests {
             16 => Choice::Fault(Fault::Deafen(few(rng, 70))),
             17 => Choice::Fault(Fault::Reset(node, NodeId(3))),
             18 => Choice::Disconnected { node, peer: NodeId(200) },
+            19 => Choice::Upset { node, place: "crash before sync".to_owned(), nth: 3 },
             _ => Choice::Fault(Fault::Skew(node, -4)),
         }
     }

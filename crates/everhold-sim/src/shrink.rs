@@ -226,7 +226,7 @@ impl Shrinker<'_> {
     }
 
     fn drop_faults(&mut self) {
-        self.thin_from(1, |choice| matches!(choice, Choice::Fault(_)));
+        self.thin_from(1, Choice::is_fault);
     }
 
     /// Without stretches of the choices of a sort, long stretches first.
@@ -355,7 +355,7 @@ fn measure<'a>(choices: impl Iterator<Item = &'a Choice>) -> Measure {
     for choice in choices {
         length += 1;
         match choice {
-            Choice::Fault(_) => faults += 1,
+            choice if choice.is_fault() => faults += 1,
             Choice::Choose { value, .. } => values += u64::from(*value),
             _ => {}
         }

@@ -13,6 +13,7 @@ pub(crate) mod script;
 use std::fmt;
 use std::sync::Arc;
 
+use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, Weights};
 
 use crate::fault::Fault;
@@ -53,6 +54,19 @@ pub trait Strategy {
     fn choose_weighted(&mut self, node: NodeId, label: &str, weights: Weights<'_>) -> Option<u32> {
         let ticket = self.choose(node, label, weights.total())?;
         Some(weights.option_with(ticket))
+    }
+
+    /// An event begins to use its node's disk, and these faults may strike it there: which of them
+    /// does, and at which operation. How many operations there will be is not known.
+    fn upset(&mut self, node: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        let _ = (node, faults);
+        None
+    }
+
+    /// The event for which [`upset`](Strategy::upset) was asked had this many operations, up to the
+    /// one at which a fault struck, if one did.
+    fn disk_used(&mut self, operations: u32, faults: &[DiskFault], struck: bool) {
+        let _ = (operations, faults, struck);
     }
 
     /// Whether [`Moves::fresh`] and [`Moves::at_node`] are wanted; they cost a little.
@@ -97,6 +111,20 @@ pub trait Strategy {
     fn progress(&self) -> Option<Progress> {
         None
     }
+}
+
+/// The number under which an answer to [`Strategy::upset`] is logged; zero is none.
+pub(crate) fn number_of(upset: Option<&Upset>, faults: &[DiskFault]) -> u32 {
+    let Some(Upset::At(operation, fault)) = upset else { return 0 };
+    let place = faults.iter().position(|offered| offered == fault).unwrap_or(0) as u32;
+    1 + operation * faults.len() as u32 + place
+}
+
+/// The answer with this number.
+pub(crate) fn upset_of(number: u32, faults: &[DiskFault]) -> Option<Upset> {
+    let number = number.checked_sub(1)?;
+    let count = faults.len() as u32;
+    Some(Upset::At(number / count, faults[(number % count) as usize]))
 }
 
 /// What the clocks of a real execution say.

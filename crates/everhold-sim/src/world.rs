@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use everhold_node::fingerprint::{self, mix};
-use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId};
+use everhold_node::{Blueprint, CrashModel, Handle, Message, NodeId, Process, TaskId};
 use everhold_property::Library;
 use everhold_trace::Value;
 
@@ -90,6 +91,8 @@ pub(crate) struct World<M: Message> {
     pub(crate) witness: Option<Arc<Mutex<Witness>>>,
     /// Sum of the slots' hashes.
     pub(crate) hash: u64,
+    /// Nodes that died in the middle of their start and are not down yet.
+    fallen: Vec<(NodeId, CrashModel)>,
 }
 
 impl<M: Message> World<M> {
@@ -136,6 +139,7 @@ impl<M: Message> World<M> {
             phase: String::new(),
             witness: None,
             hash: 0,
+            fallen: Vec::new(),
         };
         for (kind, blueprint) in nodes {
             let node = world.adopt(&kind, blueprint);
@@ -181,6 +185,7 @@ impl<M: Message> World<M> {
     pub(crate) fn start(&mut self, seed: u64) {
         self.slots.truncate(self.initial);
         self.names.truncate(self.initial);
+        self.fallen.clear();
         for slot in &mut self.slots {
             slot.blueprint.reset(&mut slot.process);
         }
@@ -208,7 +213,11 @@ impl<M: Message> World<M> {
             let id = node_id(index);
             self.current = id;
             self.tell_pulse(id);
-            self.slots[index].process.start(&self.handle, id);
+            let died = self.survive(|world| world.slots[index].process.start(&world.handle, id));
+            if let Some(model) = died {
+                self.forget_memory(id);
+                self.fallen.push((id, model));
+            }
         }
         for index in 0..self.initial {
             self.settle(node_id(index));
@@ -217,6 +226,7 @@ impl<M: Message> World<M> {
             self.rehash_all();
         }
         self.record_initial();
+        self.fall_after_start();
     }
 
     /// Does one thing that the strategy picks.
@@ -235,8 +245,12 @@ impl<M: Message> World<M> {
         if self.watched {
             self.step_watched(action, node);
         } else {
-            self.perform(action, node);
+            self.attempt(action, node);
             self.settle(node);
+        }
+        if !self.fallen.is_empty() {
+            self.env.borrow_mut().state.step += self.fallen.len() as u32;
+            self.fall_after_start();
         }
         if self.env.borrow().failure.is_some() { Stepped::Failed } else { Stepped::At(node) }
     }
@@ -258,7 +272,7 @@ impl<M: Message> World<M> {
         if self.coverage.is_some() {
             self.cover_pair(&action, node);
         }
-        self.perform(action, node);
+        self.attempt(action, node);
         self.settle(node);
         if self.env.borrow().hashing {
             self.rehash(node);
@@ -269,6 +283,57 @@ impl<M: Message> World<M> {
         if self.env.borrow().recorder.is_some() {
             self.record_step(node);
         }
+    }
+
+    /// An event in which the node may crash in the middle.
+    #[inline]
+    fn attempt(&mut self, action: Action<M>, node: NodeId) {
+        if !self.env.borrow().may_upset() {
+            self.perform(action, node);
+            if self.env.borrow().at_disk.is_some() {
+                self.env.borrow_mut().end_at_disk();
+            }
+            return;
+        }
+        if let Some(model) = self.survive(|world| world.perform(action, node)) {
+            self.forget_memory(node);
+            self.env.borrow_mut().state.step += 1;
+            self.fall(node, model);
+        }
+    }
+
+    /// Runs an event. If its node dies in the middle, what is left of the event is a ghost, whose
+    /// panics are nobody's; gives the model of the crash then.
+    fn survive(&mut self, event: impl FnOnce(&mut Self)) -> Option<CrashModel> {
+        let result = panic::catch_unwind(AssertUnwindSafe(|| event(self)));
+        let died = self.env.borrow_mut().end_at_disk();
+        match (result, died) {
+            (Err(panic), None) => panic::resume_unwind(panic),
+            (_, died) => died,
+        }
+    }
+
+    /// Nodes that died in the middle of their start go down when everything else is recorded.
+    fn fall_after_start(&mut self) {
+        for (node, model) in std::mem::take(&mut self.fallen) {
+            self.fall(node, model);
+            self.env.borrow_mut().close_record(node);
+            if self.env.borrow().hashing {
+                self.rehash(node);
+            }
+        }
+    }
+
+    fn forget_memory(&mut self, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        slot.blueprint.reset(&mut slot.process);
+    }
+
+    /// A node that died in the middle of an event is down, with what its disk keeps.
+    fn fall(&mut self, node: NodeId, model: CrashModel) {
+        let mut env = self.env.borrow_mut();
+        env.fall_inside(node);
+        env.crash_disk(node, model);
     }
 
     #[inline]
@@ -286,7 +351,8 @@ impl<M: Message> World<M> {
             }
             Action::Crash(node) => {
                 slot.blueprint.reset(&mut slot.process);
-                self.env.borrow_mut().crash_disk(node);
+                let model = self.env.borrow().rules.faults.crash_model;
+                self.env.borrow_mut().crash_disk(node, model);
             }
             Action::Disconnected { node, peer } => {
                 slot.process.disconnected(&self.handle, node, peer);
@@ -363,7 +429,11 @@ impl<M: Message> World<M> {
         }
         self.current = id;
         self.slots[id.index()].plain = false;
-        self.slots[id.index()].process.start(&self.handle, id);
+        let died = self.survive(|world| world.slots[id.index()].process.start(&world.handle, id));
+        if let Some(model) = died {
+            self.forget_memory(id);
+            self.fallen.push((id, model));
+        }
         if self.slots[id.index()].tasks {
             self.list_tasks(id);
         }

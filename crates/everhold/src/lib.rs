@@ -17,8 +17,8 @@ pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 
 pub use everhold_node::{
-    AsyncCx, Choices, Codec, Cx, Disk, Either, Elapsed, Encoded, Monitor, Node, NodeId, Random,
-    Ticket, Time, Timer,
+    AsyncCx, Choices, Codec, CrashModel, Cx, Disk, DiskError, Either, Elapsed, Encoded, Monitor,
+    Node, NodeId, Random, Ticket, Time, Timer,
 };
 pub use everhold_sim::{
     Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
@@ -31,9 +31,10 @@ pub use timed::{Durations, Timed};
 /// What a test needs, in one line.
 pub mod prelude {
     pub use crate::{
-        AsyncCx, Bounds, Channel, Clocks, Cx, Disk, Durations, Either, Elapsed, Explorer, Faults,
-        Links, Monitor, Network, Node, NodeId, Perf, PerfVerdict, Reduction, Report, Schedule,
-        Search, Setup, System, Ticket, Time, Timed, Timer, Verdict, View, explore,
+        AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Durations, Either, Elapsed,
+        Explorer, Faults, Links, Monitor, Network, Node, NodeId, Perf, PerfVerdict, Reduction,
+        Report, Schedule, Search, Setup, System, Ticket, Time, Timed, Timer, Verdict, View,
+        explore,
     };
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;

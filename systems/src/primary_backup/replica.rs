@@ -30,6 +30,8 @@ pub struct Replica {
     heard: BTreeMap<NodeId, Time>,
     /// The group that it asks for, and since when.
     asking: Option<(Group, Time)>,
+    /// The version that it asked for before its last crash: when that was agreed to is not known.
+    asked_before: u64,
     /// Writes that are not everywhere yet: by whom, and who has to answer.
     pending: BTreeMap<u64, (Ticket, BTreeSet<NodeId>)>,
 }
@@ -45,6 +47,7 @@ impl Replica {
             log: Vec::new(),
             heard: BTreeMap::new(),
             asking: None,
+            asked_before: 0,
             pending: BTreeMap::new(),
         }
     }
@@ -106,6 +109,7 @@ impl Replica {
             return;
         }
         let asked = self.asking.take().filter(|(asked, _)| *asked == group).map(|(_, at)| at);
+        let asked = asked.filter(|_| group.version > self.asked_before);
         self.group = group;
         // The metadata server agreed at some time after it was asked.
         let agreed = self.group.secondaries().filter_map(|member| Some((member, asked?)));
@@ -122,14 +126,17 @@ impl Replica {
 
     /// On disk before anybody hears of it.
     fn keep(&self, cx: &mut Cx<Msg>) {
-        cx.disk().save("group", &self.group);
-        cx.disk().save("log", &self.log);
+        // One record: of two, a crash before the sync may keep either without the other.
+        cx.disk().save("state", &(&self.group, &self.log));
         cx.disk().sync();
     }
 
     fn ask(&mut self, cx: &mut Cx<Msg>, gone: &[NodeId]) {
         let group = self.group.without(gone, self.me);
         self.asking = Some((group.clone(), cx.now()));
+        // Agreement to what was asked for before a crash may be older than a later question.
+        cx.disk().save("asked", &group.version);
+        cx.disk().sync();
         cx.send(META, Msg::Change(group));
         cx.set_timer("retry", RETRY);
     }
@@ -231,10 +238,10 @@ impl Node for Replica {
     type Msg = Msg;
 
     fn start(&mut self, cx: &mut Cx<Msg>) {
-        if let Some(group) = cx.disk().load("group").expect("it was saved whole") {
-            self.group = group;
-            self.log = cx.disk().load("log").expect("it was saved whole").unwrap_or_default();
+        if let Some((group, log)) = cx.disk().load("state").expect("it was saved whole") {
+            (self.group, self.log) = (group, log);
         }
+        self.asked_before = cx.disk().load("asked").expect("it was saved whole").unwrap_or(0);
         self.take_place(cx);
         if self.role == Role::Waiting {
             self.beacons(cx);

@@ -66,7 +66,20 @@ impl Store {
             store.hard.commit = hard.commit;
         }
         store.entries = disk.log(LOG).iter().zip(1..).map(|(bytes, at)| entry(bytes, at)).collect();
+        store.reconcile();
         store
+    }
+
+    /// Entries and hard state are two files: a crash before their sync may keep either without the
+    /// other. Nobody heard of what was not synced, so the commit index may go back to the log that is
+    /// there, and a term that only the log shows has had no vote.
+    fn reconcile(&mut self) {
+        self.hard.commit = self.hard.commit.min(self.entries.len() as u64);
+        let last = self.entries.last().map_or(0, |entry| entry.term);
+        if last > self.hard.term {
+            self.hard.term = last;
+            self.hard.vote = 0;
+        }
     }
 
     /// Writes new entries, which may replace old ones.

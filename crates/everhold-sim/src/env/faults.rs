@@ -1,12 +1,12 @@
 //! What goes wrong: the menu of faults that are in budget, and each of them.
 
 use everhold_node::fingerprint::mix;
-use everhold_node::{Message, NodeId, Runtime};
+use everhold_node::{Message, NodeId};
 
 use super::state::{Cut, STREAM, Status};
 use super::{Action, DUPLICATE, Env, node_id};
 use crate::fault::{Fault, FaultKind, MessageId, Side};
-use crate::moves::{Move, NONE, What, identity};
+use crate::moves::{DiskMenu, Move, NONE, What, identity};
 use crate::system::Network;
 
 impl<M: Message> Env<M> {
@@ -14,6 +14,7 @@ impl<M: Message> Env<M> {
         if self.state.left.total() == 0 {
             self.state.may_fail = false;
             self.state.moves.faults.set([0; FaultKind::ALL.len()]);
+            self.state.moves.faults.set_disk(DiskMenu::default());
             return;
         }
         let (targets, members) = self.state.count_targets();
@@ -33,8 +34,11 @@ impl<M: Message> Env<M> {
             within(state.left.skews, targets * 4),
             within(state.left.one_way_partitions, splits * 2),
             within(state.left.resets, state.resettable().count() as u32),
+            0,
+            0,
         ];
         self.state.moves.faults.set(counts);
+        self.state.moves.faults.set_disk(self.disk_menu(targets));
     }
 
     pub(super) fn inject(&mut self, index: u32) -> (Action<M>, NodeId) {
@@ -48,6 +52,9 @@ impl<M: Message> Env<M> {
             FaultKind::Skew => self.skew(number),
             FaultKind::OneWay => self.split_one_way(number),
             FaultKind::Reset => self.reset_connection(number),
+            FaultKind::DiskError | FaultKind::FullDisk => {
+                unreachable!("{kind:?} strikes within an event")
+            }
         };
         let history = &mut self.state.nodes[node.index()].history;
         *history = mix(*history, 0xFA17 + kind as u64);
@@ -66,6 +73,12 @@ impl<M: Message> Env<M> {
     pub(super) fn crash(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.crashes -= 1;
         let node = self.target(number);
+        self.fall(node);
+        (Action::Crash(node), node, Fault::Crash(node))
+    }
+
+    /// A node goes down and will come back.
+    pub(super) fn fall(&mut self, node: NodeId) {
         self.go_down(node);
         let incarnation = self.state.nodes[node.index()].incarnation;
         let id = identity::restart(node, incarnation);
@@ -73,22 +86,6 @@ impl<M: Message> Env<M> {
         let slot = self.state.moves.add(offered);
         self.state.nodes[node.index()].status = Status::Down(slot);
         self.reoffer_all();
-        (Action::Crash(node), node, Fault::Crash(node))
-    }
-
-    /// What of the unsynced writes survives is a choice like any other.
-    pub(crate) fn crash_disk(&mut self, node: NodeId) {
-        let unsynced = self.state.nodes[node.index()].disk.as_ref().map_or(0, |d| d.unsynced());
-        if unsynced == 0 {
-            return;
-        }
-        let survivors = self.choose(node, "writes that survive", unsynced as u32 + 1);
-        let mut torn = false;
-        if self.state.left.torn_writes > 0 && (survivors as usize) < unsynced {
-            torn = self.choose(node, "torn write", 2) == 1;
-            self.state.left.torn_writes -= u32::from(torn);
-        }
-        self.disk(node).crash(survivors as usize, torn);
     }
 
     pub(super) fn stop(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {

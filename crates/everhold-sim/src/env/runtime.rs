@@ -22,8 +22,11 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     #[inline]
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
-        self.worked = true;
         self.act();
+        if self.is_ghost(from) {
+            return;
+        }
+        self.worked = true;
         self.bound_under_way();
         let sender = &mut self.state.nodes[from.index()];
         let sequence = sender.sent;
@@ -39,7 +42,8 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn try_send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
-        if self.rules.bounded && !self.has_room(from, to, &msg) {
+        let bounded = self.rules.bounded && !self.is_ghost(from);
+        if bounded && !self.has_room(from, to, &msg) {
             self.refuse(from, to, &msg);
             return Err(msg);
         }
@@ -49,6 +53,9 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration) {
         self.act();
+        if self.is_ghost(node) {
+            return;
+        }
         let born = self.state.step;
         let state = &mut self.state.nodes[node.index()];
         state.settings += 1;
@@ -91,15 +98,21 @@ impl<M: Message> Runtime<M> for Env<M> {
         if domain == 1 {
             return 0;
         }
-        let answer =
-            self.answer(|by| by.choose(node, label, domain), |chance| chance.below(domain));
-        self.chosen(node, label, domain, answer.unwrap_or(0))
+        if self.is_ghost(node) {
+            return self.ghost_choice(node, domain);
+        }
+        let value = self.answer_of(node, label, domain);
+        self.chosen(node, label, domain, value)
     }
 
     fn choose_weighted(&mut self, node: NodeId, label: &'static str, weights: Weights<'_>) -> u32 {
         self.act();
         if let Some(only) = weights.only() {
             return only;
+        }
+        if self.is_ghost(node) {
+            let ticket = self.ghost_choice(node, weights.total());
+            return weights.option_with(ticket);
         }
         let answer = self.answer(
             |by| by.choose_weighted(node, label, weights),
@@ -114,12 +127,19 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn disk(&mut self, node: NodeId) -> &mut Disk {
         self.act();
+        if self.at_disk.is_none() {
+            self.begin_at_disk(node);
+        }
         self.state.nodes[node.index()].disk.get_or_insert_default()
     }
 
     fn notify(&mut self, node: NodeId, event: &dyn Any, shown: &dyn Debug) {
         self.act();
+        if self.is_ghost(node) {
+            return;
+        }
         self.touched_monitors = true;
+        self.tell_disk();
         if let Some(recorder) = &mut self.recorder {
             recorder.notified(node, shown);
         }
@@ -130,13 +150,16 @@ impl<M: Message> Runtime<M> for Env<M> {
         self.in_monitor = None;
     }
 
-    fn spawn(&mut self, _: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
-        self.worked = true;
+    fn spawn(&mut self, parent: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
         self.act();
+        let id = node_id(self.state.nodes.len());
+        if self.is_ghost(parent) {
+            return id;
+        }
+        self.worked = true;
         if self.state.nodes.len() >= NODES_MAX {
             halt::too_much(format!("added a node when there were {NODES_MAX} already"));
         }
-        let id = node_id(self.state.nodes.len());
         let mut state = NodeState::fresh(u32::MAX, false, true);
         self.rules.place(kind, &mut state);
         self.state.nodes.push(state);
@@ -145,10 +168,15 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn halt(&mut self, node: NodeId) {
-        self.halted.push(node);
+        if !self.is_ghost(node) {
+            self.halted.push(node);
+        }
     }
 
     fn fail(&mut self, node: NodeId, assertion: &str, message: String) {
+        if self.is_ghost(node) {
+            return;
+        }
         let message = format!("{node} {message}");
         self.fail_with(Failure { cause: Cause::Assertion(assertion.to_owned()), message });
     }
@@ -159,6 +187,10 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     fn note(&mut self, node: NodeId, text: String) {
         self.act();
+        if self.is_ghost(node) {
+            return;
+        }
+        self.tell_disk();
         if let Some(recorder) = &mut self.recorder {
             recorder.note(node, text);
         }
@@ -181,16 +213,34 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Keeps a decision.
+    fn answer_of(&mut self, node: NodeId, label: &str, domain: u32) -> u32 {
+        let answer =
+            self.answer(|by| by.choose(node, label, domain), |chance| chance.below(domain));
+        answer.unwrap_or(0)
+    }
+
+    /// Keeps a decision of a node.
     fn chosen(&mut self, node: NodeId, label: &'static str, domain: u32, value: u32) -> u32 {
-        assert!(value < domain, "the strategy chose {value} of {domain} for \"{label}\"");
         self.chose = true;
-        self.log.push(value);
-        let history = &mut self.state.nodes[node.index()].history;
-        *history = mix(*history, u64::from(value) + 0xC4005E);
+        self.decided(node, label, domain, value);
+        self.tell_disk();
         if let Some(recorder) = &mut self.recorder {
             recorder.chose(node, label, domain, value);
         }
         value
+    }
+
+    /// Lets the strategy, or the fair tail, answer a question that no node asked.
+    pub(super) fn decide_choice(&mut self, node: NodeId, label: &str, domain: u32) -> u32 {
+        let value = self.answer_of(node, label, domain);
+        self.decided(node, label, domain, value);
+        value
+    }
+
+    fn decided(&mut self, node: NodeId, label: &str, domain: u32, value: u32) {
+        assert!(value < domain, "the strategy chose {value} of {domain} for \"{label}\"");
+        self.log.push(value);
+        let history = &mut self.state.nodes[node.index()].history;
+        *history = mix(*history, u64::from(value) + 0xC4005E);
     }
 }

@@ -8,7 +8,7 @@ use super::node_id;
 use crate::fault::{Fault, FaultKind, Faults, MessageId, Side};
 use crate::links::Spared;
 use crate::monitor::MonitorSlot;
-use crate::moves::{Move, Moves, NONE, Slot, What, identity};
+use crate::moves::{DiskMenu, Move, Moves, NONE, Slot, What, identity};
 use crate::strategy::About;
 
 /// The lane of all streams between two nodes: they share one connection.
@@ -54,6 +54,8 @@ pub(crate) struct State<M> {
     pub(super) ordered: bool,
     /// Connections that are not reset.
     pub(super) firm: Vec<(NodeId, NodeId)>,
+    /// Some node used its disk.
+    pub(super) disks: bool,
 }
 
 /// A message in the network.
@@ -170,6 +172,7 @@ impl<M: Message> State<M> {
             tied_clocks: false,
             ordered: false,
             firm: Vec::new(),
+            disks: false,
         }
     }
 
@@ -191,16 +194,17 @@ impl<M: Message> State<M> {
         self.untold.clone_from(&other.untold);
         self.monitors.clone_from(&other.monitors);
         (self.network_hash, self.last_move) = (other.network_hash, other.last_move);
-        self.shortest_timer = other.shortest_timer;
+        (self.shortest_timer, self.disks) = (other.shortest_timer, other.disks);
         (self.tied_clocks, self.ordered) = (other.tied_clocks, other.ordered);
         self.firm.clone_from(&other.firm);
     }
 
     pub(super) fn reset(&mut self, nodes: usize, tracks_nodes: bool, faults: &Faults) {
         self.step = 0;
-        self.shortest_timer = 0;
+        (self.shortest_timer, self.disks) = (0, false);
         self.moves.clear(nodes, tracks_nodes);
         self.moves.faults.set([0; FaultKind::ALL.len()]);
+        self.moves.faults.set_disk(DiskMenu::default());
         self.flights.clear();
         self.free.clear();
         self.nodes.truncate(nodes);
@@ -303,8 +307,9 @@ impl<M: Message> State<M> {
         let left = &self.left;
         let budget = [left.crashes, left.stops, left.losses, left.duplicates, left.delays];
         let rest = (left.partitions, left.skews, left.one_way_partitions, left.resets);
+        let disk = (left.torn_writes, left.disk_errors, left.full_disks);
         let cut = self.partition.map(|cut| (cut.side.nodes().to_vec(), cut.out, cut.into));
-        mix(sum, fingerprint::hash(&(budget, rest, cut)))
+        mix(sum, fingerprint::hash(&(budget, rest, disk, cut)))
     }
 
     /// Names the partial order of the execution so far.

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use crate::execute::attempt;
+use everhold_node::CrashModel;
+
 use crate::fault::FaultKind;
 use crate::regressions::Kept;
 use crate::report::{Finding, Report, Saved, Stop};
@@ -24,6 +26,9 @@ pub(super) fn head(report: &Report, finding: &Finding) -> String {
     let mut out = format!("✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
     for line in finding.failure.message.lines() {
         let _ = write!(out, "\n            {line}");
+    }
+    if let Some(model) = finding.recording.crash_model {
+        let _ = writeln!(out, "            {}", about_model(model));
     }
     out
 }
@@ -392,4 +397,18 @@ pub(crate) fn thousands(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// What the weakest model says about the failure.
+fn about_model(model: CrashModel) -> &'static str {
+    match model {
+        CrashModel::Kill => "it fails already when only the process is killed (CrashModel::Kill)",
+        CrashModel::Ext4 => {
+            "it fails when the machine loses power, under a file system such as ext4 \
+             (CrashModel::Ext4), not when only the process is killed"
+        }
+        CrashModel::Any => {
+            "it fails where a file system reorders anything (CrashModel::Any), not under ext4"
+        }
+    }
 }

@@ -14,10 +14,11 @@
 
 use std::fmt;
 
+use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
-use crate::strategy::{About, Done, Reduction, Run, Strategy};
+use crate::strategy::{About, Done, Reduction, Run, Strategy, upset_of};
 
 /// What an exhaustive search covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Exhaustive {
     progress: Progress,
     fresh: bool,
     blocked: bool,
+    /// The place of a question whose number of answers is not known before the event is over.
+    unbounded: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -114,6 +117,7 @@ impl Exhaustive {
             progress: Progress::default(),
             fresh: false,
             blocked: false,
+            unbounded: None,
         }
     }
 
@@ -326,6 +330,22 @@ impl Strategy for Exhaustive {
     fn choose_weighted(&mut self, _: NodeId, _: &str, weights: Weights<'_>) -> Option<u32> {
         let number = self.next(weights.possible().count() as u32);
         weights.possible().nth(number as usize)
+    }
+
+    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        let number = self.next(u32::MAX);
+        self.unbounded = (number == 0).then_some(self.at - 1);
+        upset_of(number, faults)
+    }
+
+    /// The event without a fault shows at how many operations one could strike.
+    fn disk_used(&mut self, operations: u32, faults: &[DiskFault], _: bool) {
+        let Some(Frame::Each { domain, .. }) =
+            self.unbounded.take().and_then(|at| self.frames.get_mut(at))
+        else {
+            return;
+        };
+        *domain = 1 + operations * faults.len() as u32;
     }
 
     fn after(&mut self, step: &Done, moves: &Moves) -> bool {

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
 use crate::rng::Rng;
 use crate::strategy::random::random_pick;
-use crate::strategy::{About, FaultPoints, Run, Strategy};
+use crate::strategy::{About, FaultPoints, Run, Strategy, upset_of};
 
 /// One choice in this many is changed while a prefix is repeated.
 const CHANGE_ONE_IN: u32 = 16;
@@ -65,6 +66,17 @@ impl Strategy for Guided {
     fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
         let inherited = self.inherited(moves.picks());
         inherited.or_else(|| self.faults.at_quiet(moves, &mut self.rng))
+    }
+
+    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        match self.inherited(u32::MAX) {
+            Some(inherited) => upset_of(inherited, faults),
+            None => self.faults.upset(faults, &mut self.rng),
+        }
+    }
+
+    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
+        self.faults.disk_used(operations, struck);
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

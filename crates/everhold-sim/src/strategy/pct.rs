@@ -10,6 +10,7 @@
 //! executions and random in the others: the network is not ordered.
 
 use everhold_node::NodeId;
+use everhold_node::disk::{DiskFault, Upset};
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
@@ -150,6 +151,14 @@ impl Strategy for Pct {
 
     fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
         self.faults.at_quiet(moves, &mut self.rng)
+    }
+
+    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        self.faults.upset(faults, &mut self.rng)
+    }
+
+    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
+        self.faults.disk_used(operations, struck);
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

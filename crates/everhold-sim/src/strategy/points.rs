@@ -4,6 +4,9 @@
 //! none into a short one. As in PCT, points drawn uniformly over the expected length give every
 //! combination of places the same chance.
 
+use everhold_node::disk::{DiskFault, Upset};
+use everhold_node::fingerprint::mix;
+
 use crate::fault::FaultKind;
 use crate::moves::Moves;
 use crate::rng::Rng;
@@ -15,13 +18,29 @@ pub struct FaultPoints {
     step: u32,
     /// Sorted, next one last.
     at: Vec<u32>,
+    /// A fault that is due within the next event that uses a disk.
+    inside: Option<FaultKind>,
+    /// Whether one may be due when nodes start.
+    early: bool,
+    /// The most operations on a disk that an event had so far.
+    operations: u32,
 }
+
+/// A crash that is due falls between two events or, if disks are used, within one: one in this many.
+const INSIDE_ONE_IN: u32 = 2;
+/// An event that uses a disk is left alone although a fault is due: one in this many.
+const PASS_ONE_IN: u32 = 4;
+/// Executions whose first fault may come while nodes start: one in this many.
+const EARLY_ONE_IN: u64 = 8;
 
 impl FaultPoints {
     /// Draws how many faults there are, and where.
     pub fn begin(&mut self, run: &Run, rng: &mut Rng) {
         self.step = 0;
         self.at.clear();
+        self.inside = None;
+        self.operations = 0;
+        self.early = mix(run.seed, 0xEA71).is_multiple_of(EARLY_ONE_IN);
         if run.faults > 0 {
             let count = rng.below(run.faults + 1);
             self.at.extend((0..count).map(|_| rng.below(run.steps.max(1))));
@@ -33,15 +52,53 @@ impl FaultPoints {
     #[inline]
     pub fn due(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
         self.step += 1;
-        if self.at.last().is_none_or(|at| *at >= self.step) || moves.faults().is_empty() {
+        if self.at.last().is_none_or(|at| *at >= self.step) || moves.faults().is_over() {
             return None;
         }
         self.at.pop();
         let menu = moves.faults();
-        let kinds = FaultKind::ALL.into_iter().filter(|kind| menu.of(*kind) > 0);
-        let number = rng.below(kinds.clone().count() as u32);
-        let kind = kinds.clone().nth(number as usize)?;
+        let mut kinds: Vec<FaultKind> =
+            FaultKind::ALL.into_iter().filter(|kind| menu.of(*kind) > 0).collect();
+        let disk = menu.disk();
+        kinds.extend(disk.fails.then_some(FaultKind::DiskError));
+        kinds.extend(disk.full.then_some(FaultKind::FullDisk));
+        let kind = *kinds.get(rng.below(kinds.len() as u32) as usize)?;
+        let within = match kind {
+            FaultKind::Crash => disk.crash && rng.one_in(INSIDE_ONE_IN),
+            kind => menu.of(kind) == 0,
+        };
+        if within {
+            self.inside = Some(kind);
+            return None;
+        }
         Some(moves.len() + menu.first(kind) + rng.below(menu.of(kind)))
+    }
+
+    /// See [`Strategy::upset`](crate::strategy::Strategy::upset).
+    pub fn upset(&mut self, faults: &[DiskFault], rng: &mut Rng) -> Option<Upset> {
+        if self.step == 0 && self.early && self.inside.is_none() && self.at.pop().is_some() {
+            let kind = faults[rng.below(faults.len() as u32) as usize];
+            self.inside = Some(kind_of(kind));
+        }
+        let wanted = self.inside?;
+        let fitting: Vec<DiskFault> =
+            faults.iter().copied().filter(|fault| kind_of(*fault) == wanted).collect();
+        if fitting.is_empty() || (self.step > 0 && rng.one_in(PASS_ONE_IN)) {
+            return None;
+        }
+        // Nobody knows how many operations come: as many as before, or any power of two.
+        let span =
+            if self.operations > 0 && rng.one_in(2) { self.operations } else { 1 << rng.below(6) };
+        let fault = fitting[rng.below(fitting.len() as u32) as usize];
+        Some(Upset::At(rng.below(span), fault))
+    }
+
+    /// See [`Strategy::disk_used`](crate::strategy::Strategy::disk_used).
+    pub fn disk_used(&mut self, operations: u32, struck: bool) {
+        self.operations = self.operations.max(operations);
+        if struck {
+            self.inside = None;
+        }
     }
 
     /// When nothing else can happen, a fault that was due later: a crash or a broken connection,
@@ -51,7 +108,17 @@ impl FaultPoints {
         if awakening == 0 {
             return None;
         }
-        self.at.pop()?;
+        if self.inside.take() != Some(FaultKind::Crash) {
+            self.at.pop()?;
+        }
         Some(moves.len() + moves.faults().awaken(rng.below(awakening)))
+    }
+}
+
+fn kind_of(fault: DiskFault) -> FaultKind {
+    match fault {
+        DiskFault::CrashBefore | DiskFault::CrashAfter => FaultKind::Crash,
+        DiskFault::Fails => FaultKind::DiskError,
+        DiskFault::Full => FaultKind::FullDisk,
     }
 }

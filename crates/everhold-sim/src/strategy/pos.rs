@@ -7,6 +7,7 @@
 use std::collections::BinaryHeap;
 
 use everhold_node::NodeId;
+use everhold_node::disk::{DiskFault, Upset};
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
@@ -78,6 +79,14 @@ impl Strategy for Pos {
 
     fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
         self.faults.at_quiet(moves, &mut self.rng)
+    }
+
+    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        self.faults.upset(faults, &mut self.rng)
+    }
+
+    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
+        self.faults.disk_used(operations, struck);
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {

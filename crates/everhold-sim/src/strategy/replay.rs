@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, TaskId, Weights};
 
 use crate::env::DUPLICATE;
@@ -10,7 +11,7 @@ use crate::fault::MessageId;
 use crate::moves::{Move, Moves, What, identity};
 use crate::schedule::{Choice, Schedule};
 use crate::strategy::script::{Fit, Happened, Line, Script, about_message, message_of};
-use crate::strategy::{About, Followed, Run, Strategy};
+use crate::strategy::{About, Followed, Run, Strategy, upset_of};
 
 /// Repeats the log of a search step for step. Fits only the program that wrote it.
 #[derive(Debug, Default)]
@@ -58,6 +59,10 @@ impl Strategy for RawReplay {
 
     fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
         if self.tail_at == Some(self.at) { None } else { self.next(moves.picks()) }
+    }
+
+    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
+        upset_of(self.next(u32::MAX)?, faults)
     }
 
     fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
@@ -187,7 +192,9 @@ impl Replay {
                 let Choice::Fault(fault) = &choice else { return None };
                 Some((about.fault(fault)?, choice))
             }
-            Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } => None,
+            Choice::Choose { .. } | Choice::Tail | Choice::Clock { .. } | Choice::Upset { .. } => {
+                None
+            }
         }
     }
 
@@ -321,6 +328,13 @@ impl Strategy for Replay {
     fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
         self.next().filter(|next| matches!(next, Choice::Fault(_)))?;
         self.take(moves, about)
+    }
+
+    fn upset(&mut self, node: NodeId, _: &[DiskFault]) -> Option<Upset> {
+        let Some(Choice::Upset { node: who, place, nth }) = self.next() else { return None };
+        let upset = (*who == node).then(|| Upset::Named(place.clone(), *nth))?;
+        self.used_as_it_is();
+        Some(upset)
     }
 
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {

@@ -149,6 +149,8 @@ pub(super) struct Rest {
     pub(super) polls: Vec<TaskId>,
     pub(super) disk: Option<Box<Disk>>,
     charged: DiskUse,
+    /// Until when the disk is slow, and how many times longer it takes.
+    pub(super) slow: (u64, u32),
     pub(super) skew: i64,
     drift_ppb: i64,
     /// The rules for links that may fit what it sends, and what it is sent, as bits.
@@ -677,7 +679,9 @@ impl<M: Message> Env<M> {
             super::draw::look_up(sync, drawn)
         });
         let written = u128::from(bytes) * 1_000_000_000 / u128::from(*rate);
-        syncs.sum::<u64>() + u64::try_from(written).unwrap_or(u64::MAX)
+        let usual = syncs.sum::<u64>().saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+        let (until, times) = state.rest.slow;
+        if self.state.now < until { usual.saturating_mul(u64::from(times)) } else { usual }
     }
 
     /// Arms a timer of a node.

@@ -53,6 +53,15 @@ pub enum TimedFault {
     Reset(NodeId, NodeId),
     /// The same for one of the connections that exist then; the number says which.
     ResetAny(u64),
+    /// A node's disk is slow for a while; see [`DiskModel`](super::DiskModel).
+    SlowDisk {
+        /// Whose.
+        node: NodeId,
+        /// How many times longer everything takes.
+        times: u32,
+        /// For how long.
+        lasts: Duration,
+    },
 }
 
 impl TimedFault {
@@ -66,6 +75,9 @@ impl TimedFault {
         }
     }
 }
+
+/// How many times longer a disk takes while it is slow, if a budget says that it is.
+const SLOW_TIMES: u32 = 20;
 
 /// Starts the system: what happens from outside, and when.
 ///
@@ -165,5 +177,12 @@ pub(crate) fn at_random(
         });
     }
     plan(budget.resets, &mut |n| TimedFault::ResetAny(n(u64::MAX)));
+    if !struck.is_empty() {
+        plan(budget.slow_disks, &mut |n| TimedFault::SlowDisk {
+            node: struck[n(struck.len() as u64) as usize],
+            times: SLOW_TIMES,
+            lasts: lasts(n),
+        });
+    }
     planned
 }

@@ -21,11 +21,19 @@ impl<M: Message> Env<M> {
                 self.note_fault(&format!("the clock of {node} jumps by {by} ns"));
                 self.state.nodes[node.index()].rest.skew += by;
             }
+            TimedFault::SlowDisk { node, times, lasts } if self.is_up(node) => {
+                self.note_fault(&format!("the disk of {node} is slow for {lasts:?}"));
+                let until = self.state.now.saturating_add(nanoseconds(lasts));
+                self.state.nodes[node.index()].rest.slow = (until, times);
+            }
             TimedFault::Lose | TimedFault::Duplicate | TimedFault::Delay(_) => {
                 self.note_fault(&format!("the next message: {fault:?}"));
                 self.state.upsets.push(fault);
             }
-            TimedFault::Stop(_) | TimedFault::Skew { .. } | TimedFault::Crash { .. } => {}
+            TimedFault::Stop(_)
+            | TimedFault::Skew { .. }
+            | TimedFault::SlowDisk { .. }
+            | TimedFault::Crash { .. } => {}
         }
     }
 
@@ -43,15 +51,25 @@ impl<M: Message> Env<M> {
         state.status = Status::Down;
         state.rest.incarnation += 1;
         let incarnation = u64::from(state.rest.incarnation);
-        if let Some(disk) = &mut state.rest.disk {
-            let drawn = draw(self.state.seed, Stream::Disk(node.0), u64::MAX - incarnation);
-            let survivors = below(drawn, disk.unsynced() as u64 + 1) as usize;
-            let torn = self.model.faults.torn_writes > 0 && drawn & 1 == 1;
-            disk.crash(survivors, torn && survivors < disk.unsynced());
-        }
+        self.crash_disk(node, incarnation);
         let kind = self.kind(Class::Other, "restart");
         let back = self.state.now.saturating_add(down);
         self.state.schedule(back, node, kind, What::Restart);
+    }
+
+    /// What a crash leaves of a disk; drawn, for each node and incarnation apart.
+    fn crash_disk(&mut self, node: NodeId, incarnation: u64) {
+        let Some(disk) = &mut self.state.nodes[node.index()].rest.disk else { return };
+        let (seed, faults) = (self.state.seed, &self.model.faults);
+        let mut asked = 0;
+        let lost = disk.crash(faults.crash_model, faults.torn_writes > 0, &mut |_, domain| {
+            asked += 1;
+            let drawn = draw(seed, Stream::Disk(node.0), u64::MAX - (incarnation << 32) - asked);
+            below(drawn, u64::from(domain)) as u32
+        });
+        if !lost.units.is_empty() {
+            self.note_fault(&format!("the disk of {node} loses {}", lost.units.join(", ")));
+        }
     }
 
     /// A node leaves for good.

@@ -5,7 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use everhold_node::{AsyncCx, Cx, Monitor, Node, NodeId, Timer};
-use everhold_sim::{Bounds, Clocks, Explorer, Reduction, Search, Stop, System};
+use everhold_sim::timed::{Ended, FaultTimes, Timed};
+use everhold_sim::{
+    Bounds, Clocks, CrashModel, Explorer, Faults, Reduction, Search, Stop, System, Verdict,
+};
 use serde::Serialize;
 
 use crate::toys::{Log, Msg, Sender};
@@ -266,4 +269,82 @@ fn drift_is_constant_and_one_of_three_rates() {
         assert_eq!(report.stop == Stop::Exhausted, !possible, "{order}: {report}");
         assert!(!run(Clocks::Independent, order).findings.is_empty(), "{order}");
     }
+}
+
+/// Sends twice and writes once; counts what it finds when it comes back.
+#[derive(Clone, Default, Serialize)]
+struct Atomic {
+    torn: bool,
+}
+
+impl Node for Atomic {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.send(NodeId(1), 1);
+        cx.send(NodeId(1), 2);
+        cx.disk().write("file", 0, &[1; 512]);
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn restart(&mut self, cx: &mut Cx<Msg>) {
+        let found = cx.disk().read("file").unwrap_or_default();
+        self.torn = !(found.is_empty() || found == [1; 512]);
+    }
+}
+
+/// A crash falls at an operation of a disk, not between two sends; and a sector is never torn.
+#[test]
+fn crashes_fall_at_disks_and_sectors_are_whole() {
+    let search = Search::Exhaustive { reduction: Reduction::States };
+    let report = Explorer::new().search(search).run(|system: &mut System<Msg>| {
+        system.faults(Faults::none().crash(1).only(["atomic"]).crash_model(CrashModel::Ext4));
+        let atomic = system.node("atomic", Atomic::default());
+        let log = system.node("log", Log::default());
+        system.always("no sector is torn", move |s| {
+            s.get::<Atomic>(atomic).is_none_or(|atomic| !atomic.torn)
+        });
+        system.always("both messages are sent", move |s| {
+            let arrived = s.get::<Log>(log).map_or(0, |log| log.received.len());
+            arrived + s.in_flight().count() == 2
+        });
+    });
+    assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+}
+
+/// Writes a mark and its data in the wrong order, at every tick.
+#[derive(Clone, Serialize)]
+struct MarkFirst;
+
+impl Node for MarkFirst {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("tick", Duration::from_millis(1));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        for record in ["mark", "data"] {
+            cx.disk().put(record, b"1");
+            cx.disk().sync();
+        }
+    }
+    fn restart(&mut self, cx: &mut Cx<Msg>) {
+        let (mark, data) = (cx.disk().get("mark").is_some(), cx.disk().get("data").is_some());
+        cx.check(data || !mark, "what is marked is there", String::new);
+        self.start(cx);
+    }
+}
+
+/// On a virtual clock a crash falls between two events, never into one.
+#[test]
+fn timed_crashes_fall_between_events() {
+    let setup = |system: &mut System<Msg>| {
+        system.faults(Faults::none().crash(1));
+        system.node("store", MarkFirst);
+    };
+    let times = FaultTimes { until: Duration::from_millis(2), ..FaultTimes::default() };
+    let timed = Timed::new(setup).fault_times(times).time_max(Duration::from_secs(1));
+    for seed in 0..200 {
+        let run = timed.run(seed);
+        assert!(!matches!(run.ended, Ended::Failed(_)), "seen, at seed {seed}: {run}");
+    }
+    assert!(Explorer::new().regressions(false).run(setup).finding().is_some(), "explored, it is");
 }

@@ -1,6 +1,7 @@
 //! The explorer, from outside.
 //!
 //! - `toys`: small systems that the other modules explore.
+//! - `disks`: crashes in the middle of an event, and what they leave of a disk.
 //! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
 //! - `halts`: handlers that do not return or do too much, checkers that give up.
 //! - `findings`: nothing that was found is lost, whatever fails while it is shown.
@@ -31,6 +32,7 @@ mod bounds;
 mod calls;
 mod clocks;
 mod determinism;
+mod disks;
 mod exhaustive;
 mod fairness;
 mod faults;

@@ -384,6 +384,18 @@ fn disks_cost_time() {
 }
 
 #[test]
+fn a_disk_may_be_slow_for_a_while() {
+    let disk = DiskModel { sync: Quantiles::constant(4 * MS), bytes_per_second: 1_000_000_000 };
+    let slow = |driver: &mut Driver<Msg>| {
+        let fault = TimedFault::SlowDisk { node: NodeId(0), times: 3, lasts: 20 * MS };
+        driver.fault(95 * MS, fault);
+    };
+    let run = clocked(1).disks(disk).driver(slow).run(1);
+    let extra = run.time - 100 * MS;
+    assert!(extra >= 12 * MS && extra < 13 * MS, "{run}");
+}
+
+#[test]
 fn crashes_stops_partitions_and_skews_happen_at_their_times() {
     let crash = |driver: &mut Driver<Msg>| {
         let down = 30 * MS;
