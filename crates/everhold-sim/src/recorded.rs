@@ -119,7 +119,8 @@ fn make_small<M: Message>(
     let seed = plan.schedule.seed;
     let used = replayed.trail.used.iter().map(|at| plan.schedule.choices[*at].clone());
     let original = Schedule { seed, choices: used.collect() };
-    let mut plain = original.clone();
+    // As it happened, with what each crash left of a disk.
+    let mut plain = Schedule { seed, choices: replayed.recording.choices.clone() };
     plain.choices.retain(|choice| !matches!(choice, Choice::Clock { .. }));
     let origin = Origin { execution: None, search: "a recording".to_owned() };
     let Some(choices) = replayer.reproduces(&plain, &failure.cause) else {

@@ -85,17 +85,19 @@ fn minimal_distance() {
     assert!(!held(&infer(60, 400, kademlia::environment(kademlia::Bug::StopsEarly)), SAME_NODE));
 }
 
-/// What is said of those who voted for the leader also held in 1,500 executions. Of all who are in
-/// its term it did not: one of them may have missed that it lost, or have entries of its own.
+/// A leader has everything that anyone in its term knows to be committed. That the logs of those who
+/// voted for it are prefixes of its own does not follow: a crash may leave one of them with entries
+/// that nobody else has, and fewer executions than these do not show it.
 #[cfg(feature = "raft")]
 #[test]
 fn raft() {
     use everhold_systems::raft::{Bug, system};
     let faults = Faults::none().crash(1).lose(2);
-    let found = infer(300, 150, system(3, Bug::None, faults));
+    let found = infer(600, 150, system(3, Bug::None, faults));
     let pair = "forall a, b in raft nodes where a != b:";
-    let voter = "a.role == \"Leader\" and a.vote == b.vote implies";
-    let strong_leadership = format!("always when quiet: {pair} {voter} b.log prefix of a.log");
+    let strong_leadership = format!(
+        "always : {pair} a.role == \"Leader\" and a.term == b.term implies len(a.log) >= b.commit"
+    );
     let log_matching =
         format!("always : {pair} a.commit == b.commit implies a.applied == b.applied");
     let leader_agreement = format!(

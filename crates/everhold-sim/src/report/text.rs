@@ -28,7 +28,7 @@ pub(super) fn head(report: &Report, finding: &Finding) -> String {
         let _ = write!(out, "\n            {line}");
     }
     if let Some(model) = finding.recording.crash_model {
-        let _ = writeln!(out, "            {}", about_model(model));
+        let _ = write!(out, "\n            {}", about_model(model));
     }
     out
 }
