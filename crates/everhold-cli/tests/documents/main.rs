@@ -80,7 +80,8 @@ fn named_limits() -> BTreeSet<String> {
     let names = bullets.flat_map(|bullet| {
         let end = bullet.trim_end().strip_suffix("`)").and_then(|text| text.rsplit_once("(`"));
         let (_, names) = end.unwrap_or_else(|| panic!("no test is named at the end: {bullet}"));
-        names.split("`, `").map(str::to_owned).collect::<Vec<_>>()
+        let names = names.split(['`', ',']).map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect::<Vec<_>>()
     });
     names.collect()
 }
