@@ -1,6 +1,6 @@
 //! The report of the MacePC paper's first system: what it says, and the data behind its pictures.
 
-use everhold::sim::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
+use everhold::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
 use everhold_systems::randtree::Bug;
 use everhold_systems::timed::randtree;
 
