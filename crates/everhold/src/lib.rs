@@ -41,7 +41,7 @@ pub mod prelude {
 }
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
 #[cfg(doctest)]
