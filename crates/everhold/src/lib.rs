@@ -28,7 +28,7 @@ pub use everhold_trace::Value;
 pub use perf::{Perf, PerfReport, PerfVerdict};
 pub use timed::{Durations, Timed};
 
-/// What a test needs, in one line.
+/// The items that most tests need, in one import.
 pub mod prelude {
     pub use crate::{
         AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Durations, Either, Elapsed,

@@ -1,4 +1,4 @@
-//! `everhold help`: the pages that come with the program.
+//! `everhold help`: the documents that are part of the program.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use everhold_property::{REFERENCE, nearest};
 use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
-/// The topics: name, what it is about, the page.
+/// The topics: name, subject and page.
 const TOPICS: [(&str, &str, &str); 12] = [
     ("properties", "the property language, on one page", REFERENCE),
     (

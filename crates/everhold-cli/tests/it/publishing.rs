@@ -1,5 +1,5 @@
-//! Every crate can be published: its manifest is complete, its help texts come with it, and nothing
-//! that it builds on has a licence that binds its users.
+//! Every crate can be published: its manifest is complete, its help texts are part of the package,
+//! and every dependency has a permissive licence.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,8 +34,8 @@ fn ours(package: &Value) -> bool {
     package["source"].is_null()
 }
 
-/// Whether a licence expression can be met with permissive licences alone: every part that is joined
-/// by `AND` offers one among its alternatives.
+/// Whether a licence expression can be satisfied with permissive licences alone: every operand of
+/// `AND` must offer one among its alternatives.
 fn permissive(expression: &str) -> bool {
     let plain = expression.replace('/', " OR ").replace(['(', ')'], "");
     plain.split(" AND ").all(|part| {
@@ -104,7 +104,7 @@ fn manifests_say_what_a_registry_shows() {
     }
 }
 
-/// A build of a packaged crate sees nothing outside the crate's folder.
+/// The build of a packaged crate has access only to the crate's own folder.
 #[test]
 fn sources_include_nothing_from_outside_their_crate() {
     let mut files = Vec::new();
@@ -118,7 +118,7 @@ fn sources_include_nothing_from_outside_their_crate() {
         for line in text.lines() {
             let (_, path) = line.split_once("include_str!(\"").unwrap_or_default();
             let outside = climbs(path) > depth(&file);
-            // What only documentation tests include is not part of a package's build.
+            // Files that only documentation tests include are not needed to build the package.
             let tested_only = before.contains("cfg(doctest)") || text.contains("#[cfg(doctest)]");
             assert!(!outside || tested_only, "{}: {line}", file.display());
             before = line;
@@ -126,12 +126,12 @@ fn sources_include_nothing_from_outside_their_crate() {
     }
 }
 
-/// How many folders a relative path goes up.
+/// The number of folders by which a relative path goes up.
 fn climbs(path: &str) -> usize {
     path.split('/').take_while(|part| *part == "..").count()
 }
 
-/// How many folders a source lies below the folder of its crate.
+/// The number of folders between a source file and the folder of its crate.
 fn depth(file: &Path) -> usize {
     let is_crate = |folder: &&Path| folder.join("Cargo.toml").exists();
     let below = |folder: &Path| file.strip_prefix(folder).map_or(0, |path| path.iter().count() - 1);
@@ -149,8 +149,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The help pages are links to the documents; where a checkout made plain files of the links, their
-/// text would be a path.
+/// The help pages are symbolic links to the documents; in a checkout that made plain files of the
+/// links, a page would consist of a path.
 #[test]
 fn help_pages_are_documents() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("help");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 const LONGEST: usize = 70;
 
-/// A function in a source: its name, its first line (from 1), and how many lines it has.
+/// A function in a source: its name, its first line (from 1), and its number of lines.
 #[derive(Debug, PartialEq, Eq)]
 struct Function<'a> {
     name: &'a str,
@@ -13,9 +13,9 @@ struct Function<'a> {
     lines: usize,
 }
 
-/// The functions of a formatted source. A function ends at the first line after its head that closes a
-/// brace at the indentation of the head, which is how `cargo fmt` writes every function that does not
-/// fit on one line.
+/// The functions of a formatted source. A function ends at the first line after its head that
+/// closes a brace at the indentation of the head, which is how `cargo fmt` writes every function
+/// that does not fit on one line.
 fn functions(text: &str) -> Vec<Function<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let heads =
