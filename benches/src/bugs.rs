@@ -1,4 +1,5 @@
-//! How many executions, and how long, each strategy needs for each bug of the case studies.
+//! The number of executions, and the time, that each strategy needs for each bug of the case
+//! studies.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use crate::Options;
 use crate::measure::{Scorecard, Size, cpu_seconds};
 use crate::table::{Table, whole};
 
-/// A bug that is there to be found.
+/// A bug to be found.
 pub(crate) struct Case {
     pub(crate) system: &'static str,
     pub(crate) bug: String,
-    /// Searches with what the explorer was told.
+    /// Searches with a given explorer.
     pub(crate) explore: Box<dyn Fn(Explorer) -> Report>,
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn case<M: Message>(
     Case { system, bug: format!("{bug:?}"), explore: Box::new(explore) }
 }
 
-/// Every bug; a new one is a line here.
+/// All bugs; a new one is a line here.
 pub(crate) fn cases() -> Vec<Case> {
     use extent::{Bug as Extent, Scenario};
     use paxos::Bug as Paxos;
@@ -61,7 +62,7 @@ fn steps(steps_max: u32) -> Bounds {
     Bounds { steps_max, ..Bounds::default() }
 }
 
-/// How hard each search tries.
+/// The effort of each search.
 struct Effort {
     seeds: u64,
     executions: u64,
@@ -79,7 +80,7 @@ impl Effort {
     }
 }
 
-/// What one search with one seed came to.
+/// The result of one search with one seed.
 struct Hunt {
     executions: u64,
     seconds: f64,
@@ -114,7 +115,7 @@ fn hunt(case: &Case, search: &Search, effort: &Effort) -> Vec<Hunt> {
         let explorer = Explorer::new().workers(1).regressions(false).search(search.clone());
         let explorer = explorer.seed(seed).executions(effort.executions).time(effort.time);
         let before = cpu_seconds();
-        // What is timed is finding: a finding is verified, but not made small.
+        // Only the search is timed: a finding is verified, but not shrunk.
         let report = (case.explore)(explorer.shrink_time(Duration::ZERO));
         let executions = report.finding()?.origin.execution? + 1;
         Some(Hunt { executions, seconds: cpu_seconds() - before })
@@ -122,7 +123,7 @@ fn hunt(case: &Case, search: &Search, effort: &Effort) -> Vec<Hunt> {
     (1..=effort.seeds).filter_map(one).collect()
 }
 
-/// Medians are over all seeds: a search that found nothing counts as longer than any other.
+/// Medians are over all seeds; a search that found nothing counts as longer than any other.
 fn row(name: String, mut found: Vec<Hunt>, seeds: u64) -> Vec<String> {
     let count = found.len();
     let middle = (seeds as usize - 1) / 2;

@@ -1,4 +1,4 @@
-//! The user's first impression: a cold build of a crate with one test, ours and Shuttle's.
+//! The time of a cold build of a crate with one test, for Everhold and for Shuttle.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::Options;
 use crate::measure::{Scorecard, Size};
 use crate::table::Table;
 
-/// A crate with a test as small as they come.
+/// A crate with a minimal test.
 struct Cold {
     name: &'static str,
     dependencies: String,
@@ -123,7 +123,7 @@ impl Cold {
     }
 }
 
-/// Runs cargo in a folder; gives what it said.
+/// Runs cargo in a folder; returns its output.
 fn cargo(folder: &Path, args: &[&str]) -> String {
     let mut cargo = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(args).current_dir(folder).env("CARGO_TARGET_DIR", folder.join("target"));
@@ -133,11 +133,11 @@ fn cargo(folder: &Path, args: &[&str]) -> String {
     said
 }
 
-/// CPU time of the processes that this one started and that have ended.
+/// The CPU time of the child processes that have ended.
 fn children_cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("builds are measured on Linux");
-    // After the program's name, which may contain anything: cutime and cstime are the 14th and
-    // the 15th field.
+    // The fields after the program's name, which may contain any character: cutime and cstime are
+    // the 14th and the 15th field of the line.
     let fields = stat.rsplit(')').next().expect("the fields follow the name");
     let ticks: u64 = fields.split_whitespace().skip(13).take(2).flat_map(str::parse::<u64>).sum();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64

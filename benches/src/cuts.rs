@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
     options.run(&PARTS)
 }
 
-/// What came of some work, and the CPU time it took.
+/// The result of some work, and the CPU time that it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let before = cpu_seconds();
     let result = work();

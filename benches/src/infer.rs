@@ -15,14 +15,14 @@ pub(crate) fn run(options: &Options) -> Scorecard {
     options.run(&PARTS)
 }
 
-/// What came of some work, and the CPU time it took.
+/// The result of some work, and the CPU time that it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let before = cpu_seconds();
     let result = work();
     (result, cpu_seconds() - before)
 }
 
-/// A sequence of numbers that look random, the same for the same seed.
+/// A sequence of pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,4 @@
-//! Progress is judged rightly: correct systems of many sizes are silent, and each with its bug is
-//! found.
+//! Verdicts on progress: correct systems of many sizes have no finding, and each bug is found.
 
 use std::time::Duration;
 
@@ -56,7 +55,7 @@ fn name(family: Family) -> String {
 struct Tried {
     alarms: u64,
     unjudged: u64,
-    /// The executions that each seed needed to find the bug.
+    /// The number of executions that each seed needed to find the bug.
     found: Vec<u64>,
     seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! Measured comparisons with other tools, and the bars that Everhold sets itself.
+//! Measured comparisons with other tools, and the bars that Everhold must meet.
 //!
 //! `cargo run --release --manifest-path benches/Cargo.toml -- explore --check` measures the area
 //! `explore` and fails if a bar is missed. Each area is one file with a function from
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use explore::memory;
 use measure::{Scorecard, Size};
 
-/// An area: its name, what it measures, how.
+/// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
 const AREAS: [Area; 9] = [
@@ -40,15 +40,15 @@ const AREAS: [Area; 9] = [
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
 
-/// The exit code for a command line that makes no sense.
+/// The exit code for an unusable command line.
 const USAGE: u8 = 64;
 
-/// What the command line asked for.
+/// The options on the command line.
 pub(crate) struct Options {
     pub(crate) size: Size,
     /// Only the part of the area with this name.
     pub(crate) only: Option<String>,
-    /// How many executions each search has, where an area lets this be said.
+    /// The number of executions of each search, in areas that support this option.
     pub(crate) executions: Option<u64>,
     check: bool,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Options {
 pub(crate) type Part = (&'static str, fn(Size, &mut Scorecard));
 
 impl Options {
-    /// Runs those parts of an area that were asked for, in their order.
+    /// Runs the requested parts of an area, in their order.
     pub(crate) fn run(&self, parts: &[Part]) -> Scorecard {
         let mut scores = Scorecard::default();
         for (_, part) in parts.iter().filter(|(name, _)| self.wants(name)) {
@@ -66,7 +66,7 @@ impl Options {
         scores
     }
 
-    /// Whether a part of an area was asked for.
+    /// Whether a part of an area was requested.
     pub(crate) fn wants(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)
     }

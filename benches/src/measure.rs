@@ -1,4 +1,4 @@
-//! How things are measured: CPU seconds of this process, medians over alternating rounds, bars.
+//! The method of measurement: CPU seconds of this process, medians over alternating rounds, bars.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::table::Table;
 
-/// How much work a benchmark does.
+/// The amount of work of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// As little as shows that it still runs; the numbers mean nothing.
+    /// The minimum that shows that the benchmark still runs; the figures are meaningless.
     Smoke,
-    /// Enough for numbers that come again.
+    /// Enough for reproducible figures.
     Full,
 }
 
 impl Size {
-    /// How often each contender has its turn.
+    /// The number of turns of each contender.
     pub(crate) fn rounds(self) -> usize {
         self.pick(1, 5)
     }
 
-    /// One of two, by size.
+    /// Selects one of two values by size.
     pub(crate) fn pick<T>(self, smoke: T, full: T) -> T {
         match self {
             Size::Smoke => smoke,
@@ -36,25 +36,25 @@ pub(crate) fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// What a contender did in one turn.
+/// The work of a contender in one turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) executions: u64,
-    /// What the comparison is about: messages delivered, states generated.
+    /// The units of the comparison: messages delivered, or states generated.
     pub(crate) units: u64,
     /// Scheduling decisions.
     pub(crate) steps: u64,
 }
 
-/// Something that is measured.
+/// A measured program or variant.
 pub(crate) struct Contender {
     pub(crate) name: String,
-    /// Does about as many executions as it is told.
+    /// Performs about the given number of executions.
     body: Box<dyn Fn(u64) -> Work>,
 }
 
 impl Contender {
-    /// A contender whose turn is made long enough to measure.
+    /// A contender, whose turns are made long enough to measure.
     pub(crate) fn new(name: impl Into<String>, body: impl Fn(u64) -> Work + 'static) -> Self {
         Contender { name: name.into(), body: Box::new(body) }
     }
@@ -65,7 +65,7 @@ impl Contender {
         (work, cpu_seconds() - before)
     }
 
-    /// How many executions take a little more than [`TURN`].
+    /// The number of executions that take a little longer than [`TURN`].
     fn calibrate(&self, size: Size) -> u64 {
         let mut executions = 1;
         loop {
@@ -82,10 +82,10 @@ impl Contender {
     }
 }
 
-/// The CPU time that one turn takes at least.
+/// The minimum CPU time of one turn.
 const TURN: Duration = Duration::from_millis(300);
 
-/// What a contender does in a CPU-second: the median of its turns.
+/// The rates of a contender per CPU-second: the medians of its turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
     pub(crate) name: String,
@@ -94,11 +94,11 @@ pub(crate) struct Rates {
     pub(crate) steps: f64,
     /// The work of one turn.
     pub(crate) work: Work,
-    /// How far the slowest and the fastest turn lie apart, as a share of the median.
+    /// The difference between the slowest and the fastest turn, as a share of the median.
     pub(crate) spread: f64,
 }
 
-/// Lets each contender have its turn, one after the other, for several rounds.
+/// Gives each contender its turn, one after the other, for several rounds.
 pub(crate) fn race(contenders: &[Contender], size: Size) -> Vec<Rates> {
     let counts: Vec<u64> = contenders.iter().map(|c| c.calibrate(size)).collect();
     let mut turns: Vec<Vec<(Work, f64)>> = vec![Vec::new(); contenders.len()];
@@ -134,7 +134,7 @@ pub(crate) fn fastest<'a>(
     best.expect("something was measured")
 }
 
-/// A claim with a number: how it is and how it should be.
+/// A claim with a measured number and its bound.
 #[derive(Clone, Debug)]
 struct Bar {
     claim: String,
@@ -142,7 +142,7 @@ struct Bar {
     bound: Bound,
 }
 
-/// What a measured number is held against.
+/// The bound on a measured number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     AtLeast(f64),

@@ -1,4 +1,5 @@
-//! How small findings become, and what that takes: retry loops, and every bug of [`bugs`].
+//! The sizes of shrunk findings, and the effort of shrinking: retry loops, and every bug of
+//! [`bugs`].
 
 use everhold::{Bounds, Explorer};
 use everhold_systems::retries::{self, Bug, Size as Nodes};
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
 fn retry_loops() -> Vec<Case> {
     let mut cases = Vec::new();
     for (clients, servers) in [(1, 1), (2, 1), (2, 2), (3, 2)] {
-        // The lock has one server, and matters with two clients.
+        // The lock has one server, and needs two clients to matter.
         let fits = |bug: &Bug| *bug != Bug::ReleasesForOthers || (clients > 1 && servers == 1);
         for bug in Bug::ALL.into_iter().filter(fits) {
             let setup = retries::system(Nodes { clients, servers }, bug);
@@ -59,7 +60,7 @@ fn retry_loops() -> Vec<Case> {
     cases
 }
 
-/// The findings of one case with all seeds; each column in order.
+/// The findings of one case with all seeds; each column is sorted.
 #[derive(Default)]
 struct Shrunk {
     found: Vec<u64>,

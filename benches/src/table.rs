@@ -1,6 +1,6 @@
 //! Tables as Markdown, aligned so that they read well in a terminal too.
 
-/// Rows of text under a header. The first column is aligned left, the others right.
+/// Rows of text under a header. The first column is left-aligned, the others are right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -10,7 +10,7 @@ impl Table {
         Table { rows: vec![header.iter().map(|title| (*title).to_owned()).collect()] }
     }
 
-    /// Adds a row; it has as many cells as the header.
+    /// Adds a row, which must have as many cells as the header.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.rows[0].len(), "a row fits its header");
         self.rows.push(cells);
@@ -42,7 +42,7 @@ fn line(row: &[String], widths: &[usize]) -> String {
     cells.collect::<String>() + "|\n"
 }
 
-/// Three significant digits with a unit: `12.3 M`, `450 k`, `7.00`.
+/// A number with three significant digits and a unit: `12.3 M`, `450 k`, `7.00`.
 pub(crate) fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n >= 1e6 => (number / 1e6, " M"),

@@ -1,5 +1,5 @@
-//! Timed simulation: token passing under the full network model, against a hand-written loop and
-//! other simulators; the systems of the MacePC paper.
+//! Timed simulation: token passing under the full network model, compared with a hand-written loop
+//! and other simulators; and the systems of the MacePC paper.
 
 mod cases;
 mod hand;

@@ -1,14 +1,14 @@
-//! Checking a running system: what it costs the system, and how fast and how late the checkers are.
+//! Watching a running system: the cost for the system, and the speed and delay of the checkers.
 //!
-//! - `observe`: an observation, watched and not.
-//! - `overhead`: a whole application, watched and not.
-//! - `throughput`: tuples that one checker judges in a CPU-second.
-//! - `lag`: from a violation in the application to its report.
+//! - `observe`: the cost of an observation, watched and not.
+//! - `overhead`: the cost for a whole application, watched and not.
+//! - `throughput`: the number of tuples that one checker judges in a CPU-second.
+//! - `lag`: the time from a violation in the application to its report.
 //! - `faults`: checkers and applications that are killed.
-//! - `chord`: D3S's experiment with a ring of which most is killed.
+//! - `chord`: D3S's experiment with a ring of which most nodes are killed.
 //! - `raft`: Dinv's experiment with silent bugs and assertions.
 //!
-//! Applications and checkers that are killed are processes: this program again, under one of the
+//! Applications and checkers that are killed are processes: this program, started under one of the
 //! names in [`run_hidden`].
 
 mod chord;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
     ])
 }
 
-/// What this program does when it is started by itself; `None` if the name is none of these.
+/// Runs this program under one of its hidden names; `None` if `name` is not one of them.
 pub(crate) fn run_hidden(name: &str, words: &[String]) -> Option<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match name {
@@ -83,7 +83,7 @@ fn tuple(key: u64, mode: &str) -> Tuple {
     Tuple { relation: "locks".into(), key: Value::from(key), value: mode.into() }
 }
 
-/// Node 0 takes and gives back shared locks, and node 1 too: nothing is ever wrong.
+/// Nodes 0 and 1 both take and give back shared locks: there is never a violation.
 fn record(i: u64, at: Stamp) -> Record {
     let key = i.wrapping_mul(2_654_435_761) % KEYS;
     let shared = tuple(key, "shared");

@@ -1,38 +1,38 @@
-//! Bamboo (Rhea and others, 2004) in the flavour of Mace, with two performance bugs that MacePC
-//! found in it (FSE 2010, section 5.3).
+//! Bamboo (Rhea and others, 2004) as in Mace, with two performance bugs that MacePC found in it
+//! (FSE 2010, section 5.3).
 //!
-//! Bamboo is Pastry for networks with much churn. A join brings the joiner one leafset and nothing
-//! else; whatever is wrong after it, frequent small exchanges repair: every second a node pushes
-//! its leafset to one of its leaves and pulls that one's.
+//! Bamboo is Pastry for networks with much churn. A join gives the joiner one leafset and nothing
+//! else; frequent small exchanges repair whatever is wrong afterwards. Every second a node pushes
+//! its leafset to one of its leaves and pulls the leafset of that node.
 //!
-//! The first bug: a node that is pushed out of one side of a leafset may belong to the other side,
-//! because with few nodes known nobody can tell the sides apart. The code that looks whether it
-//! does looks at the farthest node of that side, and by then that is another node.
+//! The first bug: a node that is evicted from one side of a leafset may belong to the other side,
+//! because with few known nodes the sides cannot be told apart. The code that checks this compares
+//! with the farthest node of the first side, which by then is a different node.
 //!
-//! The second bug: each node first collects, then announces itself. Two that do so at the same
-//! time and are neighbours may not hear of each other. The fix is a field of [`Msg::Inform`]: what
-//! the informant takes the receiver for. A receiver that sees it otherwise starts the exchange of
-//! leafsets at once.
+//! The second bug: each node first collects nodes and then announces itself. Two neighbours that do
+//! so at the same time may not hear of each other. The fix is a field of [`Msg::Inform`], in which
+//! the informant states on which side it sees the receiver. A receiver that disagrees starts the
+//! exchange of leafsets at once.
 //!
-//! The third bug the paper counts but does not describe. With the field alone one execution of
+//! The paper counts a third bug but does not describe it. With the field alone, one execution of
 //! thirty still waits for maintenance here: two nodes that join between the same neighbours agree
-//! with both of these, each in its turn, and never hear of each other. The fix: a node whose
-//! neighbour is displaced by a nearer one pushes its leafset to the one displaced.
+//! with both of these, one after the other, and never hear of each other. The fix: a node whose
+//! neighbour is displaced by a nearer one pushes its leafset to the displaced one.
 //!
-//! Where this differs from Mace's Bamboo: delays are not probed. The paper gives the fix of the
-//! second bug one sentence; here the field tells the sides apart ("you are my left neighbour"),
-//! because where three nodes take themselves for pairs only that shows the mistake. The first bug
-//! is rare, needs [`Ids::Crowded`], and is masked by the fix of the third.
+//! Differences from Mace's Bamboo: delays are not probed. The paper describes the fix of the second
+//! bug in one sentence; here the field distinguishes the sides ("you are my left neighbour"),
+//! because only this reveals the mistake where three nodes each believe to be in a ring of two. The
+//! first bug is rare, needs [`Ids::Crowded`], and is masked by the fix of the third.
 
 use everhold::prelude::*;
 use everhold::timed::Timed;
 
 use crate::dht::{Id, Ids, Overlay, ROWS, Ring, Routing, Side};
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
     /// The first: the bound of a side is moved before the node at the bound is considered for the
     /// other side. The third is there as well, since its fix masks this one.
@@ -44,37 +44,38 @@ pub enum Bug {
     SilentDisplacement,
 }
 
-/// The node that all others contact.
+/// The node that all others contact first.
 pub const BOOTSTRAP: NodeId = NodeId(0);
-/// How often a node exchanges leafsets with one of its leaves.
+/// The interval at which a node exchanges leafsets with one of its leaves.
 pub const LEAFSET_MAINTENANCE: Duration = Duration::from_secs(1);
-/// How often a node asks one of its table for a row, and looks for the owner of a random key.
+/// The interval at which a node requests a row from a node of its table, and searches for the owner
+/// of a random key.
 pub const TABLE_MAINTENANCE: Duration = Duration::from_secs(5);
-/// When it looks for a random key first.
+/// The time of a node's first search for a random key.
 pub const FIRST_SAMPLE: Duration = Duration::from_millis(200);
-/// How long a node waits for its join.
+/// The time after which a node repeats an unanswered join.
 pub const JOIN_RETRY: Duration = Duration::from_secs(3);
-/// How many nodes a cell of the table has room for.
+/// The capacity of a cell of the table, in nodes.
 const CELL_MAX: usize = 3;
 
-/// What a node takes another one for.
+/// The sides on which a node has another one as its neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjacency {
-    /// Its neighbour on the left.
+    /// Whether it is the neighbour on the left.
     pub left: bool,
-    /// Its neighbour on the right.
+    /// Whether it is the neighbour on the right.
     pub right: bool,
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// Towards the owner of the joiner's identifier.
+    /// Routed towards the owner of the joiner's identifier.
     Join {
-        /// Who joins.
+        /// The joiner.
         joiner: NodeId,
     },
-    /// The sender's leafset; the receiver's is wanted.
+    /// The sender's leafset; the receiver should answer with its own.
     LeafsetPush {
         /// The nodes in it.
         leaves: Vec<NodeId>,
@@ -89,14 +90,14 @@ pub enum Msg {
         /// Whether the sender has joined, so that the receiver may use it.
         joined: bool,
     },
-    /// The sender is there and has joined.
+    /// The sender is present and has joined.
     Inform {
-        /// The fix: what it takes the receiver for.
+        /// The fix: the sides on which the sender has the receiver as its neighbour.
         adjacency: Option<Adjacency>,
     },
     /// Asks for a row.
     RowRequest {
-        /// Which one.
+        /// The number of the row.
         row: usize,
     },
     /// A row of the sender's table.
@@ -104,18 +105,18 @@ pub enum Msg {
         /// The nodes in it.
         nodes: Vec<NodeId>,
     },
-    /// Towards the owner of a key.
+    /// Routed towards the owner of a key.
     GlobalSample {
         /// The key.
         key: Id,
-        /// Who looks for it.
+        /// The node that searches for it.
         asker: NodeId,
     },
     /// The sender owns the key.
     GlobalSampleReply,
 }
 
-/// How many bytes a message takes: a header, and 28 for a node (an address and 160 bits).
+/// The size of a message in bytes: a header, and 28 for each node (an address and 160 bits).
 #[must_use]
 pub fn size(msg: &Msg) -> u64 {
     let nodes = match msg {
@@ -133,7 +134,7 @@ pub struct Bamboo {
     bug: Bug,
     joined: bool,
     routing: Routing,
-    /// Joins that came before this node had joined.
+    /// Joins that arrived before this node had joined.
     deferred: Vec<NodeId>,
 }
 
@@ -159,7 +160,7 @@ impl Bamboo {
         self.routing.me()
     }
 
-    /// Hears of a node; `live` if it was the node itself that said so and has joined.
+    /// Records a node; `live` if the node itself announced that it has joined.
     fn learn(&mut self, cx: &mut Cx<Msg>, node: NodeId, live: bool) {
         if node != self.me() {
             self.routing.learn(node);
@@ -190,7 +191,7 @@ impl Bamboo {
         }
     }
 
-    /// A node that is no longer the neighbour hears who is: probably its own new neighbour.
+    /// Introduces a displaced neighbour to the new one, which is probably its own new neighbour.
     fn introduce(&self, cx: &mut Cx<Msg>, displaced: NodeId) {
         if self.bug == Bug::None {
             cx.send(displaced, Msg::LeafsetPush { leaves: self.leaves() });
@@ -208,7 +209,7 @@ impl Bamboo {
         self.routing.leafset.iter().collect()
     }
 
-    /// What this node takes another one for.
+    /// The sides on which this node has another one as its neighbour.
     fn adjacency(&self, node: NodeId) -> Adjacency {
         let is = |side| self.routing.leafset.neighbour(side) == Some(node);
         Adjacency { left: is(Side::Left), right: is(Side::Right) }
@@ -222,7 +223,8 @@ impl Bamboo {
         cx.send(to, Msg::Inform { adjacency });
     }
 
-    /// A node is there. If this one sees it elsewhere than it sees itself, both compare leafsets.
+    /// Handles the announcement of a node. If the two nodes disagree about their adjacency, they
+    /// exchange leafsets.
     fn informed(&mut self, cx: &mut Cx<Msg>, from: NodeId, theirs: Option<Adjacency>) {
         self.learn(cx, from, true);
         let Some(theirs) = theirs else { return };
@@ -283,7 +285,7 @@ impl Bamboo {
         }
     }
 
-    /// What only a node that has joined does.
+    /// Handles the messages that only a joined node answers.
     fn joined_message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         match msg {
             Msg::Join { joiner } => self.serve(cx, joiner),
@@ -337,7 +339,7 @@ impl Node for Bamboo {
                 self.learn_leaves(cx, from, &leaves);
                 self.finish_joining(cx, from);
             }
-            // A joiner does not exist for the others yet.
+            // A joiner does not yet exist for the others.
             _ => {}
         }
     }
@@ -360,7 +362,7 @@ impl Node for Bamboo {
     }
 }
 
-/// When routing has stabilised, for `nodes` nodes.
+/// The condition that routing has stabilised among `nodes` nodes.
 pub fn is_stable(
     nodes: usize,
     ids: Ids,
@@ -372,7 +374,7 @@ pub fn is_stable(
 /// The name of the goal.
 pub const STABLE: &str = "routing has stabilised";
 
-/// So many nodes that join at once.
+/// A system of `nodes` nodes that join at once.
 pub fn system(
     nodes: usize,
     ids: Ids,
@@ -389,7 +391,7 @@ pub fn system(
     }
 }
 
-/// How long it takes until routing has stabilised, on the paper's default network.
+/// The system on the paper's default network, until routing has stabilised.
 #[must_use]
 pub fn timed(nodes: usize, ids: Ids, bug: Bug) -> Timed<Msg> {
     Timed::new(system(nodes, ids, bug))

@@ -2,26 +2,27 @@
 //! found in it (FSE 2010, section 5.1).
 //!
 //! A source has a file of many blocks, and every other node wants it. A node asks the source for
-//! candidates and those to become its senders; a sender takes a limited number of receivers and
-//! rejects others. Senders tell their receivers by *diffs* which blocks they have got since the
-//! last one, receivers request blocks. Every five seconds RanSub brings each node a random subset
-//! of all nodes, from which it takes new senders in place of those that have nothing for it.
+//! candidates, and asks these to become its senders; a sender accepts a limited number of receivers
+//! and rejects the others. Senders inform their receivers by *diffs* about the blocks that they
+//! have received since the last diff, and receivers request blocks. Every five seconds RanSub gives
+//! each node a random subset of all nodes, from which the node replaces senders that have nothing
+//! for it.
 //!
-//! There are two transports. The one for control buffers as much as is sent. The one for data
-//! buffers one block, so that requests can still change what is sent next; a block that finds it
-//! full is sent again by a timer.
+//! There are two transports. The control transport buffers everything that is sent. The data
+//! transport buffers one block, so that requests can still change what is sent next; a block that
+//! finds the buffer full is sent again by a timer.
 //!
-//! The first bug: diffs travel with the data, and one that finds the buffer full is gone, while
-//! the sender counts its blocks as told. A receiver that never hears who has its last blocks
-//! waits for RanSub. The second bug: a node that all candidates reject waits for RanSub as well.
-//! The fix is to name one's own peers when rejecting.
+//! The first bug: diffs use the data transport, and a diff that finds the buffer full is lost,
+//! although the sender counts its blocks as announced. A receiver that never hears who has its last
+//! blocks waits for RanSub. The second bug: a node that all candidates reject waits for RanSub as
+//! well. The fix is that a rejection names the rejecting node's own peers.
 //!
-//! There is no public source of Bullet'. What the paper does not say was chosen here, looking at
-//! its figures: blocks of 16 and 100 KB, two requests under way to each sender, first for blocks
-//! that no other sender has, a new diff when nothing more can be requested; five senders, six
-//! receivers and five candidates at most. RanSub's tree is given, not built. With 27 Mbit/s, where
+//! There is no public source of Bullet'. Details that the paper omits were chosen to match its
+//! figures: blocks of 16 and 100 KB, two outstanding requests to each sender, first for blocks that
+//! no other sender has, a new diff when nothing more can be requested, and at most five senders,
+//! six receivers and five candidates. RanSub's tree is given, not built. With 27 Mbit/s, at which
 //! 20 MB take the 9 to 10 s of the paper, normal executions end at RanSub's second epoch too; 40
-//! show the difference.
+//! Mbit/s show the difference.
 //!
 //! - `node`: a node; `blocks`: sets of blocks; `ransub`: random subsets; `wire`: messages.
 
@@ -38,37 +39,37 @@ pub use node::Bullet;
 pub use ransub::EPOCH;
 pub use wire::{Msg, size};
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// Diffs travel with the data, and are lost when the buffer is full.
+    /// Diffs use the data transport, and are lost when its buffer is full.
     DiffsWithData,
-    /// Who rejects a node does not name others.
+    /// A rejection names no other nodes.
     BareRejection,
 }
 
-/// What is distributed.
+/// The file that is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
-    /// How many blocks it has.
+    /// The number of blocks.
     pub blocks: u32,
-    /// How large each of them is.
+    /// The size of each block.
     pub block_bytes: u32,
 }
 
 impl File {
     /// The file of the paper's first experiment: 20 MB.
     pub const LARGE: File = File { blocks: 200, block_bytes: 100_000 };
-    /// The file of the second: 2 MB.
+    /// The file of the paper's second experiment: 2 MB.
     pub const SMALL: File = File { blocks: 125, block_bytes: 16_000 };
 }
 
 /// The node that has the file, and the root of RanSub's tree.
 pub const SOURCE: NodeId = NodeId(0);
 
-/// So many nodes, the source included.
+/// A system of `nodes` nodes, including the source.
 pub fn system(
     nodes: usize,
     file: File,
@@ -83,7 +84,7 @@ pub fn system(
     }
 }
 
-/// The network of the experiments. Bandwidth is not the paper's default, with which 20 MB take
+/// The network of the experiments. The bandwidth is not the paper's default, with which 20 MB take
 /// longer than it reports.
 #[must_use]
 pub fn net(file: File, bug: Bug, mbits: f64) -> Net {
@@ -98,7 +99,7 @@ pub fn net(file: File, bug: Bug, mbits: f64) -> Net {
         )
 }
 
-/// How long it takes until every node has the file.
+/// The system until every node has the file.
 #[must_use]
 pub fn timed(nodes: usize, file: File, bug: Bug, mbits: f64) -> Timed<Msg> {
     Timed::new(system(nodes, file, bug))

@@ -1,12 +1,13 @@
-//! What [Pastry](crate::pastry) and [Bamboo](crate::bamboo) share: a ring of identifiers, leafsets,
-//! routing tables, and when all of them agree.
+//! The common parts of [Pastry](crate::pastry) and [Bamboo](crate::bamboo): a ring of identifiers,
+//! leafsets, routing tables, and the condition that they are consistent.
 //!
-//! Every node has an identifier that follows from its address. A key belongs to the node whose
-//! identifier is nearest. A node knows its neighbours on the ring (its [`Leafset`]) and some nodes
-//! for each prefix of its own identifier (its [`Table`]); with both, a message to a key needs a
-//! number of hops that is logarithmic in the number of nodes.
+//! Every node has an identifier that follows from its address. A key belongs to the node with the
+//! nearest identifier. A node knows its neighbours on the ring (its [`Leafset`]) and some nodes for
+//! each prefix of its own identifier (its [`Table`]); with both, a message reaches the owner of a
+//! key in a number of hops that is logarithmic in the number of nodes.
 //!
-//! Identifiers have 64 bits here, 160 in the papers: sixteen digits tell a hundred nodes apart.
+//! Identifiers have 64 bits here and 160 in the papers: sixteen hexadecimal digits distinguish a
+//! hundred nodes.
 
 mod leafset;
 mod routing;
@@ -20,19 +21,19 @@ pub use routing::Routing;
 pub use stable::{Overlay, Ring};
 pub use table::{COLUMNS, ROWS, Table};
 
-/// The bits of a digit.
+/// The number of bits of a digit.
 const DIGIT_BITS: u32 = 4;
 
-/// A place on the ring.
+/// A position on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Id(pub u64);
 
-/// How identifiers follow from addresses.
+/// The assignment of identifiers to addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// Spread over the whole ring by a hash.
+    /// Spread by a hash over the whole ring.
     Even,
-    /// The same, but all on one half of the ring.
+    /// Spread by a hash over one half of the ring.
     Crowded,
 }
 
@@ -52,19 +53,19 @@ impl Ids {
 }
 
 impl Id {
-    /// The way from here to `other` with growing identifiers.
+    /// The distance from here to `other` in the direction of growing identifiers.
     #[must_use]
     pub fn clockwise_to(self, other: Id) -> u64 {
         other.0.wrapping_sub(self.0)
     }
 
-    /// The shorter way between two places.
+    /// The shorter of the two distances between two identifiers.
     #[must_use]
     pub fn distance(self, other: Id) -> u64 {
         self.clockwise_to(other).min(other.clockwise_to(self))
     }
 
-    /// How many leading digits two identifiers have in common.
+    /// The number of leading digits that two identifiers have in common.
     #[must_use]
     pub fn shared_prefix(self, other: Id) -> usize {
         ((self.0 ^ other.0).leading_zeros() / DIGIT_BITS) as usize

@@ -4,17 +4,19 @@
 //! heartbeats and less frequent sync reports from its ENs. Its expiration loop removes ENs whose
 //! heartbeats are missing, its repair loop has missing replicas copied from EN to EN.
 //!
-//! - `manager`: the manager, written as if there were no Everhold. It is what is tested.
+//! - `manager`: the manager, which is the system under test; it is written without reference to
+//!   Everhold.
 //! - `harness`: a node around it, modelled ENs, a driver that makes them fail, and the monitor.
 //!
 //! The bug of section 3.6 is a race between an EN's last sync report and its expiration: a report
 //! that arrives late brings the EN's replicas back, and since the EN itself is no longer in the
-//! map, it never expires again. The manager counts three replicas for ever, and there are two.
+//! map, it never expires again. The manager counts three replicas for ever, although there are two.
 //!
-//! Where this differs from the paper: timers are Everhold's own (the paper had to model them by
-//! machines), messages go straight to their receivers instead of through the driver, and an EN
-//! that registers is asked for a sync report at once. Without the last, an EN whose every report
-//! happens to arrive while it is expired is never repaired: rare, but fair, and so reported.
+//! Differences from the paper: timers are Everhold's own (the paper had to model them by machines),
+//! messages go straight to their receivers instead of through the driver, and an EN that registers
+//! is asked for a sync report at once. Without the last change, an EN whose every report happens to
+//! arrive while it is expired is never repaired; this is rare but fair, and would therefore be
+//! reported.
 
 mod harness;
 mod manager;
@@ -29,32 +31,33 @@ pub use manager::{
 
 use harness::{EXTENT, RepairMonitor};
 
-/// What is wrong with the manager.
+/// The known bugs of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
     /// It believes a sync report from an EN that has expired.
     SyncFromExpired,
 }
 
-/// What the driver does (section 3.4).
+/// The scenarios of the driver (section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Scenario {
-    /// One of three ENs has the extent; the other two are to get it.
+    /// One of three ENs has the extent; the other two must receive it.
     Replicate,
-    /// All three have it; one of them fails and a new one is launched, which is to get it.
+    /// All three ENs have the extent; one of them fails and a new one is launched, which must
+    /// receive it.
     Fail,
 }
 
-/// How long an execution may be. The timers never end, and a failure should still be under repair
-/// at the end of some executions, so that what was delayed until then can do harm.
+/// The bounds of an execution. The timers never end, and in some executions a failure should still
+/// be under repair at the end, so that delayed messages can do harm.
 pub const BOUNDS: Bounds = Bounds { steps_max: 70, temperature_max: 1_000 };
 
 /// The name of the specification.
 pub const REPAIRED: &str = "every extent is repaired";
 
-/// Manager, three ENs and the driver.
+/// The manager, three ENs and the driver.
 pub fn system(
     scenario: Scenario,
     bug: Bug,
@@ -78,7 +81,7 @@ pub fn system(
     }
 }
 
-/// Without these a manager that does nothing might pass.
+/// Goals without which a manager that does nothing could pass.
 fn goals(system: &mut System<Msg>, scenario: Scenario) {
     match scenario {
         Scenario::Replicate => system.sometimes("the extent is replicated", |s| {
@@ -95,7 +98,7 @@ fn goals(system: &mut System<Msg>, scenario: Scenario) {
     }
 }
 
-/// The ENs that the manager has given up, of those that it knew from the beginning.
+/// The ENs that the manager knew from the beginning and has expired.
 fn expired<'a>(s: &View<'a, Msg>) -> impl Iterator<Item = NodeId> + use<'a> {
     let manager = s.all::<ManagerNode>().next().map(|(_, node)| node.manager());
     let expired = move |en: &u32| manager.is_some_and(|manager| !manager.is_alive(EnId(*en)));

@@ -1,11 +1,11 @@
-//! Routing by the distance of identifiers, as in Kademlia (Maymounkov and Mazières, 2002).
+//! Routing by the XOR distance of identifiers, as in Kademlia (Maymounkov and Mazières, 2002).
 //!
-//! The distance of two identifiers is their exclusive or. Every node knows one other in each part
-//! of the tree of identifiers that it is not in itself, if there is any. To find the node nearest
-//! to a key, a node asks the nearest one it knows for a nearer one, and goes on until the one it
-//! asks knows none. That one stores the key.
+//! The distance of two identifiers is their exclusive or. In each subtree of the identifier tree
+//! that does not contain it, every node knows one other node, if there is one. To find the node
+//! nearest to a key, a node asks the nearest one that it knows for a nearer one, and continues
+//! until the node that it asks knows none. That node stores the key.
 //!
-//! So all who look for a key find the same node, and none is nearer (Dinv, table 2).
+//! So all nodes that search for a key find the same node, and no node is nearer (Dinv, table 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use everhold::Value;
 use everhold::prelude::*;
 use everhold::property::{Library, Type};
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A node that is asked names the identifier nearest in number.
+    /// A node answers with the identifier that is nearest as a number.
     ComparesNumbers,
-    /// A node that looks for a key takes the first that it hears of for the nearest.
+    /// A node that searches for a key takes the first answer for the nearest node.
     StopsEarly,
 }
 
@@ -29,25 +29,25 @@ pub type Id = u8;
 
 /// The identifiers of the nodes.
 const IDS: [Id; 8] = [0x0b, 0x1e, 0x33, 0x58, 0x7f, 0x94, 0xa1, 0xe6];
-/// How many keys are stored and looked for.
+/// The number of keys that are stored and searched for.
 const KEYS: usize = 24;
-/// How often each node looks for a key.
+/// The number of searches of each node.
 const LOOKUPS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Do you know a node that is nearer to this key than you?
     Find(Id),
-    /// This is the nearest that I know, perhaps myself.
+    /// This is the nearest node that I know; it may be myself.
     Nearest {
         /// The key.
         key: Id,
         /// The node.
         node: NodeId,
     },
-    /// You are the nearest: keep this.
+    /// You are the nearest node: store this key.
     Store(Id),
 }
 
@@ -58,11 +58,11 @@ pub struct Peer {
     bug: Bug,
     me: NodeId,
     id: Id,
-    /// For each number of leading bits shared with this node's identifier: one that shares so many.
+    /// By number of leading bits that they share with this node's identifier: one node each.
     contacts: BTreeMap<u32, NodeId>,
-    /// Lookups that go on, with the nearest node so far.
+    /// Running lookups, with the nearest node so far.
     searches: BTreeMap<Id, NodeId>,
-    /// Those that have ended.
+    /// The results of finished lookups.
     nearest: BTreeMap<Id, NodeId>,
     stored: BTreeSet<Id>,
     #[serde(skip)]
@@ -73,7 +73,7 @@ fn id_of(node: NodeId) -> Id {
     IDS[node.index()]
 }
 
-/// The distance of Kademlia.
+/// The distance in Kademlia.
 #[must_use]
 pub fn distance(a: Id, b: Id) -> Id {
     a ^ b
@@ -93,7 +93,7 @@ impl Peer {
         }
     }
 
-    /// Any node of each part of the tree will do.
+    /// Fills the table with an arbitrary node of each subtree.
     fn fill_table(&mut self, cx: &mut Cx<Msg>) {
         let mut parts: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
         for node in (0..IDS.len() as u32).map(NodeId).filter(|node| *node != self.me) {
@@ -106,7 +106,7 @@ impl Peer {
         }
     }
 
-    /// The nearest to a key that this node knows, perhaps itself.
+    /// The node nearest to a key among those that this node knows, including itself.
     fn nearest_known(&self, key: Id, measure: impl Fn(Id, Id) -> Id) -> NodeId {
         let known = self.contacts.values().copied().chain([self.me]);
         known.min_by_key(|node| measure(key, id_of(*node))).expect("it knows itself")
@@ -116,7 +116,7 @@ impl Peer {
         let key = (cx.choose("key", KEYS) * 256 / KEYS) as Id;
         self.lookups += 1;
         match self.nearest_known(key, distance) {
-            // It waits for an answer about this key.
+            // A lookup of this key is waiting for an answer.
             _ if self.searches.contains_key(&key) => {}
             me if me == self.me => self.found(cx, key, me),
             nearest => {
@@ -175,12 +175,12 @@ impl Node for Peer {
     }
 }
 
-/// All lookups of a key end at one node.
+/// All lookups of a key end at the same node.
 pub const SAME_NODE: &str = "all find the same node";
 /// No node is nearer to a key than the one that stores it (Dinv, table 2: minimal distance).
 pub const MINIMAL: &str = "the nearest stores";
 
-/// The specifications in the language; [`library`] has their function.
+/// The specifications in the property language; [`library`] supplies their function.
 pub const PROPERTIES: &str = r#"
 always "the nearest stores":
   forall n, m in nodes, key in n.stored: distance(key, n.id) <= distance(key, m.id)
@@ -200,7 +200,7 @@ pub fn library() -> Library {
     })
 }
 
-/// Eight nodes that look for keys.
+/// Eight nodes that search for keys.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         environment(bug)(system);
@@ -209,7 +209,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| drop(system.nodes("peer", IDS.len(), |number| Peer::new(number, bug)))
 }

@@ -1,4 +1,4 @@
-//! Case studies: real protocols with their bugs as values, each a test.
+//! Case studies: real protocols with their known bugs as values, each with a test.
 //!
 //! - [`raft`](mod@raft): the `raft` crate of TiKV, in a modelled environment.
 //! - [`storage`]: the replicating storage system of the P# paper.
@@ -8,18 +8,19 @@
 //! - [`kademlia`]: routing by the distance of identifiers.
 //! - [`path_vector`]: routing between networks as in BGP.
 //! - [`randtree`]: the overlay tree of Mace.
-//! - [`retries`]: clients that ask again until they are answered.
-//! - [`ricart_agrawala`]: mutual exclusion without end, hosted: a hard test for a watch.
-//! - [`shards`]: keys that belong to one node at a time, and move.
+//! - [`retries`]: clients that repeat requests until they are answered.
+//! - [`ricart_agrawala`]: endless mutual exclusion, hosted: a hard test for a watch.
+//! - [`shards`]: keys with one owner at a time, which move between nodes.
 //! - [`swim`]: membership by gossip.
-//! - [`termination`]: whether all nodes of a ring have come to rest.
-//! - [`progress`]: heartbeats, gossip, election, retries and leases of any size, for judging progress.
+//! - [`termination`]: termination detection in a ring.
+//! - [`progress`]: heartbeats, gossip, election, retries and leases of any size, for tests of
+//!   progress.
 //! - [`lock`]: a lock service with leases and cached locks; [`primary_backup`]: storage after
-//!   PacificA. From the D³S paper, hosted by [`live`].
+//!   PacificA. Both are from the D³S paper and are hosted by [`live`].
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
-//! - [`bullet`]: Bullet' over RanSub, which loses notices and gives up when rejected.
-//! - [`pastry`]: Pastry, whose nodes are pushed out of leafsets in silence; [`bamboo`]: Bamboo, which
-//!   forgets nodes and does not introduce neighbours; [`dht`]: what both share. From the MacePC
+//! - [`bullet`]: Bullet' over RanSub, which loses diffs and whose rejections name no other nodes.
+//! - [`pastry`]: Pastry, which evicts nodes from leafsets silently; [`bamboo`]: Bamboo, which
+//!   forgets nodes and does not introduce neighbours; [`dht`]: their common parts. From the MacePC
 //!   paper.
 //! - [`timed`]: the systems of the MacePC paper on a virtual clock, by name.
 

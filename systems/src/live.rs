@@ -1,5 +1,5 @@
-//! The case studies that run as processes, by name: what `live-node` hosts, and what
-//! `everhold replay-live` replays.
+//! The case studies that run as processes, by name, for `live-node` (which hosts them) and
+//! `everhold replay-live` (which replays them).
 
 use everhold::node::Message;
 use everhold::prelude::*;
@@ -13,19 +13,19 @@ use crate::{lock, primary_backup};
 /// A system that can be hosted by name. The name is also that of its configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub about: &'static str,
     /// Its bugs by name; the last, `none`, is the fixed system.
     pub bugs: &'static [&'static str],
-    /// What is claimed of it, in the property language.
+    /// Its claims, in the property language.
     pub rules: &'static str,
     host: fn(Config, &[NodeId], &str) -> Result<Running, HostError>,
     replay: fn(Explorer, &Execution, &str) -> Result<Report, BadRecording>,
 }
 
-/// All of them.
+/// All cases.
 pub static CASES: &[Case] = &[
     Case {
         name: "lock",
@@ -57,18 +57,18 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// The names that there are.
+    /// If there is no such system; the error lists the known names.
     pub fn find(name: &str) -> Result<&'static Case, String> {
         let names = || CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(", ");
         let found = CASES.iter().find(|case| case.name == name);
         found.ok_or_else(|| format!("no system `{name}`; there are {}", names()))
     }
 
-    /// Whether there is such a bug.
+    /// Checks the name of a bug.
     ///
     /// # Errors
     ///
-    /// The names that there are.
+    /// If there is no such bug; the error lists the known names.
     pub fn check_bug(&self, bug: &str) -> Result<(), String> {
         if self.bugs.contains(&bug) {
             return Ok(());
@@ -80,17 +80,17 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// If there is no such bug, or one of the nodes cannot run.
+    /// If there is no such bug, or if one of the nodes cannot run.
     pub fn host(&self, config: Config, here: &[NodeId], bug: &str) -> Result<Running, String> {
         self.check_bug(bug)?;
         (self.host)(config, here, bug).map_err(|error| error.to_string())
     }
 
-    /// Replays in the explorer what its nodes recorded.
+    /// Replays a recording of its nodes in the explorer.
     ///
     /// # Errors
     ///
-    /// If there is no such bug, or the recording is not of this system.
+    /// If there is no such bug, or if the recording is of another system.
     pub fn replay(
         &self,
         explorer: Explorer,

@@ -1,10 +1,10 @@
-//! A distributed lock service after Boxwood's, which D³S checks (NSDI 2008, section 2.1).
+//! A distributed lock service like Boxwood's, which D³S checks (NSDI 2008, section 2.1).
 //!
-//! Clients take locks from a server, shared or exclusive, and keep them when their application is
-//! done: taking one again costs nothing until the server asks for it back. What a client holds it
-//! holds under a lease, which it renews; if it dies, the server waits until the lease is surely
-//! over and gives its locks to others. Only the clients know who holds what, so that holders agree
-//! cannot be checked at any one node.
+//! Clients take locks from a server, shared or exclusive, and keep them after their application has
+//! finished: taking a cached lock again costs nothing until the server asks for it back. A client
+//! holds its locks under a lease, which it renews; if it dies, the server waits until the lease is
+//! certain to be over and gives the locks to others. Only the clients know who holds what, so the
+//! consistency of the holders cannot be checked at any single node.
 
 mod client;
 mod server;
@@ -16,39 +16,40 @@ use everhold::prelude::*;
 pub use client::Client;
 pub use server::Server;
 
-/// The claim: one exclusive holder and no other, or none. Read by the explorer and by `watch`.
+/// The claim that a lock has one exclusive holder, shared holders, or none. The explorer and
+/// `watch` read it.
 pub const RULES: &str = include_str!("lock/lock.prop");
-/// Its name.
+/// The name of the claim.
 pub const CONSISTENT: &str = "lock holders are consistent";
 
 /// The lock server.
 pub const SERVER: NodeId = NodeId(0);
 
-/// How long a client may hold locks after it asked for a lease that was granted.
+/// The time for which a client may hold locks after it asked for a lease that was granted.
 const LEASE: Duration = Duration::from_millis(600);
-/// How often it asks.
+/// The interval at which it asks.
 const RENEW: Duration = Duration::from_millis(100);
-/// How much longer the server waits: clocks differ, and a client may be slow to notice.
+/// The additional time that the server waits, because clocks differ and a client may notice late.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// What is wrong with the server.
+/// The known bugs of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// The server takes a lock for free once it has asked for it back: a double grant.
+    /// The server treats a lock as free once it has asked for it back: a double grant.
     GrantsBeforeRelease,
 }
 
 /// A lock.
 pub type Lock = u32;
 
-/// How a lock is held.
+/// The mode in which a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// With others.
+    /// Together with other holders.
     Shared,
-    /// Alone.
+    /// Exclusively.
     Exclusive,
 }
 
@@ -57,13 +58,13 @@ impl Mode {
         self == Mode::Exclusive || other == Mode::Exclusive
     }
 
-    /// Whether who holds this has what `wanted` asks for.
+    /// Whether a lock in this mode permits everything that `wanted` permits.
     fn covers(self, wanted: Mode) -> bool {
         self == Mode::Exclusive || wanted == Mode::Shared
     }
 }
 
-/// What is said.
+/// The messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Application to client: I want to use this lock.
@@ -80,13 +81,13 @@ pub enum Msg {
     Revoke(Lock),
     /// Client to server: I do not hold it any more.
     Release(Lock),
-    /// Client to server: a lease, please; and the client's time, to come back with the answer.
+    /// Client to server: a request for a lease, with the client's time, which the answer repeats.
     Renew(u64),
-    /// Server to client: granted.
+    /// Server to client: the lease is granted.
     Renewed(u64),
 }
 
-/// An application, modelled: uses one lock for a while, again and again.
+/// A modelled application: it uses one lock for a while, again and again.
 #[derive(Clone, Debug, Serialize)]
 pub struct Application {
     client: NodeId,
@@ -130,10 +131,10 @@ impl Node for Application {
     }
 }
 
-/// How many clients the explored system has.
+/// The number of clients in the explored system.
 const CLIENTS: u32 = 2;
 
-/// Server, two clients, one of which may die, and an application for each; one lock for all.
+/// A server, two clients of which one may die, and an application for each; one lock for all.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         assert_eq!(system.node("server", Server::new(bug)), SERVER);
@@ -145,7 +146,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
             let client = NodeId(client);
             last = system.node("application", Application { client, lock: 7, left: 3, uses: 0 });
         }
-        // Sessions are streams; leases rely on clocks that run alike.
+        // Sessions are streams; leases depend on synchronised clocks.
         system.network(Network::Streams);
         system.clocks(Clocks::Shared);
         system.faults(Faults::none().stop(1).only(["client"]));

@@ -1,91 +1,91 @@
-//! Pastry (Rowstron and Druschel, 2001) in the flavour of Mace, with the performance bug that
-//! MacePC found in it (FSE 2010, section 5.2).
+//! Pastry (Rowstron and Druschel, 2001) as in Mace, with the performance bug that MacePC found in
+//! it (FSE 2010, section 5.2).
 //!
-//! A node joins by sending a join to a node that it knows. On the way to the owner of its
-//! identifier the nodes send it rows of their routing tables, the last one also its leafset. When
-//! it has every row and a leafset, it has joined and tells so to those it learned of. Since this
-//! is right only if one node joins at a time, a maintenance protocol exchanges leafsets every
-//! 20 s, and repairs what went wrong: slowly.
+//! A node joins by sending a join to a node that it knows. The nodes on the way to the owner of its
+//! identifier send it rows of their routing tables, and the last one also sends its leafset. When
+//! it has every row and a leafset, it has joined and announces itself to the nodes that it has
+//! learned of. Since the result is right only if one node joins at a time, a maintenance protocol
+//! exchanges leafsets every 20 s, and slowly repairs what went wrong.
 //!
-//! The bug shows when many join at once. The node that all of them contact adds a joiner only
-//! when that one confirms, so each gets an empty leafset and takes the ring for one of two. Then
-//! all of them confirm; the bootstrap's leafset fills and nodes are pushed out of it again, which
-//! know nothing near them. Each round of maintenance brings them a few places nearer.
+//! The bug appears when many nodes join at once. The node that all of them contact adds a joiner
+//! only when that one confirms, so each joiner gets an empty leafset and believes to be in a ring
+//! of two. Then all of them confirm; the bootstrap node's leafset fills up, and nodes are evicted
+//! from it that know no node near them. Each round of maintenance brings them a few places nearer.
 //!
-//! Where this differs from Mace's Pastry: identifiers have 64 bits; entries of the table are not
-//! ranked by measured delays; a node that leaves one side of a leafset is considered for the
-//! other one (without this, as [Bamboo](crate::bamboo)'s first bug shows, the strict stopping
-//! condition waits for maintenance even with the fix).
+//! Differences from Mace's Pastry: identifiers have 64 bits; entries of the table are not ranked by
+//! measured delays; a node that leaves one side of a leafset is considered for the other one
+//! (without this, as [Bamboo](crate::bamboo)'s first bug shows, the strict stopping condition waits
+//! for maintenance even with the fix).
 
 use everhold::prelude::*;
 use everhold::timed::Timed;
 
 use crate::dht::{Ids, Overlay, ROWS, Ring, Routing};
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A node that is pushed out of a leafset is not told, and what its provider's leafset says
-    /// later is not passed on.
+    /// A node that is evicted from a leafset is not told, and later changes of its provider's
+    /// leafset are not passed on.
     SilentEviction,
 }
 
-/// The node that all others contact.
+/// The node that all others contact first.
 pub const BOOTSTRAP: NodeId = NodeId(0);
-/// How often a node asks one of its leaves for its leafset.
+/// The interval at which a node requests the leafset of one of its leaves.
 pub const LEAFSET_MAINTENANCE: Duration = Duration::from_secs(20);
-/// How often a node asks for a row of each of its neighbours in the table.
+/// The interval at which a node requests a row from each of its neighbours in the table.
 pub const TABLE_MAINTENANCE: Duration = Duration::from_secs(60);
-/// How often a node joins again, to heal a split ring.
+/// The interval at which a node joins again, to heal a split ring.
 pub const RECOVERY: Duration = Duration::from_secs(60);
-/// How long a node waits for its join.
+/// The time after which a node repeats an unanswered join.
 pub const JOIN_RETRY: Duration = Duration::from_secs(5);
-/// How many nodes a cell of the table has room for.
+/// The capacity of a cell of the table, in nodes.
 const CELL_MAX: usize = 10;
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// Towards the owner of the joiner's identifier.
+    /// Routed towards the owner of the joiner's identifier.
     Join {
-        /// Who joins.
+        /// The joiner.
         joiner: NodeId,
         /// The first row that it still needs.
         row: usize,
     },
     /// A row of the sender's table.
     Row {
-        /// Which one.
+        /// The number of the row.
         row: usize,
-        /// How often it had changed.
+        /// The number of times that it has changed.
         version: u64,
         /// The nodes in it; the sender itself belongs to every row.
         nodes: Vec<NodeId>,
     },
     /// This version of a row arrived.
     RowAck {
-        /// Which one.
+        /// The number of the row.
         row: usize,
-        /// Of that version.
+        /// The version that arrived.
         version: u64,
     },
     /// Asks for a row.
     RowRequest {
-        /// Which one.
+        /// The number of the row.
         row: usize,
     },
     /// The sender's leafset.
     Leafset {
-        /// How often it had changed.
+        /// The number of times that it has changed.
         version: u64,
         /// The nodes in it.
         leaves: Vec<NodeId>,
     },
     /// This version of a leafset arrived.
     LeafsetAck {
-        /// Of that version.
+        /// The version that arrived.
         version: u64,
     },
     /// Asks for a leafset.
@@ -95,13 +95,13 @@ pub enum Msg {
         /// Whether the sender has joined, so that the receiver may use it.
         joined: bool,
     },
-    /// The sender is there and has joined.
+    /// The sender is present and has joined.
     Inform,
     /// The sender has not joined and must not be used.
     Remove,
 }
 
-/// How many bytes a message takes: a header, and 28 for a node (an address and 160 bits).
+/// The size of a message in bytes: a header, and 28 for each node (an address and 160 bits).
 #[must_use]
 pub fn size(msg: &Msg) -> u64 {
     let nodes = match msg {
@@ -113,7 +113,7 @@ pub fn size(msg: &Msg) -> u64 {
     60 + 28 * nodes as u64
 }
 
-/// What a joiner has got so far, and from whom.
+/// The parts that a joiner has received so far, and their senders.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Joining {
     rows: [Option<(NodeId, u64)>; ROWS],
@@ -129,7 +129,7 @@ pub struct Pastry {
     row_versions: [u64; ROWS],
     leafset_version: u64,
     joining: Joining,
-    /// Joins that came before this node had joined.
+    /// Joins that arrived before this node had joined.
     deferred: Vec<(NodeId, usize)>,
 }
 
@@ -162,7 +162,7 @@ impl Pastry {
         self.routing.me()
     }
 
-    /// Hears of a node; `live` if it was the node itself that said so and has joined.
+    /// Records a node; `live` if the node itself announced that it has joined.
     fn learn(&mut self, cx: &mut Cx<Msg>, node: NodeId, live: bool) {
         if node == self.me() {
             return;
@@ -186,8 +186,8 @@ impl Pastry {
         }
     }
 
-    /// The fix: who is pushed out hears of the nodes that are nearer to it than this one. A later
-    /// leafset would only have nodes near this one.
+    /// The fix: an evicted node is told about the nodes that are nearer to it than this one. A
+    /// later leafset would contain only nodes near this one.
     fn evicted(&self, cx: &mut Cx<Msg>, node: NodeId) {
         if self.bug == Bug::None && self.joined && !self.routing.leafset.contains(node) {
             cx.send(node, self.leafset());
@@ -214,7 +214,7 @@ impl Pastry {
         }
     }
 
-    /// Sends a joiner what it needs from here and passes its join on.
+    /// Sends a joiner its rows from here and passes its join on.
     fn serve(&self, cx: &mut Cx<Msg>, joiner: NodeId, row: usize) {
         let key = self.routing.id_of(joiner);
         let next = self.routing.next_hop(key);
@@ -275,7 +275,7 @@ impl Pastry {
         cx.send(from, Msg::LeafsetAck { version });
     }
 
-    /// News from the provider of the first leafset: the leaves should have them too.
+    /// Passes news from the provider of the first leafset on to the leaves.
     fn pass_on(&self, cx: &mut Cx<Msg>) {
         for leaf in self.routing.leafset.iter() {
             cx.send(leaf, Msg::Inform);
@@ -302,7 +302,7 @@ impl Pastry {
         }
     }
 
-    /// Tells those it learned of that it is there, with its rows.
+    /// Announces this node, with its rows, to the nodes that it has learned of.
     fn announce(&self, cx: &mut Cx<Msg>) {
         for leaf in self.routing.leafset.iter() {
             cx.send(leaf, Msg::Inform);
@@ -332,7 +332,7 @@ impl Pastry {
         }
     }
 
-    /// What only a node that has joined does.
+    /// Handles the messages that only a joined node answers.
     fn joined_message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         match msg {
             Msg::InformRequest { joined } => {
@@ -378,7 +378,7 @@ impl Node for Pastry {
             Msg::Row { row, version, nodes } => self.row_arrives(cx, from, (row, version), &nodes),
             Msg::Leafset { version, leaves } => self.leafset_arrives(cx, from, version, &leaves),
             Msg::Remove => self.leafset_version += u64::from(self.routing.remove(from)),
-            // A joiner does not exist for the others yet.
+            // A joiner does not yet exist for the others.
             other if self.joined => self.joined_message(cx, from, other),
             _ => {}
         }
@@ -405,8 +405,8 @@ impl Node for Pastry {
     }
 }
 
-/// When routing has stabilised, for `nodes` nodes: leafsets included, as in the property that
-/// Mace's source has.
+/// The condition that routing has stabilised among `nodes` nodes, including the leafsets, as in the
+/// property in Mace's source.
 pub fn is_stable(nodes: usize) -> impl Fn(&View<'_, Msg>) -> bool + Clone + Send + Sync + 'static {
     let ring = Ring::new(nodes, Ids::Even).complete();
     move |view| ring.is_stable(|node| view.get::<Pastry>(node))
@@ -415,7 +415,7 @@ pub fn is_stable(nodes: usize) -> impl Fn(&View<'_, Msg>) -> bool + Clone + Send
 /// The name of the goal.
 pub const STABLE: &str = "routing has stabilised";
 
-/// So many nodes that join at once.
+/// A system of `nodes` nodes that join at once.
 pub fn system(nodes: usize, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         system.network(Network::Streams);
@@ -428,7 +428,7 @@ pub fn system(nodes: usize, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Sen
     }
 }
 
-/// How long it takes until routing has stabilised, on the paper's default network.
+/// The system on the paper's default network, until routing has stabilised.
 #[must_use]
 pub fn timed(nodes: usize, bug: Bug) -> Timed<Msg> {
     Timed::new(system(nodes, bug))

@@ -1,13 +1,14 @@
 //! Path-vector routing as in BGP, with numbers of 16 and of 32 bits.
 //!
-//! Every router belongs to a system with a number and tells its peers the way to each network that
-//! it knows: a path of such numbers. A router that finds itself on a path does not take it, and
-//! prefers the shortest of the others. Numbers had 16 bits once. To a router that knows no others,
-//! a larger number is shown as [`AS_TRANS`]; the real path travels beside, in an attribute that it
-//! passes on without looking (RFC 4893).
+//! Every router belongs to an autonomous system with a number, and announces to its peers a path to
+//! each network that it knows: a list of such numbers. A router ignores a path that contains its
+//! own number, and prefers the shortest of the others. Numbers once had 16 bits. To a router that
+//! supports no others, a larger number is shown as [`AS_TRANS`]; the full path travels in an
+//! additional attribute, which the router passes on without reading it (RFC 4893).
 //!
-//! A driver has networks announced and withdrawn and lets links fail, never so many that the
-//! network falls apart. The first bug is the one that Avenger found in XORP 1.6 (section 3.1.1).
+//! A driver announces and withdraws networks and makes links fail, but never so many that the
+//! network is disconnected. The first bug is the one that Avenger found in XORP 1.6 (section
+//! 3.1.1).
 
 mod router;
 
@@ -17,38 +18,40 @@ use everhold::property::{Library, Type};
 
 pub use router::{Msg, Route, Router, Update};
 
-/// What is wrong with the routers.
+/// The known bugs of the routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A router does not tell a peer of a path that the peer is on, which saves messages. But one
-    /// that knows no large numbers takes all that have one for the same (Avenger, BGP1).
+    /// A router does not announce a path to a peer that is on it, which saves messages. But a
+    /// router that supports no large numbers cannot distinguish peers with such numbers (Avenger,
+    /// BGP1).
     MistakesTrans,
-    /// A router ignores a path that it is on itself. It should also forget the one that its peer
-    /// told it before, which this one replaces (Avenger, BGP2).
+    /// A router ignores a path that contains itself. It should also remove the peer's previous
+    /// path, which this one replaces (Avenger, BGP2).
     KeepsReplaced,
 }
 
-/// Stands for a number that does not fit 16 bits.
+/// The number that stands for one that does not fit 16 bits.
 pub const AS_TRANS: u32 = 23_456;
 
-/// A destination; here every router has one, with its own number.
+/// A destination; here every router has one, which has the router's number.
 pub type Prefix = u8;
 
 /// The numbers of the routers: the last two do not fit 16 bits.
 pub const NUMBERS: [u32; 6] = [100, 101, 102, 103, 70_004, 70_005];
 
-/// Each of the first four has a link to each; each of the last two to two of them.
+/// The links: each of the first four has one to each other; each of the last two has one to two of
+/// these.
 const LINKS: [(u32, u32); 10] =
     [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 0), (4, 1), (5, 2), (5, 3)];
-/// The first so many of them may fail, two at most: then there is still a way to all.
+/// The number of leading links that may fail, two at most, so that every router stays reachable.
 const FAILING: usize = 6;
 const FAILURES: u32 = 2;
-/// How many networks are announced or withdrawn.
+/// The number of times that a network is announced or withdrawn.
 const CHANGES: u32 = 4;
 
-/// Announces, withdraws and cuts links.
+/// Announces and withdraws networks, and cuts links.
 #[derive(Clone, Debug, Serialize)]
 pub struct Driver {
     failures: u32,
@@ -95,12 +98,12 @@ impl Node for Driver {
     }
 }
 
-/// BGP1 of Avenger's table 1.
+/// BGP1 in Avenger's table 1.
 pub const REACHABLE: &str = "what one can reach, all can";
 /// BGP2.
 pub const NO_LOOPS: &str = "no packet goes round";
 
-/// BGP1 and BGP2 in the language, once the routers have nothing more to tell.
+/// BGP1 and BGP2 in the property language, judged once the routers have nothing more to announce.
 pub const PROPERTIES: &str = r#"
 always "what one can reach, all can" when all quiet:
   forall a, b in router nodes, network in b.table: network in a.table
@@ -112,8 +115,8 @@ always "no packet goes round" when all quiet:
 sometimes "all know the way to three networks": forall n in router nodes: len(n.table) >= 3
 "#;
 
-/// `loops(node, hops)`: whether a packet that starts at the node comes back to where it was;
-/// `hops` lists pairs of a node and the next.
+/// `loops(node, hops)`: whether a packet that starts at the node returns to a node where it was
+/// before; `hops` lists pairs of a node and the next one.
 #[must_use]
 pub fn library() -> Library {
     let node = || Type::Node(None);
@@ -147,7 +150,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         system.nodes("router", NUMBERS.len(), |me| Router::new(me, peers(me), bug));

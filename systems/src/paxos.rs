@@ -1,14 +1,13 @@
 //! Paxos (Lamport, "Paxos Made Simple", 2001).
 //!
-//! Two clients ask a proposer each to have their value chosen, in one or several instances of
-//! consensus. A proposer first has a majority of
-//! the acceptors promise not to accept anything older than its ballot, and learns what they have
-//! accepted; then it proposes the newest of that, or, where there is none, its client's value. A
-//! value that a majority accepted under one ballot is chosen, for ever. Learners find out by
-//! counting.
+//! Two clients each ask a proposer to have their value chosen, in one or several instances of
+//! consensus. A proposer first has a majority of the acceptors promise not to accept anything older
+//! than its ballot, and learns which proposals they have accepted. Then it proposes the newest of
+//! these values or, if there are none, its client's value. A value that a majority accepted under
+//! one ballot is chosen, for ever. Learners detect this by counting.
 //!
-//! Acceptors keep their promises on disk: they crash and restart. Messages are lost and arrive
-//! twice. Proposers do not retry by themselves; their clients lose patience and ask again.
+//! Acceptors store their promises on disk: they crash and restart. Messages are lost and
+//! duplicated. Proposers do not retry by themselves; their clients lose patience and ask again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,27 +15,28 @@ use std::fmt;
 use everhold::node::Ticket;
 use everhold::prelude::*;
 
-/// What is wrong with a proposer or with the acceptors.
+/// The known bugs of proposers and acceptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
     /// A proposer adopts the oldest of the values that were accepted before, not the newest.
     AdoptsLowest,
-    /// A proposer adopts what the last promise tells of. WiDS found it in a real implementation,
-    /// and Avenger injected it (section 3.2.3).
+    /// A proposer adopts the value in the last promise that it received. WiDS found this bug in a
+    /// real implementation, and Avenger injected it (section 3.2.3).
     AdoptsLast,
     /// An acceptor answers before its promise is safely on disk.
     ForgetsPromise,
 }
 
-/// What is to be agreed on.
+/// A value to agree on.
 pub type Value = u8;
 
-/// Which of several values is to be agreed on.
+/// The number of an instance of consensus.
 pub type Instance = u8;
 
-/// The number of an attempt: unique because it names its proposer, and ordered within an instance.
+/// The number of an attempt: unique because it contains its proposer, and ordered within an
+/// instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ballot {
     instance: Instance,
@@ -44,7 +44,7 @@ pub struct Ballot {
     proposer: u32,
 }
 
-/// Short, for pictures: round 2 of node 4 is `2.4`, and `1/2.4` in instance 1.
+/// A short form for pictures: round 2 of node 4 is `2.4`, and `1/2.4` in instance 1.
 impl fmt::Debug for Ballot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.instance > 0 {
@@ -54,7 +54,7 @@ impl fmt::Debug for Ballot {
     }
 }
 
-/// A value under a ballot. The ballot decides which of two is newer.
+/// A value under a ballot. The ballot decides which of two proposals is newer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Proposal {
     ballot: Ballot,
@@ -67,12 +67,12 @@ impl fmt::Debug for Proposal {
     }
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// Client to proposer: have this value chosen, or tell me which one is.
+    /// Client to proposer: have this value chosen, or tell me which value is chosen.
     Propose(Instance, Value),
-    /// Proposer to client: this one is.
+    /// Proposer to client: this value is chosen.
     Chosen(Value),
     /// Proposer to acceptors (1a): promise not to accept anything older.
     Prepare(Ballot),
@@ -80,11 +80,11 @@ pub enum Msg {
     Promise(Ballot, Option<Proposal>),
     /// Proposer to acceptors (2a): accept this.
     Accept(Proposal),
-    /// Acceptor to proposer and learners (2b): I did.
+    /// Acceptor to proposer and learners (2b): I accepted this.
     Accepted(Proposal),
 }
 
-/// How many acceptors there are, and how many of them meet any other so many.
+/// The number of acceptors, and the size of a majority.
 const ACCEPTORS: usize = 3;
 const MAJORITY: usize = ACCEPTORS / 2 + 1;
 
@@ -93,14 +93,14 @@ const MAJORITY: usize = ACCEPTORS / 2 + 1;
 struct Votes(BTreeMap<Proposal, BTreeSet<NodeId>>);
 
 impl Votes {
-    /// Counts a vote; true when it makes a majority. A repeated vote does not count.
+    /// Counts a vote; returns true if it completes a majority. A repeated vote does not count.
     fn add(&mut self, acceptor: NodeId, proposal: Proposal) -> bool {
         let voters = self.0.entry(proposal).or_default();
         voters.insert(acceptor) && voters.len() == MAJORITY
     }
 }
 
-/// Remembers what must not be contradicted.
+/// Stores promises and accepted proposals.
 #[derive(Clone, Debug, Serialize)]
 pub struct Acceptor {
     bug: Bug,
@@ -108,7 +108,7 @@ pub struct Acceptor {
     memory: BTreeMap<Instance, Memory>,
 }
 
-/// What an acceptor has on disk for an instance.
+/// The data of an acceptor on disk for one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
     promised: Option<Ballot>,
@@ -118,7 +118,7 @@ struct Memory {
 impl Acceptor {
     const RECORD: &str = "acceptor";
 
-    /// True if nothing newer was promised.
+    /// Whether no newer ballot was promised.
     fn is_free_for(&self, ballot: Ballot) -> bool {
         let promised = self.memory.get(&ballot.instance).and_then(|memory| memory.promised);
         promised.is_none_or(|promised| promised <= ballot)
@@ -155,7 +155,7 @@ impl Node for Acceptor {
             Msg::Accept(proposal) if self.is_free_for(proposal.ballot) => {
                 self.accept(cx, from, proposal);
             }
-            // Too late. The proposer's client will lose patience.
+            // The ballot is too old. The proposer's client will ask again.
             Msg::Prepare(_) | Msg::Accept(_) => {}
             other => cx.unexpected(other),
         }
@@ -174,7 +174,7 @@ pub struct Proposer {
     acceptors: Vec<NodeId>,
     round: u32,
     attempts: BTreeMap<Instance, Attempt>,
-    /// What it knows to be chosen.
+    /// The values that it knows to be chosen.
     chosen: BTreeMap<Instance, Value>,
 }
 
@@ -182,7 +182,7 @@ pub struct Proposer {
 struct Attempt {
     client: Ticket,
     ballot: Ballot,
-    /// The client's value, for the case that nothing was accepted yet.
+    /// The client's value, which is used if nothing was accepted before.
     value: Value,
     promises: BTreeMap<NodeId, Option<Proposal>>,
     votes: Votes,
@@ -203,7 +203,7 @@ impl Proposer {
         self.broadcast(cx, Msg::Prepare(ballot));
     }
 
-    /// The attempt under this ballot, if it goes on.
+    /// The attempt under this ballot, if it is still running.
     fn attempt(&mut self, ballot: Ballot) -> Option<&mut Attempt> {
         self.attempts.get_mut(&ballot.instance).filter(|attempt| attempt.ballot == ballot)
     }
@@ -234,10 +234,11 @@ impl Proposer {
 }
 
 impl Attempt {
-    /// The only value that may have been chosen under an older ballot; if none may, the client's.
+    /// The only value that may have been chosen under an older ballot or, if there is none, the
+    /// client's value.
     ///
-    /// Whatever majority chose it has a member here, and the newest proposal wins because its own
-    /// proposer looked at all older ones in the same way.
+    /// Any majority that chose a value has a member among these promises, and the newest proposal
+    /// wins because its own proposer examined all older ones in the same way.
     fn safe_value(&self, bug: Bug, last: Option<Proposal>) -> Value {
         let accepted = self.promises.values().flatten().copied();
         let adopted = match bug {
@@ -262,11 +263,11 @@ impl Node for Proposer {
     }
 }
 
-/// Finds out what was chosen without taking part.
+/// Detects which value was chosen without taking part.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Learner {
     votes: Votes,
-    /// What it knows to be chosen.
+    /// The values that it knows to be chosen.
     chosen: BTreeMap<Instance, Value>,
 }
 
@@ -285,18 +286,18 @@ impl Node for Learner {
     }
 }
 
-/// What a client was told.
+/// The answer that a client received.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     chosen: BTreeMap<Instance, Value>,
 }
 
-/// What the clients want.
+/// The values that the clients want.
 const VALUES: [Value; 2] = [1, 2];
 const ATTEMPTS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Wants `value` chosen in every instance, and is content with others.
+/// A client that wants `value` chosen in every instance, and accepts any other value.
 async fn client(cx: AsyncCx<Msg>, proposer: NodeId, value: Value, instances: Instance) {
     let mut chosen = BTreeMap::new();
     for instance in 0..instances {
@@ -307,7 +308,7 @@ async fn client(cx: AsyncCx<Msg>, proposer: NodeId, value: Value, instances: Ins
     }
 }
 
-/// What is chosen, if anybody says so in time.
+/// Asks for the chosen value; `None` if no answer arrives in time.
 async fn ask(
     cx: &AsyncCx<Msg>,
     proposer: NodeId,
@@ -323,7 +324,7 @@ async fn ask(
     None
 }
 
-/// What the specification hears: an acceptor accepted.
+/// The notification that an acceptor accepted a proposal.
 #[derive(Clone, Copy, Debug)]
 struct Accepted {
     by: NodeId,
@@ -351,10 +352,10 @@ impl Monitor for Agreement {
 
 /// The name of the specification.
 pub const AGREEMENT: &str = "one value is chosen";
-/// What follows from it for those who are told (Avenger's table 1, Paxos1).
+/// The consequence for the clients (Avenger's table 1, Paxos1).
 pub const ANSWERS: &str = "everybody is told the same";
 
-/// What follows for those who are told, in the language.
+/// The consequence for the clients, in the property language.
 pub const PROPERTIES: &str = r#"
 always "everybody is told the same":
   forall a, b in nodes, k -> v in a.chosen, l -> w in b.chosen: k != l or v == w
@@ -372,7 +373,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
     }
 }
 
-/// The system without properties, with so many instances.
+/// The system without its properties, with a number of instances.
 pub fn environment(
     instances: Instance,
     bug: Bug,
@@ -392,7 +393,7 @@ pub fn environment(
     }
 }
 
-/// Every value that was given out as chosen.
+/// All values that were reported as chosen.
 fn told(s: &View<'_, Msg>) -> impl Iterator<Item = Value> {
     let learned = s.all::<Learner>().map(|(_, learner)| &learner.chosen);
     let answered = s.all::<Answer>().map(|(_, answer)| &answer.chosen);

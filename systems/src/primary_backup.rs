@@ -1,15 +1,15 @@
-//! Primary/backup storage after PacificA, with the bug that D³S found in it (NSDI 2008, section
+//! Primary/backup storage like PacificA's, with the bug that D³S found in it (NSDI 2008, section
 //! 5.1).
 //!
 //! A slice of data is kept by a group of replicas. The primary takes writes and has the others
-//! prepare them. It leads under leases that the others grant by answering its beacons; one that
-//! misses the beacons for longer than a lease asks the metadata server to be the primary of a new
-//! group. The metadata server has the say: it accepts the first change of a group and refuses the
-//! second, so there is one primary at any time.
+//! prepare them. It leads under leases that the others grant by answering its beacons; a replica
+//! that misses the beacons for longer than a lease asks the metadata server to become the primary
+//! of a new group. The metadata server decides: it accepts the first change of a group and refuses
+//! the second, so there is one primary at any time.
 //!
-//! Unless it forgets what it accepted. It answers and lets its log be flushed in the background; a
-//! crash in between brings the old group back, the next replica that asks is accepted too, and
-//! there are two primaries.
+//! The bug: the metadata server answers before its log is flushed in the background. A crash in
+//! between restores the old group, the next replica that asks is accepted too, and there are two
+//! primaries.
 
 mod meta;
 mod replica;
@@ -22,46 +22,46 @@ use everhold::prelude::*;
 pub use meta::Meta;
 pub use replica::{Replica, Role};
 
-/// The primary invariant, as the explorer and `watch` read it.
+/// The primary invariant, which the explorer and `watch` read.
 pub const RULES: &str = include_str!("primary_backup/primary_backup.prop");
-/// Its name.
+/// The name of the invariant.
 pub const ONE_PRIMARY: &str = "one primary";
 
 /// The metadata server.
 pub const META: NodeId = NodeId(0);
-/// How many replicas the slice has, numbered from 1.
+/// The number of replicas of the slice; their numbers start at 1.
 pub const REPLICAS: u32 = 3;
 
-/// How often a primary asks whether the others are there.
+/// The interval between a primary's beacons.
 const BEACON: Duration = Duration::from_millis(800);
-/// How long it leads after it asked, if all answered.
+/// The time for which the primary leads after it asked, if all others answered.
 const LEASE: Duration = Duration::from_secs(2);
-/// How long the others wait for a beacon before they ask for another primary: longer than any
-/// lease that they granted. Each waits a little longer than the one before it.
+/// The time for which the others wait for a beacon before they ask for another primary: longer than
+/// any lease that they granted. Each replica waits a little longer than the one before it.
 const GRACE: Duration = Duration::from_millis(2_500);
 const STAGGER: Duration = Duration::from_millis(300);
-/// How long until a question to the metadata server is asked again.
+/// The interval at which a question to the metadata server is repeated.
 const RETRY: Duration = Duration::from_millis(100);
-/// How long the buggy metadata server collects entries of its log before it flushes them.
+/// The time for which the buggy metadata server collects entries of its log before it flushes them.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// What is wrong with the metadata server.
+/// The known bugs of the metadata server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// It answers before what it accepted is flushed.
+    /// It answers before the accepted change is flushed.
     AnswersBeforeFlush,
 }
 
-/// Who keeps the slice.
+/// A group of replicas that keeps the slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Counts the changes.
+    /// The number of changes so far.
     pub version: u64,
-    /// Who takes writes.
+    /// The replica that takes writes.
     pub primary: NodeId,
-    /// Everybody, the primary included.
+    /// All members, including the primary.
     pub members: BTreeSet<NodeId>,
 }
 
@@ -71,7 +71,7 @@ impl Group {
         Group { version: 1, primary: NodeId(1), members }
     }
 
-    /// The next group, led by `primary`, without some others.
+    /// The next group, led by `primary`, without the members in `gone`.
     fn without(&self, gone: &[NodeId], primary: NodeId) -> Group {
         let stays = |member: &NodeId| *member == primary || !gone.contains(member);
         let members = self.members.iter().copied().filter(stays);
@@ -83,34 +83,34 @@ impl Group {
     }
 }
 
-/// What is said.
+/// The messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Client to replica: store this.
     Write(u64),
-    /// Replica to client: every member has it; this many there are now.
+    /// Replica to client: every member has the write; the number of writes now.
     Written(u64),
-    /// Replica to client: ask that one.
+    /// Replica to client: ask this replica.
     Elsewhere(NodeId),
-    /// Client to replica: who are you?
+    /// Client to replica: show your role.
     Show,
-    /// Replica to client: this, in the group of this version.
+    /// Replica to client: my role, in the group of this version.
     Shown(Role, u64),
-    /// Primary to secondary: I am here, in this group, at this time of mine.
+    /// Primary to secondary: I am alive, in this group, at this time of my clock.
     Beacon(Group, u64),
-    /// Secondary to primary: I heard your beacon of that version and time.
+    /// Secondary to primary: I received your beacon of that version and time.
     Heard(u64, u64),
     /// Primary to secondary: in the group of this version, these are the writes.
     Prepare(u64, Vec<u64>),
-    /// Secondary to primary: I have this many of them.
+    /// Secondary to primary: in the group of this version, I have this many of the writes.
     Prepared(u64, u64),
-    /// Replica to metadata server: let this be the group.
+    /// Replica to metadata server: a request to make this the group.
     Change(Group),
-    /// The group as it is now, from whoever knows better.
+    /// The present group, from any node that knows a newer one than the receiver.
     Changed(Group),
 }
 
-/// A client, modelled: writes until one is stored.
+/// A modelled client: it writes until one write is stored.
 #[derive(Clone, Debug, Serialize)]
 struct Writer {
     stored: u64,
@@ -131,7 +131,8 @@ impl Node for Writer {
                     cx.send(from, Msg::Write(2));
                 }
             }
-            // A replica that waits for its group names itself; asking it at once would go round.
+            // A replica that waits for its group names itself; asking it again at once would cause
+            // a loop.
             Msg::Elsewhere(primary) if primary == from => {}
             Msg::Elsewhere(primary) => cx.send(primary, Msg::Write(1)),
             other => cx.unexpected(other),
@@ -139,8 +140,8 @@ impl Node for Writer {
     }
 }
 
-/// Metadata server, three replicas and a client. The metadata server crashes, and a replica may
-/// stop for ever.
+/// The metadata server, three replicas and a client. The metadata server may crash, and a replica
+/// may stop for ever.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         assert_eq!(system.node("meta", Meta::new(bug)), META);
@@ -148,7 +149,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
             system.node("replica", Replica::new(NodeId(number)));
         }
         let writer = system.node("writer", Writer { stored: 0 });
-        // Leases rely on clocks that run alike.
+        // Leases depend on synchronised clocks.
         system.clocks(Clocks::Shared);
         system.faults(Faults::none().crash(1).stop(1).only(["meta", "replica"]));
         system.property(RULES);

@@ -1,7 +1,8 @@
-//! Systems that make progress although their timers never stop, each with a bug that ends it.
+//! Systems that make progress although their timers never stop, each with a bug that ends the
+//! progress.
 //!
-//! They show which fairness the explorer assumes when it judges progress: without their bugs none
-//! of them may be reported, however many nodes they have. `benches -- liveness` counts.
+//! They test the fairness that the explorer assumes when it judges progress: without their bugs
+//! none of them may be reported, at any number of nodes. `benches -- liveness` counts the reports.
 
 pub mod election;
 pub mod gossip;
@@ -12,23 +13,23 @@ pub mod retry;
 use everhold::node::{Cx, Message, NodeId};
 use everhold::{Clocks, Explorer, Report, System};
 
-/// One of the systems.
+/// The systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Heartbeats from all to all with acknowledgements, and a token that makes ten hops.
+    /// Heartbeats from all nodes to all with acknowledgements, and a token that makes ten hops.
     Heartbeats,
-    /// A rumour that is told to random peers.
+    /// A rumour that nodes pass to random peers.
     Gossip,
     /// Leader election with random timeouts.
     Election,
     /// Requests that are sent again until they are answered.
     Retry,
-    /// A lock with leases for which all clients wait in line.
+    /// A lock with leases, for which all clients queue.
     Lease,
 }
 
 impl Family {
-    /// All of them.
+    /// All systems.
     pub const ALL: [Family; 5] =
         [Family::Heartbeats, Family::Gossip, Family::Election, Family::Retry, Family::Lease];
 
@@ -38,7 +39,7 @@ impl Family {
         self.explore_on(Clocks::default(), nodes, bug, explorer)
     }
 
-    /// The same on other clocks.
+    /// Does the same as [`Family::explore`] on other clocks.
     #[track_caller]
     pub fn explore_on(self, clocks: Clocks, nodes: u32, bug: bool, explorer: Explorer) -> Report {
         match self {
@@ -61,7 +62,7 @@ fn on<M: Message>(
     }
 }
 
-/// Sends a message to all nodes but oneself.
+/// Sends a message to all nodes except the sender.
 fn tell_others<M: Message>(cx: &mut Cx<M>, nodes: u32, msg: &M) {
     let me = cx.id();
     for peer in (0..nodes).map(NodeId).filter(|peer| *peer != me) {

@@ -1,21 +1,21 @@
-//! The `raft` crate of TiKV: an implementation that we did not write, in an environment that we
-//! model.
+//! The `raft` crate of TiKV: an implementation that was not written for Everhold, in a modelled
+//! environment.
 //!
-//! The crate is a state machine. It asks its user to keep what must not be forgotten, to carry
-//! messages, and to apply what is committed, and its safety rests on these being done in the
+//! The crate is a state machine. It expects its user to store what must not be forgotten, to carry
+//! messages, and to apply committed entries, and its safety depends on these being done in the
 //! right order. That user is [`RaftNode`]: a disk under the crate, calls with answers between its
-//! peers, one timer that ticks. A [`Driver`] proposes commands. Nodes crash and come back with
-//! what their disk kept; messages are lost, repeated and cut off.
+//! peers, and one timer that ticks. A [`Driver`] proposes commands. Nodes crash and restart with
+//! the data that their disk kept; messages are lost and duplicated, and nodes are cut off.
 //!
-//! The mistakes are the environment's, one for each thing it is asked to do.
+//! The bugs are the environment's, one for each task that the crate gives it.
 //!
 //! - `node`: the environment of one peer; `store`: its disk; `wire`: calls and answers.
 //! - `spec`: the four safety properties of Raft's paper (Ongaro and Ousterhout, 2014, figure 3);
 //!   `language`: the same in the property language, in `raft.prop`.
 //! - `serve`: the same peers as processes that serve clients (feature `live`).
-//! - `silent`: three bugs that nobody notices, for peers that assert properties of the whole
+//! - `silent`: three bugs without visible effects, for peers that assert properties of the whole
 //!   system while they run (`asserted`).
-//! - [`timed`]: how long the peers are without a leader that commits.
+//! - [`timed`]: the time for which the peers have no leader that commits.
 
 #[cfg(feature = "live")]
 mod asserted;
@@ -44,26 +44,26 @@ pub use spec::{ELECTION_SAFETY, Heard, LEADER_COMPLETENESS, LOG_MATCHING, STATE_
 pub use store::LogEntry;
 pub use wire::{Call, Msg};
 
-/// What is wrong with the environment.
+/// The known bugs of the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// It syncs at the next tick, to save syncs, and sends messages before that: a peer is told
-    /// of votes and entries that a crash can still take back.
+    /// It postpones the sync to the next tick, to save syncs, and sends messages before: a peer
+    /// hears of votes and entries that a crash can still undo.
     AnswersBeforeSync,
-    /// It numbers its calls from zero after every restart and knows an answer by its number
-    /// alone: an answer to a call from before the crash is taken for one to a call of today.
+    /// It numbers its calls from zero after every restart and recognises an answer by its number
+    /// alone, so an answer to a call from before a crash is accepted as one to a present call.
     WrongIncarnation,
-    /// It applies entries when they are appended to the log: they may yet be replaced.
+    /// It applies entries when they are appended to the log, although they may still be replaced.
     AppliesBeforeCommit,
 }
 
-/// How many commands are proposed.
+/// The number of commands that are proposed.
 const COMMANDS: u64 = 5;
 
-/// The client, modelled: proposes commands to peers that the strategy chooses, and does not care
-/// what becomes of them.
+/// The modelled client: it proposes commands to peers that the strategy chooses, and ignores their
+/// fate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Driver {
     peers: usize,
@@ -95,7 +95,7 @@ impl Node for Driver {
     }
 }
 
-/// What a run goes through: `peers` peers, the driver, and a network that misbehaves.
+/// A system of `peers` peers and the driver, on a faulty network.
 pub fn system(
     peers: usize,
     bug: Bug,
@@ -107,7 +107,7 @@ pub fn system(
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 fn environment(system: &mut System<Msg>, peers: usize, bug: Bug, faults: &Faults) {
     for number in 0..peers {
         system.node_with("raft", move || RaftNode::explored(number, peers, bug));

@@ -1,44 +1,45 @@
 //! RandTree: a random overlay tree of bounded degree, as in Mace.
 //!
-//! Every node starts alone, as the root of a tree of itself, and asks the one peer it knows to take
-//! it in. Trees that meet merge: the one whose root has the larger number joins the other. A node
-//! that has no room for another child passes the request down to one of those it has. A node whose
-//! request is not answered in time turns to the next peer it knows; nodes in a tree probe their
-//! peers now and then, in case there is still another tree.
+//! Every node starts as the root of a tree without other nodes, and asks the one peer that it knows
+//! to accept it as a child. Trees that meet merge: the one whose root has the larger number joins
+//! the other. A node that has no room for another child passes the request down to one of its
+//! children. A node whose request is not answered in time turns to the next peer that it knows;
+//! nodes in a tree probe their peers periodically, in case there is still another tree.
 //!
-//! Two bugs that others found in it by looking at what it does, not by reading it: one by an
-//! almost-invariant (Avenger, section 3.2.1), one by the time it takes (MacePC, figure 1).
+//! Both bugs were found by observing its behaviour, not by reading its code: one by an
+//! almost-invariant (Avenger, section 3.2.1), the other by its delay (MacePC, figure 1).
 
 use std::collections::BTreeSet;
 
 use everhold::prelude::*;
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A node does not look whose request it is that was passed down to it: it takes its own
-    /// parent for a child (Avenger, section 3.2.1).
+    /// A node does not check the origin of a request that was passed down to it: it accepts its own
+    /// parent as a child (Avenger, section 3.2.1).
     AcceptsParent,
-    /// A root that is asking to join a better one forgets it when it takes in a child, and turns
-    /// down the answer: there are two trees until a probe finds out (MacePC, figure 1).
+    /// A root with a pending request to join a better one forgets it when it accepts a child, and
+    /// rejects the answer: there are two trees until a probe finds out (MacePC, figure 1).
     ForgetsJoin,
 }
 
-/// How long a request to join may go unanswered.
+/// The time after which an unanswered request to join is repeated.
 pub const JOIN: Duration = Duration::from_secs(5);
-/// The time between probes for other trees.
+/// The interval between probes for other trees.
 pub const RECOVERY: Duration = Duration::from_secs(10);
-/// How many children a node of Mace's has at most.
+/// The largest number of children of a node in Mace.
 pub const DEGREE: usize = 12;
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// Take `node` for a child. A full root passes this on to a child, and says so.
+    /// A request to accept `node` as a child. A full root passes it on to a child, and adds its own
+    /// id.
     Join {
-        /// Who wants to join.
+        /// The node that wants to join.
         node: NodeId,
         /// The root that passed the request down.
         redirected_by: Option<NodeId>,
@@ -50,28 +51,28 @@ pub enum Msg {
         /// The other children.
         siblings: BTreeSet<NodeId>,
     },
-    /// You asked somebody below you: stay the root.
+    /// You asked a node below you: stay the root.
     Loop,
-    /// You are the better root: I am going to join you.
+    /// You are the better root: I will join you.
     RootForce,
-    /// I am not your child.
+    /// I am no longer your child.
     Remove,
     /// Parent to child: the tree has another root.
     NewRoot(NodeId),
     /// Parent to child: these are my other children.
     UpdateSiblings(BTreeSet<NodeId>),
-    /// My tree has this root. What about yours?
+    /// My tree has this root. Which root has yours?
     Probe(NodeId),
     /// To a root: there is a tree with this better root.
     ProbeJoin(NodeId),
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
-    /// It has asked to be taken in.
+    /// It has asked to be accepted.
     Joining,
-    /// It has a parent or is a root.
+    /// It has a parent, or is a root.
     Joined,
 }
 
@@ -88,12 +89,12 @@ pub struct RandTree {
     parent: Option<NodeId>,
     children: BTreeSet<NodeId>,
     siblings: BTreeSet<NodeId>,
-    /// Known addresses, in the order in which they were learned.
+    /// Known peers, in the order in which they were learned.
     peers: Vec<NodeId>,
     /// The peer to turn to next.
     #[serde(skip)]
     next: usize,
-    /// Who was asked to take this node in.
+    /// The node that was asked to accept this one.
     asked: Option<NodeId>,
 }
 
@@ -118,7 +119,7 @@ impl RandTree {
         self.root == self.me
     }
 
-    /// Asks `peer` to take this root and its tree in.
+    /// Asks `peer` to accept this root with its tree.
     fn ask(&mut self, cx: &mut Cx<Msg>, peer: NodeId) {
         self.status = Status::Joining;
         self.asked = Some(peer);
@@ -135,7 +136,7 @@ impl RandTree {
     fn join(&mut self, cx: &mut Cx<Msg>, node: NodeId, redirected_by: Option<NodeId>) {
         let redirected_here = redirected_by == Some(self.root);
         if node == self.me {
-            // The request came back: whoever it reached is below this node.
+            // The request returned to its sender, so the peer that received it is below this node.
             self.settle(cx);
         } else if !self.is_root() && node != self.root && !redirected_here {
             cx.send(self.root, Msg::Join { node, redirected_by });
@@ -146,7 +147,7 @@ impl RandTree {
             self.remember(node);
             self.ask(cx, node);
         } else if self.children.contains(&node) {
-            // Its answer is under way.
+            // The answer to that node's request is in flight.
         } else if self.children.len() < self.degree {
             self.adopt(cx, node);
         } else {
@@ -154,7 +155,7 @@ impl RandTree {
         }
     }
 
-    /// True if taking `node` for a child would close a loop.
+    /// Whether accepting `node` as a child would close a loop.
     fn is_above(&self, node: NodeId) -> bool {
         self.bug != Bug::AcceptsParent && (self.parent == Some(node) || self.root == node)
     }
@@ -168,7 +169,7 @@ impl RandTree {
         self.tell_siblings(cx, node);
     }
 
-    /// True while a better root was asked and has not answered.
+    /// Whether a better root was asked and has not answered.
     fn waits_for_better(&self) -> bool {
         self.bug != Bug::ForgetsJoin && self.asked.is_some_and(|peer| peer < self.me)
     }
@@ -202,7 +203,7 @@ impl RandTree {
         }
     }
 
-    /// Takes another root, and tells those below.
+    /// Adopts another root, and informs the nodes below.
     fn follow(&mut self, cx: &mut Cx<Msg>, root: NodeId) {
         self.root = root;
         for child in &self.children {
@@ -214,7 +215,7 @@ impl RandTree {
         self.children.iter().copied().filter(|other| *other != child).collect()
     }
 
-    /// Tells the children who they are, except one who knows.
+    /// Informs the children about their siblings, except one that knows already.
     fn tell_siblings(&self, cx: &mut Cx<Msg>, except: NodeId) {
         for child in self.children.iter().filter(|child| **child != except) {
             cx.send(*child, Msg::UpdateSiblings(self.siblings_of(*child)));
@@ -227,7 +228,7 @@ impl RandTree {
         }
     }
 
-    /// The next peer, in turn, that `is_of_use`.
+    /// The next peer in turn for which `is_of_use` is true.
     fn next_peer(&mut self, is_of_use: impl Fn(&Self, NodeId) -> bool) -> Option<NodeId> {
         let count = self.peers.len();
         let offset = (0..count).find(|i| is_of_use(self, self.peers[(self.next + i) % count]))?;
@@ -255,7 +256,8 @@ impl RandTree {
         }
     }
 
-    /// A tree with the root `other` exists. Of two trees the one with the larger root joins.
+    /// Handles the news that a tree with the root `other` exists. Of two trees, the one with the
+    /// larger root joins the other.
     fn probed(&mut self, cx: &mut Cx<Msg>, other: NodeId) {
         if other < self.root {
             self.join_better(cx, other);
@@ -264,10 +266,10 @@ impl RandTree {
         }
     }
 
-    /// Has the root of this tree join a better one.
+    /// Makes the root of this tree join a better one.
     fn join_better(&mut self, cx: &mut Cx<Msg>, better: NodeId) {
         if better >= self.root {
-            // This tree has joined it, or a still better one, since.
+            // This tree has joined that root, or a still better one, in the meantime.
         } else if self.is_root() {
             self.remember(better);
             self.ask(cx, better);
@@ -276,7 +278,7 @@ impl RandTree {
         }
     }
 
-    /// True if parent and children agree.
+    /// Whether parent and children agree.
     fn is_parent_of(&self, other: &RandTree) -> bool {
         self.children.contains(&other.me) == (other.parent == Some(self.me))
     }
@@ -316,19 +318,19 @@ impl Node for RandTree {
     }
 }
 
-/// The name of the specification that Avenger found (its table 1, RandTree1).
+/// The specification that Avenger found (its table 1, RandTree1).
 pub const PARENT_IS_NO_CHILD: &str = "the parent is not a child";
-/// The name of the goal, which MacePC waits for.
+/// The goal at which MacePC stops the clock.
 pub const ONE_TREE: &str = "one tree";
 
-/// The specification in the language.
+/// The specification in the property language.
 pub const PROPERTIES: &str = r#"
 always "the parent is not a child": forall n in nodes: n.parent not in n.children
 
 always "nobody is next to itself": forall n in nodes: n.me not in n.children and n.parent != n.me
 "#;
 
-/// True once there is one tree that all are in: where MacePC stops the clock.
+/// Whether there is one tree that contains all nodes, where MacePC stops the clock.
 #[must_use]
 pub fn is_one_tree(s: &View<'_, Msg>) -> bool {
     let joined = s.all::<RandTree>().all(|(_, node)| node.status == Status::Joined);
@@ -337,7 +339,7 @@ pub fn is_one_tree(s: &View<'_, Msg>) -> bool {
         && s.all::<RandTree>().all(|(_, a)| s.all::<RandTree>().all(|(_, b)| a.is_parent_of(b)))
 }
 
-/// A tree of `nodes` nodes with at most `degree` children each. Each knows the node after it.
+/// A tree of `nodes` nodes with at most `degree` children each. Each node knows the one after it.
 pub fn system(
     nodes: usize,
     degree: usize,
@@ -350,7 +352,7 @@ pub fn system(
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(
     nodes: usize,
     degree: usize,

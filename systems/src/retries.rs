@@ -1,7 +1,7 @@
-//! Clients that ask again until they are answered: `while cx.timeout(..).await.is_err() {}`.
+//! Clients that repeat requests until they are answered: `while cx.timeout(..).await.is_err() {}`.
 //!
-//! Such loops make executions long and full of rounds that do not matter, which is what shrinking
-//! has to see. Each bug is one that real services of this shape have had.
+//! Such loops make executions long, with many rounds that do not matter, which shrinking must
+//! recognise. Each bug is typical of real services of this shape.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use everhold::node::{AsyncCx, NodeId};
 use everhold::{Faults, System};
 use serde::{Deserialize, Serialize};
 
-/// What is wrong.
+/// The known bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// After a crash the server knows only the last few requests that it carried out.
+    /// After a crash the server remembers only the last few requests that it carried out.
     ForgetsInCrash,
-    /// The server remembers the last few requests, whoever sent them.
+    /// The server remembers the last few requests of all clients together.
     RemembersFew,
-    /// Numbers of requests have three bits, and the server remembers each client's last one.
+    /// Numbers of requests have three bits, and the server remembers the last one of each client.
     NumbersWrap,
-    /// A client that gives up releases the lock, and the server does not look who holds it.
+    /// A client that gives up releases the lock, and the server does not check who holds it.
     ReleasesForOthers,
 }
 
@@ -31,52 +31,52 @@ impl Bug {
         [Bug::ForgetsInCrash, Bug::RemembersFew, Bug::NumbersWrap, Bug::ReleasesForOthers];
 }
 
-/// How long a client waits for an answer.
+/// The time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a client tries to get the lock before it gives up for now.
+/// The time that a client tries to get the lock before it gives up for the moment.
 const LONG_PATIENCE: Duration = Duration::from_millis(350);
-/// How many requests each client makes.
+/// The number of requests of each client.
 const REQUESTS: u32 = 40;
-/// How many requests a server remembers if it remembers too few.
+/// The number of requests that a server with too small a memory remembers.
 const FEW: usize = 5;
-/// The number after the last one with [`Bug::NumbersWrap`].
+/// The number of different request numbers with [`Bug::NumbersWrap`].
 const NUMBERS: u32 = 8;
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Msg {
-    /// Carry this out, once.
+    /// Carry this request out, once.
     Do(Request),
-    /// It is done.
+    /// The request is carried out.
     Done,
-    /// Give me the lock.
+    /// A request for the lock.
     Acquire,
-    /// You have it, or not.
+    /// Whether the lock was granted.
     Granted(bool),
-    /// I no longer need it.
+    /// I no longer need the lock.
     Release,
 }
 
-/// Who asks, and the number of the request.
+/// A client, and the number of its request.
 pub type Request = (NodeId, u32);
 
-/// What a server shows.
+/// The observed state of a server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Server {
-    /// What it carried out, in order.
+    /// The requests that it carried out, in order.
     pub done: Vec<Request>,
     /// The requests that it remembers.
     known: Vec<Request>,
     holder: Option<NodeId>,
 }
 
-/// What a client of the lock shows.
+/// The observed state of a client of the lock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holds(pub bool);
 
-/// A request is carried out at most once.
+/// The property that a request is carried out at most once.
 pub const ONCE: &str = "nothing is done twice";
-/// Two clients never have the lock.
+/// The property that two clients never hold the lock at the same time.
 pub const EXCLUSIVE: &str = "one holder";
 
 impl Server {
@@ -116,13 +116,13 @@ impl Server {
     }
 }
 
-/// Whether a number that begins again after [`NUMBERS`] comes after another one.
+/// Whether a number that wraps around at [`NUMBERS`] comes after another one.
 fn is_after(number: u32, last: u32) -> bool {
     let distance = (number + NUMBERS - last) % NUMBERS;
     (1..=NUMBERS / 2).contains(&distance)
 }
 
-/// Answers for ever.
+/// Answers requests for ever.
 async fn serve(cx: AsyncCx<Msg>, bug: Bug) {
     let saved = cx.disk(|disk| disk.load("server"));
     let mut server: Server = saved.expect("what was saved can be read").unwrap_or_default();
@@ -148,7 +148,7 @@ async fn serve(cx: AsyncCx<Msg>, bug: Bug) {
     }
 }
 
-/// Has its requests carried out one after the other, by each server in turn.
+/// Has requests carried out one after the other, by each server in turn.
 async fn ask(cx: AsyncCx<Msg>, servers: u32) {
     for number in 0..REQUESTS {
         let server = NodeId(number % servers);
@@ -157,7 +157,7 @@ async fn ask(cx: AsyncCx<Msg>, servers: u32) {
     }
 }
 
-/// Takes the lock and gives it back, again and again, and has other things to do if it is taken.
+/// Takes the lock and gives it back, again and again; does other work if the lock is taken.
 async fn work(cx: AsyncCx<Msg>, server: NodeId) {
     cx.observe(Holds(false));
     for _ in 0..REQUESTS {
@@ -182,16 +182,16 @@ async fn acquire(cx: &AsyncCx<Msg>, server: NodeId) {
     }
 }
 
-/// How many nodes there are.
+/// The number of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Each makes its requests one after the other.
+    /// The number of clients. Each makes its requests one after the other.
     pub clients: u32,
-    /// Each carries out requests of its own.
+    /// The number of servers. Each carries out requests of its own.
     pub servers: u32,
 }
 
-/// Clients and servers, and a network that loses, repeats and holds back messages.
+/// Clients and servers, on a network that loses, duplicates and delays messages.
 pub fn system(size: Size, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     let Size { clients, servers } = size;
     move |system| {
@@ -205,7 +205,7 @@ pub fn system(size: Size, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send 
             };
         }
         let faults = Faults::none().lose(2).duplicate(2).delay(2);
-        // The lock is not on disk.
+        // The lock is not on disk, so a crash would lose it.
         system.faults(if bug == Bug::ReleasesForOthers { faults } else { faults.crash(1) });
         system.always(ONCE, |s| s.all::<Server>().all(|(_, server)| is_unique(&server.done)));
         system.always(EXCLUSIVE, |s| s.all::<Holds>().filter(|(_, client)| client.0).count() < 2);

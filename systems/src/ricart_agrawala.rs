@@ -1,34 +1,36 @@
-//! Mutual exclusion by permission of everybody else (Ricart and Agrawala, 1981), without end.
+//! Mutual exclusion by permission of all other nodes (Ricart and Agrawala, 1981), repeated for
+//! ever.
 //!
-//! Whoever wants to enter asks all others, with a Lamport clock; whoever is asked agrees at once,
-//! unless it is inside or wants to enter and asked earlier: then it agrees when it leaves. The next
-//! node enters within a message's time after the last one left, so this is a hard test for whoever
-//! puts the states of different nodes into one order: a correct system must give no alarm.
+//! A node that wants to enter asks all others, with a Lamport clock. A node that is asked agrees at
+//! once, unless it is inside, or wants to enter and asked earlier: then it agrees when it leaves.
+//! The next node enters within one message delay after the last one left, so this is a hard test
+//! for a tool that puts the states of different nodes into one order: a correct system must not
+//! cause an alarm.
 
 use everhold::prelude::*;
 
-/// What is claimed of it, in the property language.
+/// The claim about the system, in the property language.
 pub const RULES: &str = "always \"one node is inside\": forall a, b in nodes: a != b and a.inside implies not b.inside\n";
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// They agree to whoever asks while they want to enter themselves.
+    /// They agree to every request, even while they want to enter themselves.
     AlwaysAgrees,
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// May I enter? With the Lamport clock at which the sender asks.
+    /// A request to enter, with the sender's Lamport clock.
     Ask(u64),
-    /// You may.
+    /// Permission to enter.
     Agree,
 }
 
-/// How long a node stays outside and inside, at least.
+/// The shortest time for which a node stays outside or inside.
 const SHORTLY: Duration = Duration::from_micros(100);
 
 /// A node that enters again and again.
@@ -37,12 +39,12 @@ pub struct Member {
     bug: Bug,
     others: Vec<NodeId>,
     clock: u64,
-    /// When it asked, while it wants to enter or is inside.
+    /// The Lamport clock of its request, while it wants to enter or is inside.
     asked: Option<u64>,
     agreed: usize,
     deferred: Vec<NodeId>,
     inside: bool,
-    /// How often it was inside.
+    /// The number of times that it was inside.
     entered: u64,
 }
 
@@ -95,7 +97,7 @@ impl Node for Member {
     type Msg = Msg;
 
     fn start(&mut self, cx: &mut Cx<Msg>) {
-        // Everybody is there by then.
+        // All nodes have started by then.
         cx.set_timer("ask", Duration::from_millis(500));
     }
 

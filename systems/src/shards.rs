@@ -1,52 +1,53 @@
-//! Keys that belong to one node at a time, and move.
+//! Keys that each belong to one node at a time, and that move between nodes.
 //!
-//! Every key has an owner. Now and then an owner hands a key over to another node: it gives the
-//! key up and sends it, again and again until the other confirms. The other takes the key in once,
-//! however often it arrives. So no two nodes ever own the same key.
+//! Every key has an owner. From time to time an owner hands a key over to another node: it gives
+//! the key up and sends it, again and again until the other node confirms. The receiver accepts a
+//! handover once, however often it arrives. So no two nodes ever own the same key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::prelude::*;
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A node gives a key up when the other has confirmed it, not before sending it.
+    /// A node gives a key up when the receiver has confirmed it, not before sending it.
     KeepsUntilConfirmed,
-    /// A node takes in every key that arrives: also one that it had, and has handed on since.
+    /// A node accepts every key that arrives, even one that it had and has handed on in the
+    /// meantime.
     TakesTwice,
 }
 
-/// What is owned.
+/// A key.
 pub type Key = u8;
 
-/// How many nodes there are, and how many keys for each.
+/// The number of nodes, and the number of keys of each.
 const NODES: usize = 4;
 const KEYS_EACH: usize = 3;
-/// How many keys each node hands over.
+/// The number of keys that each node hands over.
 const HANDOVERS: u32 = 4;
-/// The time between handovers.
+/// The interval between handovers.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a confirmation may take.
+/// The time that a confirmation may take.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// This key is yours.
     Take {
-        /// Counts the handovers of the sender.
+        /// The number of the handover, counted by the sender.
         number: u32,
         /// The key.
         key: Key,
     },
-    /// I have it.
+    /// The handover of this number was accepted.
     Taken(u32),
 }
 
-/// A handover that is not confirmed.
+/// An unconfirmed handover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Handover {
     to: NodeId,
@@ -62,7 +63,7 @@ pub struct Owner {
     owned: BTreeSet<Key>,
     handovers: u32,
     unconfirmed: BTreeMap<u32, Handover>,
-    /// The handovers that were taken in, by who sent them.
+    /// The accepted handovers, by sender.
     taken: BTreeMap<NodeId, BTreeSet<u32>>,
 }
 
@@ -79,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// Keys that are not on their way to another.
+    /// The keys that are not being handed over.
     fn free(&self) -> Vec<Key> {
         let leaves = |key: &Key| self.unconfirmed.values().any(|handover| handover.key == *key);
         self.owned.iter().copied().filter(|key| !leaves(key)).collect()
@@ -153,10 +154,10 @@ impl Node for Owner {
     }
 }
 
-/// The name of the specification (Dinv, table 2: key ownership).
+/// The specification (Dinv, table 2: key ownership).
 pub const ONE_OWNER: &str = "a key has one owner";
 
-/// The specification in the language.
+/// The specification in the property language.
 pub const PROPERTIES: &str = r#"
 always "a key has one owner":
   forall a, b in nodes where a != b: a.owned disjoint from b.owned
@@ -165,7 +166,7 @@ sometimes "all keys are where they should be, after all handovers":
   sum(n in nodes: len(n.owned)) == 12 and (forall n in nodes: n.handovers == 4)
 "#;
 
-/// Four nodes with three keys each, on a network that loses and repeats.
+/// Four nodes with three keys each, on a network that loses and duplicates messages.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         environment(bug)(system);
@@ -173,7 +174,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         system.nodes("owner", NODES, |number| Owner::new(number, bug));

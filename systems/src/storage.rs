@@ -2,32 +2,32 @@
 //!
 //! A client asks a server to replicate a value and waits for the acknowledgement. The server
 //! broadcasts the value to three storage nodes; each of them reports its log whenever its timer
-//! fires. A node whose report is out of date gets the value again, one that is up to date counts
-//! as a replica, and three replicas make an acknowledgement.
+//! fires. A node whose report is out of date receives the value again, a node that is up to date
+//! counts as a replica, and after three replicas the server acknowledges.
 //!
-//! The server has the paper's two bugs, one for each half of what a specification says.
+//! The server has the paper's two bugs: one violates safety, the other liveness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::prelude::*;
 
-/// How many storage nodes must have a value before it is acknowledged.
+/// The number of storage nodes that must have a value before it is acknowledged.
 pub const REPLICAS: usize = 3;
-/// How many values the client has stored.
+/// The number of values that the client stores.
 const REQUESTS: u64 = 2;
 
-/// What is wrong with the server.
+/// The known bugs of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
     /// It counts reports, not nodes: one node that reports twice counts as two replicas.
     CountsReports,
-    /// It does not start counting again after an acknowledgement, so there is only ever one.
+    /// It does not reset the count after an acknowledgement, so there is only ever one.
     KeepsCount,
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Client to server: replicate this value.
@@ -40,10 +40,10 @@ pub enum Msg {
     Ack,
 }
 
-/// What the specifications hear.
+/// The notifications that the specifications receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard {
-    /// The server took a request.
+    /// The server received a request.
     Requested(u64),
     /// A storage node has the value.
     Stored(NodeId, u64),
@@ -120,7 +120,7 @@ impl Node for Server {
     }
 }
 
-/// A storage node, modelled: its log is in memory.
+/// A modelled storage node: its log is in memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Storage {
     server: NodeId,
@@ -140,7 +140,7 @@ impl Node for Storage {
 
     fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
         match msg {
-            // Values only grow: one that was overtaken by its successor is not stored any more.
+            // Values only grow: a value that its successor has overtaken is not stored any more.
             Msg::Replicate(value) if self.log.last().is_none_or(|last| *last < value) => {
                 self.log.push(value);
                 cx.notify(Heard::Stored(cx.id(), value));
@@ -156,7 +156,7 @@ impl Node for Storage {
     }
 }
 
-/// The client, modelled: two requests, one after the other.
+/// The modelled client: two requests, one after the other.
 #[derive(Clone, Debug, Serialize)]
 pub struct Client {
     server: NodeId,
@@ -231,12 +231,12 @@ impl Monitor for Answered {
     }
 }
 
-/// The name of the safety specification.
+/// The safety specification.
 pub const SAFETY: &str = "an ack means three replicas";
-/// The name of the liveness specification.
+/// The liveness specification.
 pub const LIVENESS: &str = "every request is acknowledged";
 
-/// Client, server and three storage nodes with their timers.
+/// A client, a server and three storage nodes with their timers.
 pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         let server = NodeId(REPLICAS as u32);

@@ -1,82 +1,83 @@
-//! Membership by gossip, after SWIM (Das, Gupta, Motivala, 2002) and Serf.
+//! Membership by gossip, like SWIM (Das, Gupta, Motivala, 2002) and Serf.
 //!
-//! Every node pings another now and then. If no answer comes, it asks a third to try; if none
-//! comes then either, it suspects the node, and after a while declares it dead. Every message
-//! carries what its sender has heard of anybody. A node that hears that it is suspected says that
-//! it is alive, under a new incarnation, which outranks what was said under an older one.
+//! Every node periodically pings another. If no answer arrives, it asks a third node to try; if
+//! there is still no answer, it suspects the node, and after a while declares it dead. Every
+//! message carries all news that its sender has heard. A node that hears that it is suspected
+//! announces that it is alive, under a new incarnation, which outranks statements about an older
+//! one.
 //!
-//! So whoever receives a message knows afterwards what its sender knew: Dinv's eventual consistency
-//! (section 6.1), which follows the messages.
+//! So the receiver of a message knows afterwards all that the sender knew. This is Dinv's eventual
+//! consistency (section 6.1), which follows the messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::prelude::*;
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// An answer carries only what its sender heard last, to keep it small.
+    /// To keep an answer small, it carries only the last news that its sender heard.
     AnswersBriefly,
-    /// A node believes what it hears last, whatever the incarnation: old rumours bring back what
-    /// was denied.
+    /// A node believes the last news that it hears, whatever the incarnation: old rumours restore
+    /// what was denied.
     BelievesLast,
 }
 
-/// The time between pings.
+/// The interval between pings.
 const PROBE: Duration = Duration::from_secs(1);
-/// How long an answer may take.
+/// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// How long a suspect has to defend itself.
+/// The time that a suspect has to defend itself.
 const SUSPICION: Duration = Duration::from_secs(5);
 
-/// What is said about a member. Of one incarnation, the later in this list outranks.
+/// A statement about a member. Within one incarnation, a later variant outranks an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Status {
-    /// It says so itself.
+    /// The member itself announced it.
     Alive,
-    /// It did not answer.
+    /// The member did not answer.
     Suspect,
-    /// It did not defend itself.
+    /// The member did not defend itself.
     Dead,
 }
 
-/// Where a member stands, as far as a node knows. A larger one outranks.
+/// The standing of a member, as far as a node knows. A larger one outranks a smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Standing {
-    /// How often the member has had to defend itself.
+    /// The number of times that the member has defended itself.
     pub incarnation: u32,
-    /// What is said.
+    /// The statement about the member.
     pub status: Status,
 }
 
 /// A piece of gossip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Event {
-    /// About whom.
+    /// The member that it concerns.
     pub member: NodeId,
-    /// What.
+    /// The member's standing.
     pub standing: Standing,
 }
 
-/// What the nodes say to each other; everything carries gossip.
+/// The messages between nodes; every message carries gossip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Msg {
-    /// What is wanted.
+    /// The request in the message.
     pub ask: Ask,
-    /// What the sender has heard.
+    /// All news that the sender has heard.
     pub gossip: BTreeSet<Event>,
 }
 
-/// What a message wants.
+/// The requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
-    /// Are you there? If so, tell this node.
+    /// Are you alive? If so, answer this node.
     Ping(NodeId),
     /// Ping this node for me.
     PingFor(NodeId),
-    /// I am.
+    /// I am alive.
     Ack,
 }
 
@@ -89,9 +90,9 @@ pub struct Member {
     members: BTreeMap<NodeId, Standing>,
     /// All gossip it has heard.
     events: BTreeSet<Event>,
-    /// What of it was the last.
+    /// The last news that it heard.
     latest: Option<Event>,
-    /// Who was pinged and has not answered; whether others were asked to try.
+    /// The node that was pinged and has not answered, and whether others were asked to try.
     probe: Option<(NodeId, bool)>,
 }
 
@@ -117,7 +118,7 @@ impl Member {
         cx.send(to, Msg { ask, gossip });
     }
 
-    /// Others that are not known to be dead.
+    /// The others that are not known to be dead.
     fn others(&self, except: Option<NodeId>) -> Vec<NodeId> {
         let here = self.members.iter().filter(|(_, standing)| standing.status != Status::Dead);
         here.map(|(node, _)| *node).filter(|n| *n != self.me && Some(*n) != except).collect()
@@ -149,7 +150,7 @@ impl Member {
         }
     }
 
-    /// Spreads that a member that was `before` is now `after`.
+    /// Spreads a change of a member from `before` to `after`.
     fn say(&mut self, cx: &mut Cx<Msg>, member: NodeId, before: Status, after: Status) {
         let Standing { incarnation, status } = self.members[&member];
         if status == before {
@@ -210,12 +211,12 @@ impl Node for Member {
     }
 }
 
-/// The name of the specification (Dinv, table 2: eventual consistency).
+/// The specification (Dinv, table 2: eventual consistency).
 pub const TOLD: &str = "who receives a message knows what its sender knew";
-/// Nor is anybody behind what they were told.
+/// The receiver of a message has news that are at least as recent as the sender's.
 pub const UP_TO_DATE: &str = "who receives a message is as up to date as its sender";
 
-/// The specifications in the language.
+/// The specifications in the property language.
 pub const PROPERTIES: &str = r#"
 always "who receives a message knows what its sender knew" on delivery:
   sender.events subset of receiver.events
@@ -236,7 +237,7 @@ pub fn system(nodes: usize, bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Sen
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(
     nodes: usize,
     bug: Bug,

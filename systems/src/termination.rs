@@ -1,45 +1,46 @@
 //! Termination detection in a ring, after Dijkstra, Feijen and van Gasteren (EWD 840) and Safra
 //! (EWD 998).
 //!
-//! Nodes that are active may send work to others, which makes these active again; any node may
-//! come to rest at any time. Whether all have, and no work is on its way, a token finds out that
-//! goes round while they go on: it adds up what each node sent less what it received, and turns
-//! black where something was received since it last came by.
+//! Active nodes may send work to others, which makes these active again; any node may become idle
+//! at any time. A token that goes round while the nodes continue detects whether all are idle and
+//! no work is in flight: it adds up, for each node, the messages sent less those received, and
+//! turns black at a node that received something since the token's last visit.
 
 use everhold::prelude::*;
 
-/// What is wrong with the nodes.
+/// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// Work that arrives does not blacken: the token does not learn that it looked too early.
+    /// A node that receives work does not turn black, so the token does not learn that it came too
+    /// early.
     StaysWhite,
     /// A node passes the token on while it is active.
     PassesWhileActive,
 }
 
 const NODES: usize = 4;
-/// How much work each node sends at most.
+/// The largest number of messages that each node sends.
 const SENDS_MAX: u32 = 3;
-/// How long a piece of work takes.
+/// The duration of a piece of work.
 const PIECE: Duration = Duration::from_millis(10);
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// Something to do.
+    /// A piece of work.
     Work,
-    /// Has everybody come to rest?
+    /// The token of the detection.
     Token(Token),
 }
 
-/// What the token has seen on its way.
+/// The observations of the token on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// What the nodes that it passed had sent less what they had received.
+    /// The messages sent less those received, summed over the nodes that it passed.
     sum: i64,
-    /// Whether one of them had received something.
+    /// Whether one of these nodes had received something.
     black: bool,
 }
 
@@ -49,12 +50,12 @@ pub struct Worker {
     #[serde(skip)]
     bug: Bug,
     active: bool,
-    /// Work sent less work received.
+    /// Messages sent less messages received.
     counter: i64,
-    /// Whether work was received since the token came by.
+    /// Whether work was received since the token's last visit.
     black: bool,
     token: Option<Token>,
-    /// Whether it told that all have come to rest.
+    /// Whether it announced that all nodes are idle.
     told: bool,
     #[serde(skip)]
     sends: u32,
@@ -62,12 +63,12 @@ pub struct Worker {
 
 impl Worker {
     fn new(number: usize, bug: Bug) -> Worker {
-        // The first node begins with a token that has seen nothing.
+        // The first node starts with a token that has not visited any node.
         let token = (number == 0).then_some(Token { sum: 0, black: true });
         Worker { bug, active: true, counter: 0, black: false, token, told: false, sends: 0 }
     }
 
-    /// Comes to rest, or gives work to another.
+    /// Becomes idle, or gives work to another node.
     fn work(&mut self, cx: &mut Cx<Msg>) {
         let step = cx.choose("rest, or who gets work", NODES);
         if step == 0 || self.sends == SENDS_MAX {
@@ -88,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// A node at rest passes the token on; the first one looks at it, and begins anew.
+    /// An idle node passes the token on; the first node evaluates it, and starts another round.
     fn pass(&mut self, cx: &mut Cx<Msg>) {
         if self.told || self.active && self.bug != Bug::PassesWhileActive {
             return;
@@ -133,7 +134,7 @@ impl Node for Worker {
 /// The name of the specification.
 pub const AT_REST: &str = "it is told when all is at rest";
 
-/// The specification in the language.
+/// The specification in the property language.
 pub const PROPERTIES: &str = r#"
 always "it is told when all is at rest":
   (exists n in nodes: n.told) implies in_flight("Work") == 0 and (forall n in nodes: not n.active)
@@ -152,7 +153,7 @@ pub fn system(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'st
     }
 }
 
-/// The system without properties.
+/// The system without its properties.
 pub fn environment(bug: Bug) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
     move |system| {
         system.nodes("worker", NODES, |number| Worker::new(number, bug));

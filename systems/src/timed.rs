@@ -1,5 +1,5 @@
 //! The case studies on a virtual clock: the systems of the MacePC paper with its networks, scales
-//! and stopping conditions, and what `everhold perf` runs by name.
+//! and stopping conditions. `everhold perf` runs them by name.
 
 use everhold::node::Message;
 use everhold::perf::{Measured, OnProgress, Perf, PerfReport, WhatIf};
@@ -12,65 +12,65 @@ use crate::{bamboo, bullet, chord, pastry, randtree};
 /// A system that can be run by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub about: &'static str,
     /// Its bugs by name; the first is the default, `none` is the fixed system.
     pub bugs: &'static [&'static str],
-    /// How many nodes it has if nothing else is said.
+    /// The default number of nodes.
     pub nodes: usize,
     run: fn(&Settings) -> Result<Ready, String>,
 }
 
-/// What to run, and how.
+/// The variant of a system to run.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The bug by name; none given is the system's first.
+    /// The bug by name; by default the system's first bug.
     pub bug: Option<String>,
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: Option<usize>,
-    /// How long handlers take; none given is 20 to 200 µs.
+    /// The durations of handlers; by default 20 to 200 µs.
     pub durations: Option<Durations>,
 }
 
-/// A system that is ready to run, whatever its messages are.
+/// A system that is ready to run, independent of the type of its messages.
 pub trait Run {
     /// Looks for slow executions.
     fn perf(self: Box<Self>, how: How) -> PerfReport;
-    /// Only draws executions: how long each takes, in the order of the seeds.
+    /// Draws executions without an analysis; returns the length of each, in the order of the seeds.
     fn measure(self: Box<Self>, how: How) -> Vec<Measured>;
-    /// Learns how long handlers take on this machine.
+    /// Measures the durations of handlers on this machine.
     fn train(&self, executions: u64) -> Durations;
-    /// The kinds of event that have no durations of their own.
+    /// The kinds of events without a measured duration.
     fn untrained(&self) -> Vec<String>;
 }
 
 /// A system that is ready to run.
 pub type Ready = Box<dyn Run>;
 
-/// How to look for slow executions; what is not given is as [`Perf`] has it.
+/// The parameters of a search for slow executions; absent ones have the defaults of [`Perf`].
 #[derive(Default)]
 pub struct How {
-    /// Executions.
+    /// The number of executions.
     pub executions: Option<usize>,
     /// The seed.
     pub seed: Option<u64>,
-    /// Threads.
+    /// The number of threads.
     pub workers: Option<usize>,
-    /// Wall time.
+    /// The limit on wall time.
     pub time: Option<Duration>,
-    /// MacePC's analysis: executions for training, walks from each prefix.
+    /// For MacePC's analysis: the number of training executions, and the walks from each prefix.
     pub mace: Option<(usize, u32)>,
-    /// Changes to try.
+    /// The changes to try.
     pub what_if: Vec<WhatIf>,
-    /// One execution instead of a search.
+    /// A single execution to replay instead of a search.
     pub replay: Option<Draws>,
-    /// Called with progress.
+    /// A function that is called with the progress.
     pub on_progress: Option<OnProgress>,
-    /// What the report calls it.
+    /// The name in the report.
     pub name: String,
-    /// The command that runs an execution again if a token is added to it.
+    /// The command that runs an execution again when a token is appended to it.
     pub replay_with: String,
 }
 
@@ -108,7 +108,7 @@ impl How {
     }
 }
 
-/// A system, and the same with fewer nodes to compare it with.
+/// A system, and the same system with fewer nodes for comparison.
 struct Sizes<M: Message> {
     timed: Timed<M>,
     smaller: Option<Timed<M>>,
@@ -138,10 +138,10 @@ impl<M: Message> Run for Sizes<M> {
     }
 }
 
-/// Bullet' in the paper needs more than 17 Mbit/s for its 20 MB.
+/// The bandwidth for Bullet', in Mbit/s: the paper's 20 MB need more than 17.
 const MBITS: f64 = 20.0;
 
-/// All of them.
+/// All cases.
 pub static CASES: &[Case] = &[
     Case {
         name: "randtree",
@@ -234,7 +234,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// If there is none; the text lists those there are.
+    /// If there is none; the error lists the known names.
     pub fn find(name: &str) -> Result<&'static Case, String> {
         CASES.iter().find(|case| case.name == name).ok_or_else(|| {
             let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
@@ -242,11 +242,11 @@ impl Case {
         })
     }
 
-    /// Makes it ready.
+    /// Prepares the system for a run.
     ///
     /// # Errors
     ///
-    /// If the settings do not fit it.
+    /// If the settings do not fit the system.
     pub fn ready(&self, settings: &Settings) -> Result<Ready, String> {
         if settings.nodes.is_some_and(|nodes| nodes < 2) {
             return Err(format!("{} needs at least 2 nodes", self.name));
@@ -266,7 +266,8 @@ impl Settings {
         Err(format!("{} has no bug `{bug}`; it has {}", case.name, case.bugs.join(", ")))
     }
 
-    /// The system with so many nodes, if nothing else is said, and with a quarter of them.
+    /// The system with the default number of nodes unless the settings give another, and with a
+    /// quarter of them.
     fn ready<M: Message>(&self, nodes: usize, make: impl Fn(usize) -> Timed<M>) -> Ready {
         let nodes = self.nodes.unwrap_or(nodes);
         let smaller = (nodes >= 8).then(|| self.timed(make(nodes / 4)));
@@ -281,7 +282,7 @@ impl Settings {
     }
 }
 
-/// Handlers of 20 to 200 µs; the paper's network, 1 ms and 8 Mbit/s, is the default.
+/// Handlers of 20 to 200 µs. The paper's network, with 1 ms and 8 Mbit/s, is the default.
 pub(crate) fn handlers() -> Durations {
     Durations::uniform(Duration::from_micros(20), Duration::from_micros(200))
 }

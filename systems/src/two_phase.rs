@@ -2,21 +2,21 @@
 //! Commit", 2006), which is also the two-phase commit of Stateright's examples.
 //!
 //! Resource managers prepare or, before they have, abort on their own. The transaction manager
-//! collects who is prepared and commits once everybody is; until then it may abort at any time.
-//! Whatever it decides, no manager may commit while another aborts.
+//! collects the reports of prepared managers and commits once all are prepared; until then it may
+//! abort at any time. In no case may one manager commit while another aborts.
 //!
-//! What a node does of its own accord is a timer here: it fires whenever the strategy likes. One
-//! step differs from the module: the transaction manager commits when the last report arrives,
-//! not some time after it.
+//! Spontaneous actions of a node are timers here, which fire whenever the strategy decides. One
+//! step differs from the module: the transaction manager commits when the last report arrives, not
+//! some time after it.
 //!
 //! States are small and flat, because this system also measures exhaustive search.
 
 use everhold::prelude::*;
 
-/// What is wrong with the transaction manager.
+/// The known bugs of the transaction manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug.
     None,
     /// It commits when all resource managers but one are prepared.
     CommitsEarly,
@@ -24,7 +24,7 @@ pub enum Bug {
     ForgetsAbort,
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Resource manager to transaction manager: I can commit, and no longer abort on my own.
@@ -35,23 +35,23 @@ pub enum Msg {
     Abort,
 }
 
-/// Where a manager of either sort stands.
+/// The phase of a manager of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Phase {
     /// Undecided; a resource manager may still abort on its own.
     Working,
     /// A resource manager that leaves the decision to the transaction manager.
     Prepared,
-    /// Decided: the transaction happens.
+    /// Decided: the transaction commits.
     Committed,
-    /// Decided: it does not.
+    /// Decided: the transaction aborts.
     Aborted,
 }
 
-/// How long anybody takes to act on their own. Which clock is faster is up to the strategy.
+/// The delay of every spontaneous action. The strategy decides which clock is faster.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Has a part in the transaction, and a right to abort it until it has prepared.
+/// A participant of the transaction, which may abort until it has prepared.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ResourceManager {
     tm: NodeId,
@@ -75,7 +75,7 @@ impl Node for ResourceManager {
     }
 
     fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
-        // As in the module, one that aborts tells nobody: the transaction manager will notice
+        // As in the module, a manager that aborts sends no message: the transaction manager notices
         // that a report is missing.
         if cx.flip("abort") {
             self.phase = Phase::Aborted;
@@ -94,13 +94,13 @@ impl Node for ResourceManager {
     }
 }
 
-/// Decides for all.
+/// Decides the outcome for all participants.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TransactionManager {
     bug: Bug,
     /// The resource managers are the nodes below this number.
     managers: u32,
-    /// A bit for each resource manager that has reported.
+    /// One bit for each resource manager that has reported.
     prepared: u32,
     phase: Phase,
 }
@@ -148,7 +148,7 @@ impl Node for TransactionManager {
     }
 }
 
-/// The name of the specification.
+/// The specification.
 pub const CONSISTENT: &str = "no mixed outcome";
 
 /// One transaction over `managers` resource managers (at most 32).

@@ -1,6 +1,7 @@
-//! Token passing in other simulators: `everhold-timed-peers NAME NODES DELIVERIES` prints how many
-//! deliveries there were and the CPU-seconds they took. Latencies are uniform between 1 and 10 ms; neither has a bandwidth,
-//! queues or handler times, so they do less than what they are compared with.
+//! Token passing in other simulators: `everhold-timed-peers NAME NODES DELIVERIES` prints the
+//! number of deliveries and the CPU-seconds that they took. Latencies are uniform between 1 and 10
+//! ms. Neither simulator models bandwidth, queues or handler times, so they do less than Everhold
+//! in the comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +40,7 @@ fn on_madsim(nodes: u64, deliveries: u64) -> u64 {
         let delivered = Arc::clone(&delivered);
         handle.spawn(async move {
             let endpoint = madsim::net::Endpoint::bind(address(node)).await.expect("a free port");
-            // Everybody is there before the first token is.
+            // All nodes exist before the first token is sent.
             madsim::time::sleep(Duration::from_millis(1)).await;
             let mut random = Random(node);
             let mut token = [0; 16];
@@ -60,7 +61,7 @@ fn on_madsim(nodes: u64, deliveries: u64) -> u64 {
     delivered.load(Ordering::Relaxed)
 }
 
-/// A node: what it gets it sends on after a while.
+/// A node that passes on each token after a delay.
 #[derive(Serialize, Deserialize)]
 struct Passer {
     outputs: Vec<Output<(u64, u64)>>,

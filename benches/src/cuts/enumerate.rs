@@ -9,9 +9,9 @@ use crate::cuts::traces::ring;
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::{Table, short, whole};
 
-/// Nodes, rounds, and events that a node has alone in each.
+/// The numbers of nodes, of rounds, and of a node's own events in each round.
 const SHAPES: [(u32, usize, usize); 3] = [(3, 10, 200), (5, 3, 15), (10, 2, 3)];
-/// Cuts a second.
+/// The required number of cuts per second.
 const RATE: f64 = 50e6;
 const RUNS: usize = 3;
 
@@ -29,7 +29,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     scores.hold("cuts enumerated, to 50 M a CPU-second", slowest / RATE, Bound::AtLeast(1.0));
 }
 
-/// How many cuts there were, and the best of several rates.
+/// The number of cuts, and the best of several rates.
 fn measure((nodes, rounds, work): (u32, usize, usize), cuts_max: u64) -> (u64, f64) {
     let order = Order::of(&ring(nodes, rounds, work, |_, _| None));
     let runs = (0..RUNS).map(|_| timed(|| enumerate(&order, cuts_max)));

@@ -1,4 +1,4 @@
-//! How many states a second a property of two nodes and four literals is judged on.
+//! The number of states per second on which a property of two nodes and four literals is judged.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -17,9 +17,9 @@ use crate::table::{Table, short};
 const FOUR_LITERALS: &str = r#"always "one leader per term":
   forall a, b in nodes where a != b:
     not (a.role == "leader" and b.role == "leader" and a.term == b.term)"#;
-/// States a second.
+/// The required number of states per second.
 const RATE: f64 = 5e6;
-/// What the bar is about.
+/// The row to which the bar applies.
 const EXECUTION: &str = "all cuts of a recorded execution";
 const NODES: [u32; 3] = [2, 5, 10];
 const STATES: i64 = 64;
@@ -69,7 +69,7 @@ fn contender(name: &str, judge: impl FnMut(u64) + 'static) -> Contender {
     })
 }
 
-/// The whole way, from an execution to a verdict.
+/// The whole path from an execution to a verdict.
 fn recorded(rule: &Rule, nodes: u32, size: Size) -> Contender {
     let rule = rule.clone();
     let (rounds, work) = (size.pick(2, 10), size.pick(10, 1_000 / nodes as usize));
@@ -97,7 +97,7 @@ fn state(step: usize, node: u32, nodes: u32) -> Value {
     ])
 }
 
-/// Nodes, and the states that each goes through again and again.
+/// Nodes, and the states that each of them repeats.
 struct Cluster {
     members: Vec<Member>,
     states: Vec<Vec<Arc<Value>>>,
@@ -120,7 +120,7 @@ impl Cluster {
     }
 }
 
-/// Who changes in a round, and to which of its states.
+/// The node that changes in a round, and the index of its new state.
 fn pick(round: u64, nodes: usize) -> (usize, usize) {
     let node = round % nodes as u64;
     (node as usize, ((round * 7 + node) % STATES as u64) as usize)

@@ -1,6 +1,6 @@
 //! Reading and writing: ShiViz logs take time in proportion to their length.
 //!
-//! ShiViz's own parser does not: 80,000 events take it 389 s.
+//! ShiViz's own parser does not: it needs 389 s for 80,000 events.
 
 use everhold_trace::export;
 use everhold_trace::format::{ReadOptions, Writer, read_all};
@@ -11,9 +11,9 @@ use crate::cuts::traces::{Show, asking};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::{Table, short, whole};
 
-/// How much more an event of the longest log may cost than one of the shortest.
+/// The largest permitted ratio of the cost of an event in the longest log to that in the shortest.
 const LINEAR: f64 = 1.5;
-/// The best of so many runs counts: the others measure the machine's other work.
+/// The number of runs of which the best counts: the others include other work of the machine.
 const RUNS: usize = 3;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -30,7 +30,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
         whole(events as u64 / 4),
         whole(events as u64)
     );
-    // A smoke run is too short for its ratio to mean something.
+    // A smoke run is too short for a meaningful ratio.
     scores.hold(claim, size.pick(1.0, highest / lowest), Bound::AtMost(LINEAR));
 }
 
@@ -48,7 +48,7 @@ fn native(events: usize, table: &mut Table) {
     table.row(row("native, read", events, file.len(), seconds));
 }
 
-/// Nanoseconds for each event of an import.
+/// The time of an import, in nanoseconds per event.
 fn shiviz(events: usize, table: &mut Table) -> f64 {
     let mut log = Vec::new();
     export::shiviz(&[asking(10, events, Show::Nothing)], &mut log).expect("memory takes all");

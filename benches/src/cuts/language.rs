@@ -1,4 +1,5 @@
-//! What a search costs if its properties are text: the `raft` crate, typed and in the language.
+//! The cost of a search whose properties are text: the `raft` crate, typed and in the property
+//! language.
 
 use everhold::node::Message;
 use everhold::{Explorer, Faults, Search, System};
@@ -12,7 +13,7 @@ const EXECUTIONS: u64 = 1_000;
 const STEPS: u32 = 100;
 const PEERS: usize = 3;
 
-/// There is no bar: the ratio depends on how much work the system itself is.
+/// There is no bar: the ratio depends on the amount of work of the system itself.
 pub(super) fn run(size: Size, _: &mut Scorecard) {
     let rates = race(&contenders(), size);
     let mut table = Table::new(&["per CPU-second", "executions", "steps", "cost", "spread"]);

@@ -1,5 +1,5 @@
-//! Slicing and all compatible pairs of a long execution of many nodes, in a process of its own,
-//! because a process never shows less memory than its peak.
+//! Slicing and all compatible pairs of a long execution of many nodes. The measurement runs in a
+//! separate process, because the peak memory of a process never decreases.
 
 use std::process::Command;
 
@@ -10,12 +10,12 @@ use crate::cuts::traces::{Show, asking};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::{Table, whole};
 
-/// The part that makes this program the process that is measured.
+/// The name of the part under which this program is the measured process.
 pub(super) const ALONE: &str = "slices-alone";
 const NODES: u32 = 100;
 const SECONDS: f64 = 10.0;
 const PEAK_KB: f64 = 2.0 * 1024.0 * 1024.0;
-/// Recording the execution is not what is measured.
+/// The name of the step that records the execution, which is not part of the measurement.
 const RECORD: &str = "record";
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -62,7 +62,7 @@ fn peak_kb(printed: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).expect("the kernel tells the peak")
 }
 
-/// The process that is measured: a line for each step, and the peak of the memory.
+/// The measured process: prints a line for each step, and the peak of its memory.
 pub(super) fn alone(size: Size) {
     let execution = step(RECORD, || asking(NODES, events(size), Show::Nothing), |_| String::new());
     let order = step("clocks", || Order::of(&execution), |_| String::new());

@@ -1,12 +1,12 @@
-//! Synthetic executions, always the same.
+//! Synthetic executions, the same in every run.
 
 use everhold_trace::{EventKind, Execution, NodeId, TraceBuilder, Value};
 
-/// Which states nodes show.
+/// The states that nodes show.
 #[derive(Clone, Copy)]
 pub(super) enum Show {
     Nothing,
-    /// What the second of each four events counts.
+    /// A counter of the second of each four events.
     Counts,
 }
 
@@ -29,8 +29,8 @@ pub(super) fn asking(nodes: u32, events: usize, show: Show) -> Execution {
     trace.finish()
 }
 
-/// Nodes work alone for a while, and then tell the next one. `show` gives the state of a node
-/// after so many of its events.
+/// Nodes work alone for a while, and then send a message to the next one. `show` gives the state of
+/// a node after a number of its events.
 pub(super) fn ring(
     nodes: u32,
     rounds: usize,

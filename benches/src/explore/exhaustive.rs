@@ -1,4 +1,4 @@
-//! Every execution of two-phase commit, against Stateright; and what each reduction leaves out.
+//! Every execution of two-phase commit, compared with Stateright; and the effect of each reduction.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::explore::stateright;
 use crate::measure::{Bound, Contender, Rates, Scorecard, Size, Work, fastest, race};
 use crate::table::{Table, short, whole};
 
-/// How many times Stateright's generated states, in its faster mode.
+/// The required multiple of Stateright's generated states, in its faster mode.
 const BAR: f64 = 2.0;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -74,7 +74,7 @@ fn print(managers: usize, rates: &[Rates]) {
     table.print(&format!("Exhaustive search: two-phase commit with {managers} managers"));
 }
 
-/// What is left to do after each reduction, and whether it is enough.
+/// The remaining work after each reduction, and whether it is small enough.
 fn reductions(size: Size, scores: &mut Scorecard) {
     let patience = size.pick(Duration::from_millis(100), Duration::from_secs(2));
     let header =
@@ -111,7 +111,7 @@ fn row(name: String, report: &Report) -> Vec<String> {
     ]
 }
 
-/// Different orders of dependent steps among the executions that were run to their end.
+/// The number of different orders of dependent steps among the completed executions.
 fn orders(report: &Report) -> u64 {
     report.coverage.orders.distinct()
 }

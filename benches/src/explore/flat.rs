@@ -8,13 +8,13 @@ use crate::measure::{Bound, Contender, Rates, Scorecard, Size, Work, race};
 use crate::table::{Table, short};
 
 const ACTORS: [u32; 4] = [4, 20, 100, 1_000];
-/// Messages of one execution. All do the same work in the same number of executions, because the
-/// explorer looks at the first ones more closely.
+/// The number of messages of one execution. All shapes do the same work in the same number of
+/// executions, because the explorer examines the first executions more closely.
 const MESSAGES: u32 = 10_000;
-/// The most expensive may cost this many times the cheapest.
+/// The largest permitted ratio of the highest cost to the lowest.
 const FLAT: f64 = 2.0;
 
-/// What is run and how it is called.
+/// A row of the table: its name and its function.
 type Row = (&'static str, fn(Shape, u64) -> Work);
 
 const ROWS: [Row; 3] = [

@@ -1,6 +1,6 @@
 //! A long search needs no more memory than a short one.
 //!
-//! Each search runs in a process of its own, because a process never shows less than its peak.
+//! Each search runs in a separate process, because the peak memory of a process never decreases.
 
 use std::process::Command;
 
@@ -10,11 +10,11 @@ use everhold_systems::storage::{Bug, system};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::{Table, whole};
 
-/// The argument that makes this program the process that is measured.
+/// The argument under which this program is the measured process.
 pub(crate) const RESIDENT: &str = "resident";
-/// Executions of the storage system end at this bound; its timers never do.
+/// The bound on the steps of the storage system's executions, whose timers never end.
 const STEPS: u32 = 50;
-/// How much higher the peak of the long search may be.
+/// The largest permitted ratio of the peak of the long search to that of the short one.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -47,7 +47,7 @@ fn field(status: &str, name: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).expect("the kernel tells the resident set")
 }
 
-/// The process that is measured: runs a search and prints what the kernel says about it.
+/// The measured process: runs a search and prints the kernel's figures about it.
 pub(crate) fn resident(executions: u64) {
     let explorer = Explorer::new().workers(1).regressions(false).steps(STEPS);
     let report = explorer.executions(executions).run(system(Bug::None));

@@ -54,8 +54,8 @@ pub(super) fn handlers(shape: Shape, search: Search, executions: u64) -> Work {
     deliveries(shape, &report)
 }
 
-/// The same while a fault may still happen. The second delivery of a duplicated message starts
-/// a second exchange, so what counts here are steps.
+/// The same while a fault is still possible. The second delivery of a duplicated message starts a
+/// second exchange, so the rate counts steps.
 pub(super) fn faulty(shape: Shape, search: Search, executions: u64) -> Work {
     let report = explore(search, executions, move |system| {
         add_pairs(system, shape);

@@ -7,7 +7,7 @@ use crate::explore::{ours, shuttle};
 use crate::measure::{Bound, Contender, Rates, Scorecard, Size, fastest, race};
 use crate::table::{Table, short};
 
-/// How many actors play how many round trips.
+/// The numbers of actors and of round trips.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) actors: u32,
@@ -25,14 +25,14 @@ impl Shape {
     }
 }
 
-/// What a shape is held to, against Shuttle's random scheduler.
+/// The required ratio for a shape, relative to Shuttle's random scheduler.
 struct Contest {
     shape: Shape,
     what: What,
     bound: f64,
 }
 
-/// The number that a bar is about.
+/// The figure to which a bar applies.
 #[derive(Clone, Copy)]
 enum What {
     Messages,
@@ -72,7 +72,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     }
 }
 
-/// Ours and theirs alternate, so that a busy minute of the machine hits both.
+/// Everhold and Shuttle alternate, so that a busy minute of the machine affects both.
 fn contenders(shape: Shape) -> Vec<Contender> {
     let pct = Search::Pct { depth: DEPTH };
     let their_pct = By::Pct { depth: DEPTH as usize };
@@ -102,7 +102,7 @@ fn tasks(name: &str, shape: Shape, by: By) -> Contender {
     Contender::new(name, move |executions| shuttle::tasks(shape, by, executions))
 }
 
-/// Shuttle's random scheduler in whichever form is faster.
+/// Shuttle's random scheduler, in the faster of its forms.
 fn peer<'a>(contest: &Contest, rates: &'a [Rates]) -> &'a Rates {
     let random = rates.iter().filter(|rates| rates.name.starts_with("shuttle random"));
     fastest(random, |rates| contest.what.of(rates))

@@ -14,7 +14,7 @@ use crate::measure::Work;
 
 const SEED: u64 = 0xE7E2_401D;
 
-/// What Shuttle is asked to do.
+/// The mode of Shuttle.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Random,

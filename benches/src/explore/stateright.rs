@@ -1,5 +1,5 @@
 //! Two-phase commit as a Stateright model, after the TLA+ module `TwoPhase` of Gray and Lamport:
-//! messages are a set that only grows, and whoever reads one leaves it there.
+//! messages are a set that only grows, and reading a message does not remove it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use stateright::{Checker, CheckerBuilder, Model, Property};
 
 use crate::measure::Work;
 
-/// Unique states by number of managers, as known from the module.
+/// The known numbers of unique states, by number of managers.
 const KNOWN: [(usize, usize); 3] = [(3, 288), (5, 8_832), (7, 296_448)];
 
 struct TwoPhase {
@@ -18,7 +18,7 @@ struct TwoPhase {
 struct State {
     managers: Vec<Manager>,
     coordinator: Coordinator,
-    /// Who has told the coordinator so.
+    /// For each manager, whether it has reported to the coordinator.
     prepared: Vec<bool>,
     sent: BTreeSet<Msg>,
 }
@@ -165,7 +165,7 @@ fn repeat(
     work
 }
 
-/// States generated and unique states, when every one was visited.
+/// The numbers of generated and of unique states, after a complete search.
 fn finish(managers: usize, checker: impl Checker<TwoPhase>) -> (usize, usize) {
     let checker = checker.join();
     checker.assert_properties();

@@ -19,7 +19,7 @@ use crate::measure::{Bound, Scorecard, Size, cpu_seconds};
 use crate::table::Table;
 
 const NODES: u32 = 15;
-/// Different states of one node.
+/// The number of different states of one node.
 const STATES: u64 = 100;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -78,8 +78,8 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     );
 }
 
-/// A ring that changes: successors, predecessors and fingers of one node at a time. Each node
-/// comes back to states it was in, as nodes of a ring do.
+/// A changing ring: successors, predecessors and fingers of one node at a time. Each node returns
+/// to earlier states, as nodes of a ring do.
 fn chord(states: u32) -> Execution {
     let mut random = Random(11);
     let mut trace = TraceBuilder::new();
@@ -89,7 +89,7 @@ fn chord(states: u32) -> Execution {
     for step in 0..states {
         let me = (step % NODES) as usize;
         trace.begin(ids[me], EventKind::Timer { name: "stabilise".into() });
-        // Some states are met far more often than others.
+        // Some states occur far more often than others.
         let place = random.below(STATES).min(random.below(STATES)) as usize;
         trace.observe(pools[me][place].clone());
     }
@@ -115,7 +115,7 @@ fn ring_state(me: u32, random: &mut Random) -> Value {
     ])
 }
 
-/// A tree whose nodes join and leave; now and then a parent is also a child.
+/// A tree whose nodes join and leave; occasionally a parent is also a child.
 fn tree(states: u32) -> Execution {
     let mut random = Random(7);
     let mut trace = TraceBuilder::new();

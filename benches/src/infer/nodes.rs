@@ -1,4 +1,5 @@
-//! The same number of events over ever more nodes. Dinv took 25, 75 and 725 s at 4, 5 and 6 nodes.
+//! The same number of events over an increasing number of nodes. Dinv took 25, 75 and 725 s at 4, 5
+//! and 6 nodes.
 
 use everhold_infer::{Settings, always};
 use everhold_trace::{EventKind, Execution, TraceBuilder, Value};
@@ -32,7 +33,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     scores.hold("growth from 4 to 100 nodes over its square", growth / square, Bound::AtMost(1.0));
 }
 
-/// Lamport clocks, a log that the leader sends around, and noise.
+/// Lamport clocks, a log that the leader distributes, and noise.
 fn execution(nodes: u64, events: u64) -> Execution {
     let mut random = Random(3);
     let mut trace = TraceBuilder::new();

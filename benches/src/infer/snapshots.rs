@@ -1,4 +1,4 @@
-//! Daikon's workload: a table of snapshots, 6 whole numbers a node, most of them related.
+//! Daikon's workload: a table of snapshots with 6 whole numbers per node, most of them related.
 //!
 //! Daikon 5.8.25 takes 3.9 s and 0.9 GiB for 100,000 samples of 5 nodes, 27.8 s for a million, and
 //! prints 9,203 lines at 40 nodes (measured on the machine of these benches, text input).
@@ -12,11 +12,11 @@ use super::{Random, timed};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::Table;
 
-/// Nodes and samples.
+/// The numbers of nodes and of samples.
 const FULL: [(u64, u64); 3] = [(5, 100_000), (5, 1_000_000), (40, 10_000)];
 const SMOKE: [(u64, u64); 2] = [(5, 2_000), (40, 200)];
 
-/// What the generator puts in, and the lines must tell.
+/// The relations in the generated data, which must be among the lines.
 const INTENDED: [&str; 5] = [
     "a.is_leader == 1 implies a.term >= b.term",
     "a.is_leader == 1 implies a.commit >= b.commit",
@@ -70,7 +70,8 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     table.print("Snapshots: a table of whole numbers, one core, file included");
 }
 
-/// A leader is ahead of its followers in term, log and commit; all know it; the rest is noise.
+/// A leader is ahead of its followers in term, log and commit index; all nodes know it; the rest is
+/// noise.
 fn generate(nodes: u64, samples: u64) -> String {
     let mut random = Random(1);
     let mut text = String::from("snapshot,node,term,commit,len,leader,is_leader,noise\n");
@@ -95,7 +96,7 @@ fn generate(nodes: u64, samples: u64) -> String {
     text
 }
 
-/// The most memory that this process ever had.
+/// The peak memory of this process.
 fn peak_mebibytes() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

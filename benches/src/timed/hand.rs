@@ -1,4 +1,4 @@
-//! What a person would write for this one workload: a heap, arrays, and the same model.
+//! A hand-written simulator for this one workload: a heap, arrays, and the same model.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,11 +8,11 @@ use crate::measure::{Contender, Work};
 
 const BYTES: u64 = 16;
 const PROPAGATION: f64 = 1e6;
-/// Nanoseconds for a byte at 8 Mbit/s.
+/// The time of a byte at 8 Mbit/s, in nanoseconds.
 const PER_BYTE: u64 = 1_000;
-/// A flow with more bytes under way shares the sender's bandwidth.
+/// The size in bytes above which a flow shares the sender's bandwidth.
 const HEAVY: u64 = 300;
-/// The points of the table of durations.
+/// The number of points in the table of durations.
 const POINTS: usize = 1_001;
 
 struct Link {
@@ -86,7 +86,7 @@ impl Loop {
         self.table[low] + (part * (self.table[low + 1] - self.table[low]) as f64) as u64
     }
 
-    /// One execution; the deliveries.
+    /// Runs one execution; returns the number of deliveries.
     fn run(&mut self, seed: u64) -> u64 {
         self.random = Random(seed);
         self.heap.clear();

@@ -36,7 +36,7 @@ impl Node for Passer {
     }
 }
 
-/// MacePC's network and a table of durations between 20 and 200 us, one token a node.
+/// MacePC's network, a table of durations between 20 and 200 us, and one token for each node.
 fn tokens(nodes: u64) -> Timed<Token> {
     let durations = Quantiles::uniform(Duration::from_micros(20), Duration::from_micros(200));
     Timed::new(move |system| {
@@ -56,7 +56,7 @@ pub(crate) fn contender(nodes: u64) -> Contender {
     })
 }
 
-/// What a fork costs: an execution of 100 nodes after 12,000 events.
+/// The cost of a fork: an execution of 100 nodes after 12,000 events.
 pub(crate) fn fork(size: Size, scores: &mut Scorecard) {
     const EVENTS: u64 = 12_000;
     let mut sim = tokens(100).sim();

@@ -1,4 +1,4 @@
-//! Other simulators, in a program of their own: madsim wants a flag for the whole build.
+//! Other simulators, in a separate program: madsim needs a flag for the whole build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::tokens::DELIVERIES;
 
 /// The simulators that the program knows.
 pub(crate) const NAMES: [&str; 2] = ["nexosim", "madsim"];
-/// Enough that starting the program does not count.
+/// The number of executions: enough to make the start of the program negligible.
 const EXECUTIONS: u64 = 20;
 const TURNS: usize = 3;
 
@@ -30,7 +30,7 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     }
 }
 
-/// Deliveries a CPU-second: the median of some turns.
+/// The number of deliveries per CPU-second: the median of some turns.
 pub(crate) fn rate(program: &Path, name: &str, nodes: u64) -> Result<f64, String> {
     let mut rates = Vec::new();
     for _ in 0..TURNS {

@@ -1,4 +1,4 @@
-//! Token passing: whoever gets a token of 16 bytes sends it to a random node.
+//! Token passing: a node that receives a token of 16 bytes sends it to a random node.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use super::{hand, ours, peers};
 use crate::measure::{Bound, Contender, Scorecard, Size, race};
 use crate::table::{Table, short};
 
-/// Deliveries of one execution.
+/// The number of deliveries of one execution.
 pub(crate) const DELIVERIES: u64 = 50_000;
 
 pub(crate) fn run(size: Size, scores: &mut Scorecard) {
     let mut table = Table::new(&["simulator", "nodes", "deliveries a CPU-second", "spread"]);
-    // Building the peers takes minutes, too long for a look whether everything still runs.
+    // Building the peers takes minutes, which is too long for a smoke run.
     let program = (size == Size::Full).then(peers::build);
     for nodes in [20, 100] {
         let contenders = [ours::contender(nodes), hand::contender(nodes)];
@@ -32,7 +32,7 @@ pub(crate) fn run(size: Size, scores: &mut Scorecard) {
     table.print("Token passing, with the whole network model");
 }
 
-/// Measures the peers; the best of them.
+/// Measures the peers; returns the best rate.
 fn others(program: &Result<PathBuf, String>, nodes: u64, table: &mut Table) -> Option<f64> {
     let mut best = None;
     for name in peers::NAMES {
@@ -44,7 +44,7 @@ fn others(program: &Result<PathBuf, String>, nodes: u64, table: &mut Table) -> O
     best
 }
 
-/// The same from few nodes to many.
+/// The same with different numbers of nodes.
 pub(crate) fn flat(size: Size, scores: &mut Scorecard) {
     let counts = [20, 100, 1_000];
     let contenders: Vec<Contender> = counts.iter().map(|nodes| ours::contender(*nodes)).collect();

@@ -1,8 +1,8 @@
 //! D3S, section 5.4: a ring of 85 nodes of which 70 % are killed at once, watched.
 //!
-//! The nodes are spread over two processes and talk by datagrams on loopback; one process is killed.
-//! Two checks run meanwhile, both as graphs of stages: how much of the ring is covered (figure 8a),
-//! and how many nodes hold each of 256 sampled keys (figure 8b).
+//! The nodes are spread over two processes and communicate by datagrams on loopback; one process is
+//! killed. Two checks run meanwhile, both as graphs of stages: the share of the ring that is
+//! covered (figure 8a), and the number of nodes that hold each of 256 sampled keys (figure 8b).
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
@@ -25,12 +25,12 @@ use super::process::{Process, when_input_ends};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::table::Table;
 
-/// The name under which this program is some nodes of the ring.
+/// The name under which this program hosts some nodes of the ring.
 pub(super) const NODES: &str = "watch-ring";
 
 const SAMPLES: u32 = 256;
 
-/// What the checks put out, by stamp.
+/// The results of the checks, by stamp.
 #[derive(Default)]
 struct Seen {
     shares: Vec<(Stamp, i64)>,
@@ -87,7 +87,7 @@ impl Ring {
         Ring { survivors, doomed, seen, folder, _watch: watch }
     }
 
-    /// Waits until the ring is whole, kills most of it, and watches for so many seconds.
+    /// Waits until the ring is complete, kills most of it, and watches for a number of seconds.
     fn lose_most(self, seconds: u64) -> (Stamp, Shared) {
         let end = Instant::now() + Duration::from_secs(90);
         let whole = || {
@@ -97,7 +97,7 @@ impl Ring {
         while !whole() && Instant::now() < end {
             sleep(Duration::from_millis(200));
         }
-        // Stable, not in passing.
+        // The state must be stable, not momentary.
         sleep(Duration::from_secs(2));
         let killed = now();
         drop(self.doomed);
@@ -138,7 +138,7 @@ fn flows(seen: &Shared) -> Vec<Flow> {
     let held = sampled_keys(SAMPLES, move |at, holders| {
         other.lock().unwrap_or_else(PoisonError::into_inner).holders.push((at, holders));
     });
-    // Three times a second is enough for a curve.
+    // Three samples per second are enough for a curve.
     vec![covered, held.sampled(Duration::from_millis(300))]
 }
 
@@ -147,7 +147,8 @@ fn now() -> Stamp {
     Stamp::from_micros(since.as_micros() as u64)
 }
 
-/// The curve after the kill: the last share in each second, the lowest, the highest; and keys.
+/// Prints the curve after the kill: the last, lowest and highest share in each second, and the
+/// keys.
 fn show(nodes: u32, reach: usize, killed: Stamp, seconds: u64, seen: &Seen) {
     let second = |at: Stamp| at.micros().checked_sub(killed.micros()).map(|us| us / 1_000_000);
     let mut table =
@@ -166,7 +167,7 @@ fn show(nodes: u32, reach: usize, killed: Stamp, seconds: u64, seen: &Seen) {
         let high = within.iter().max().copied().unwrap_or(last);
         last = within.last().copied().unwrap_or(last);
         if within.is_empty() && s % 5 != 0 {
-            continue; // Nothing happened.
+            continue; // no change in this second
         }
         table.row(vec![
             s.to_string(),
@@ -180,7 +181,7 @@ fn show(nodes: u32, reach: usize, killed: Stamp, seconds: u64, seen: &Seen) {
     table.print(&format!("A ring of {nodes}, {reach} neighbours a side, 70 % killed at once"));
 }
 
-/// `CONFIG REACH ID..`: nodes of the ring, until standard input ends.
+/// `CONFIG REACH ID..`: hosts nodes of the ring until standard input ends.
 pub(super) fn nodes(words: &[&str]) {
     let [config, reach, ids @ ..] = words else { panic!("{words:?}") };
     let config = Config::read(Path::new(config)).expect("it was just written");

@@ -1,12 +1,14 @@
-//! A run in which things die: checkers by `SIGKILL` every two seconds, one node of the application.
+//! A run with failures: checkers are killed by `SIGKILL` every two seconds, and one node of the
+//! application is killed too.
 //!
-//! Three nodes of an application are processes with probes. Two of them plant violations: both
-//! take the same lock, every so often another one, and keep it. The third is killed. Beside them
-//! runs the same application without a probe: what it gets done in the same time on the same
-//! machine is what the watched ones are held against. The checker is one process with the embedded
-//! engine, started again in the same folder whenever it was killed.
+//! Three nodes of an application are processes with probes. Two of them plant violations: at
+//! intervals, both take the same new lock and keep it. The third is killed. The same application
+//! without a probe runs at the same time on the same machine, and the throughput of the watched
+//! nodes is compared with its throughput. The checker is one process with the embedded engine,
+//! restarted in the same folder whenever it was killed.
 //!
-//! (The same with the stream server is a test of `everhold-watch`, with `EVERHOLD_FAULT_SECONDS=60`.)
+//! (A test of `everhold-watch` does the same with the stream server, with
+//! `EVERHOLD_FAULT_SECONDS=60`.)
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -31,10 +33,10 @@ use crate::table::{Table, whole};
 pub(super) const CHECKER: &str = "watch-checker";
 pub(super) const APPLICATION: &str = "watch-node";
 
-/// How often a violation is planted.
+/// The interval between planted violations.
 const PLANT: Duration = Duration::from_millis(40);
 
-/// How long a checker lives.
+/// The lifetime of a checker.
 const LIFE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -85,13 +87,13 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     scores.hold("planted violations reported", reported, Bound::AtLeast(1.0));
     scores.hold("reported twice", twice as f64, Bound::AtMost(0.0));
     scores.hold("a checker's memory, of 256 MiB", memory as f64 / 262_144.0, Bound::AtMost(1.0));
-    // In a few seconds processes start and stop: that is no measurement.
+    // In a few seconds processes only start and stop, so the figure is meaningless.
     let share = size.pick(1.0, share);
     scores.hold("the application's throughput", share, Bound::AtLeast(0.95));
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Ends applications: how much work each did a second.
+/// Ends applications; returns the work of each per second.
 fn finish<const N: usize>(nodes: [Process; N]) -> f64 {
     let rates = nodes.map(|node| {
         let last = node.finish().pop().expect("it says what it did");
@@ -100,7 +102,7 @@ fn finish<const N: usize>(nodes: [Process; N]) -> f64 {
     rates.iter().sum::<f64>() / N as f64
 }
 
-/// How often each violation was told, once all were or time is over.
+/// The number of reports of each violation, once all are reported or the time is over.
 fn wait_for(folder: &Path, planted: u64) -> BTreeMap<String, usize> {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
@@ -131,7 +133,8 @@ pub(super) fn checker(words: &[&str]) {
         told: Box::new(|_| {}),
         trouble: Box::new(|text| eprintln!("{text}")),
     };
-    // On a loaded machine silence is no sign of death, except of the node that is killed.
+    // On a loaded machine a short silence does not mean death; only the killed node is silent for
+    // long.
     let silence_max = Duration::from_secs(5);
     let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
     let check = CheckOptions { timing, ..CheckOptions::default() };
@@ -148,8 +151,8 @@ pub(super) fn checker(words: &[&str]) {
     }
 }
 
-/// `NUMBER CHECKER COUNT`: works until its standard input ends, plants so many violations
-/// meanwhile if it is one of the first two, and prints how much work it did a second.
+/// `NUMBER CHECKER COUNT`: works until its standard input ends, plants COUNT violations in the
+/// meantime if it is one of the first two nodes, and prints its work per second.
 pub(super) fn application(words: &[&str]) {
     let [number, checker, count] = words else { panic!("{words:?}") };
     let number: u32 = number.parse().expect("a number");
@@ -177,7 +180,7 @@ pub(super) fn application(words: &[&str]) {
     while !stop.load(Ordering::Relaxed) {
         work();
         done += 1;
-        // A request in a millisecond or so is shown.
+        // About one request per millisecond is shown.
         if done % 32 == 0 {
             probe.observe(requests, done);
         }

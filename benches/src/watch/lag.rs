@@ -1,4 +1,4 @@
-//! From a violation in the application to its report, while 200,000 tuples a second come in.
+//! The time from a violation in the application to its report, at 200,000 tuples per second.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -72,8 +72,8 @@ impl Sender {
     }
 }
 
-/// 200,000 tuples a second over TCP; now and then a violation is planted, and the time until it
-/// is told is taken.
+/// Sends 200,000 tuples per second over TCP; violations are planted at intervals, and the time
+/// until each is reported is measured.
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let folder = folder("lag");
     let log: Arc<dyn Log> = Arc::new(
@@ -92,7 +92,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
         }),
         trouble: Box::new(|text| eprintln!("{text}")),
     };
-    // Starved senders must not look like crashed nodes: the lag is what is measured.
+    // Senders without CPU time must not be mistaken for crashed nodes; the lag is what is measured.
     let silence_max = Duration::from_secs(10);
     let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
     let check = CheckOptions { timing, ..CheckOptions::default() };
@@ -108,7 +108,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let mut planted = Vec::new();
     let (start, mut sent) = (Instant::now(), 0_u64);
     for round in 0..rounds {
-        // Five milliseconds' worth: 500 tuples of each node.
+        // The tuples of five milliseconds: 500 of each node.
         for sender in &mut senders {
             let what = (0..500).map(|i| record(sent + i, Stamp(0)).what).collect();
             sender.send(what);

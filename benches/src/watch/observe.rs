@@ -1,7 +1,7 @@
 //! The cost of an observation, watched and not.
 //!
-//! Bursts that fit the ring, with a pause after each in which the probe's own thread empties it:
-//! what is measured is the observing thread, without drops.
+//! Each burst fits the ring and is followed by a pause in which the probe's own thread empties it:
+//! the measurement covers the observing thread, without drops.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -18,18 +18,18 @@ use crate::table::Table;
 const NUMBER: &str = "a number, watched";
 const UNWATCHED: &str = "a number, not watched";
 
-/// What each may cost, in nanoseconds. Measured on a machine that had twenty other things to do,
-/// so that it is met on a busy one.
+/// The largest permitted costs, in nanoseconds. They were set on a machine with twenty other busy
+/// processes, so they can be met on a loaded machine.
 const BARS: [(&str, f64); 2] = [(NUMBER, 45.0), (UNWATCHED, 3.0)];
 
-/// How many observations a burst has.
+/// The number of observations in a burst.
 const BURST: u32 = 2_000;
 
-/// Nanoseconds for each observation.
+/// The cost of an observation, in nanoseconds.
 struct Cost {
     what: &'static str,
     median: f64,
-    /// Of the fastest tenth of the bursts: the others measure the machine's other work.
+    /// The cost in the fastest tenth of the bursts: the others include other work of the machine.
     fast: f64,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     table.print("What an observation costs the thread that makes it");
     for (what, most) in BARS {
         let cost = costs.iter().find(|cost| cost.what == what).expect("it was measured");
-        // A smoke run warms nothing up.
+        // A smoke run is too short to warm up.
         let measured = size.pick(0.0, cost.median / most);
         scores.hold(format!("{what}, of {most} ns"), measured, Bound::AtMost(1.0));
     }
@@ -82,7 +82,7 @@ fn cost(
 ) -> Cost {
     let var = probe.var("x");
     let burst = |_| {
-        // Longer records take more room: fewer of them make a burst.
+        // Longer records take more room, so fewer of them form a burst.
         let count = if what.contains("390") { BURST / 10 } else { BURST };
         let begun = Instant::now();
         for n in 0..count {
@@ -99,7 +99,7 @@ fn cost(
     Cost { what, median: costs[bursts / 2], fast: costs[bursts / 10] }
 }
 
-/// A checker that says yes and listens to nothing.
+/// A checker that accepts connections and ignores their content.
 pub(super) fn sink() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");

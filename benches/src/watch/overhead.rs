@@ -1,11 +1,11 @@
-//! What being watched costs a whole application (D3S, figure 11).
+//! The cost of being watched for a whole application (D3S, figure 11).
 //!
-//! The application is a process with one thread that computes, or that writes to a disk and waits.
-//! It shows 390 bytes so many times a second. The checker that it sends to is elsewhere: its cost
-//! is not counted. What is measured is CPU time, of all threads of the process and so of the
-//! probe's too: other work on this machine changes it little. For the application that computes
-//! the overhead is the CPU time of a unit of work against that without a probe; for the one that
-//! waits, what the probe takes of a core.
+//! The application is a process with one thread that either computes, or writes to a disk and
+//! waits. It shows 390 bytes at a fixed rate. Its checker runs elsewhere and is not part of the
+//! cost. The measurement is the CPU time of all threads of the process, including the probe's:
+//! other work on the machine changes it little. For the computing application, the overhead is the
+//! CPU time of a unit of work relative to that without a probe; for the waiting one, it is the
+//! share of a core that the probe uses.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -23,10 +23,10 @@ use crate::table::Table;
 /// The name under which this program is the application.
 pub(super) const APPLICATION: &str = "watch-application";
 
-/// D3S's rate, and a high one.
+/// D3S's rate, and a higher one.
 const RATES: [u64; 2] = [347, 10_000];
 
-/// What one run of the application did.
+/// The result of one run of the application.
 struct Ran {
     units: f64,
     cpu: f64,
@@ -54,7 +54,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
                 format!("{:+.2} %", 100.0 * overhead),
             ]);
             if rate > 0 {
-                // A smoke run is too short to mean anything.
+                // A smoke run is too short for a meaningful figure.
                 let measured = size.pick(0.0, overhead / 0.02);
                 let claim = format!("it {kind}, {rate}/s of 390 bytes: 2 %");
                 scores.hold(claim, measured, Bound::AtMost(1.0));
@@ -93,7 +93,8 @@ fn turn(kind: &str, rate: u64, checker: SocketAddr, size: Size) -> Ran {
     Ran { units, cpu, wall }
 }
 
-/// `KIND RATE CHECKER MILLISECONDS`: works, shows what it does, prints units, CPU seconds, seconds.
+/// `KIND RATE CHECKER MILLISECONDS`: works, shows its state, and prints units, CPU seconds and
+/// seconds.
 pub(super) fn application(words: &[&str]) {
     let [kind, rate, checker, milliseconds] = words else { panic!("{words:?}") };
     let rate: u64 = rate.parse().expect("a number");
@@ -128,7 +129,7 @@ pub(super) fn application(words: &[&str]) {
     println!("{units} {cpu} {wall}");
 }
 
-/// Some microseconds of arithmetic over memory.
+/// A computation of some microseconds over memory.
 pub(super) fn compute() -> impl FnMut() {
     let mut state = vec![1_u64; 2_048];
     move || {
@@ -143,12 +144,12 @@ pub(super) fn compute() -> impl FnMut() {
     }
 }
 
-/// Four KiB, on the disk when it returns.
+/// Writes four KiB, which are on disk when the function returns.
 fn write_and_wait() -> impl FnMut() {
     let folder = super::folder("overhead");
     std::fs::create_dir_all(&folder).expect("a folder");
     let mut file = File::create(folder.join("data")).expect("a file");
-    // The file stays reachable; the name is not needed.
+    // The open file stays usable; its name is not needed.
     let _ = std::fs::remove_dir_all(&folder);
     move || {
         file.write_all(&[7; 4_096]).expect("there is room");

@@ -1,14 +1,14 @@
-//! This program, started again under another name.
+//! This program, started as a child process under another name.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// A process that does not outlive its owner.
+/// A process that ends with its owner.
 pub(super) struct Process {
     child: Child,
-    /// What it prints, line by line.
+    /// Its output, line by line.
     pub(super) lines: Receiver<String>,
 }
 
@@ -32,7 +32,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// The most memory that it had so far, in KiB.
+    /// The peak memory of the process so far, in KiB.
     pub(super) fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.unwrap_or_default();
@@ -40,7 +40,7 @@ impl Process {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
-    /// Ends its standard input, at which it says its last and ends.
+    /// Closes its standard input, at which the process prints its result and ends.
     pub(super) fn finish(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
@@ -48,7 +48,7 @@ impl Process {
     }
 }
 
-/// `SIGKILL`: no last words.
+/// Sends `SIGKILL`, which leaves the process no time to shut down.
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -56,7 +56,7 @@ impl Drop for Process {
     }
 }
 
-/// Calls back when standard input has ended.
+/// Calls `then` when standard input has ended.
 pub(super) fn when_input_ends(then: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());

@@ -1,9 +1,9 @@
-//! Dinv, sections 7 and 8.1: Raft as three processes under load, three silent bugs, an assertion
-//! after every event.
+//! Dinv, sections 7 and 8.1: Raft as three processes under load, with three silent bugs and an
+//! assertion after every event.
 //!
-//! How long from the first misbehaviour to the report, and what the assertion costs clients. Dinv's
-//! peers were virtual machines and asserted in blocking form; ours are on one machine's loopback,
-//! and assert in the background unless it says otherwise.
+//! The measurements are the time from the first misbehaviour to the report, and the cost of the
+//! assertion for clients. Dinv's peers were virtual machines with blocking assertions; these run on
+//! one machine's loopback, and assert in the background unless stated otherwise.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ const DINV: [(Silent, [f64; 3]); 3] = [
 
 const PROBABILITIES: [f64; 3] = [1.0, 0.1, 0.01];
 
-/// Requests of clients a second.
+/// The number of client requests per second.
 const LOAD: u32 = 100;
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
@@ -63,7 +63,7 @@ fn detection(size: Size, scores: &mut Scorecard) {
     scores.hold("slowest median, of Dinv's 6.75 s", worst / 6.75, Bound::AtMost(1.0));
 }
 
-/// How many seconds it took; `None` if it was not found in half a minute.
+/// The time until the bug was found, in seconds; `None` if it was not found in half a minute.
 fn detect(bug: Silent, probability: f64) -> Option<f64> {
     let peers = Peers::start(bug, "15", probability, "async");
     let load = peers.load(Duration::from_secs(30), true);
@@ -122,9 +122,9 @@ struct Peers {
 }
 
 struct Load {
-    /// What each write took, in milliseconds.
+    /// The latency of each write, in milliseconds.
     latencies: Vec<f64>,
-    /// When the bug began and when it was reported, in microseconds.
+    /// The times at which the bug began and was reported, in microseconds.
     told: Option<(u64, u64)>,
 }
 
@@ -157,7 +157,8 @@ impl Peers {
         Peers { folder, config, processes }
     }
 
-    /// A client that writes at a steady pace; ends early if a violation is all that is wanted.
+    /// A client that writes at a steady pace; with `until_told` it ends at the first report of a
+    /// violation.
     fn load(&self, length: Duration, until_told: bool) -> Load {
         let mut latencies = Vec::new();
         let mut client = self.connect();
@@ -183,7 +184,8 @@ impl Peers {
         Load { latencies, told }
     }
 
-    /// The peer with the shortest patience mostly leads; once it answers a write, somebody does.
+    /// Connects to the peer with the shortest timeout, which usually leads; once it answers a
+    /// write, there is a leader.
     fn connect(&self) -> Client<Msg> {
         let (id, address) = (NodeId(0), self.config.nodes[&NodeId(0)]);
         let end = Instant::now() + Duration::from_secs(30);
@@ -206,7 +208,7 @@ impl Drop for Peers {
     }
 }
 
-/// `CONFIG ID ADDRESSES INVARIANT WAIT PROBABILITY HOW`: a peer, until standard input ends.
+/// `CONFIG ID ADDRESSES INVARIANT WAIT PROBABILITY HOW`: hosts a peer until standard input ends.
 pub(super) fn peer(words: &[&str]) {
     let [config, rest @ ..] = words else { panic!("{words:?}") };
     let config = Config::read(config.as_ref()).expect("it was just written");

@@ -13,7 +13,7 @@ use super::{KEYS, RULES, folder, hello, record};
 use crate::measure::{Bound, Scorecard, Size, cpu_seconds};
 use crate::table::Table;
 
-/// Entries of a thousand tuples of two nodes, as an intake writes them.
+/// Writes entries of a thousand tuples of two nodes, as an intake does.
 fn fill(log: &dyn Log, tuples: u64) {
     log.append(0, &[&entry::rules_entry(1, RULES)]).expect("there is room");
     let mut at = 1_000_000_u64;

@@ -1,4 +1,4 @@
-//! Every benchmark still runs: the program itself, at its smallest size.
+//! Every benchmark still runs, at its smallest size.
 
 use std::process::{Command, Output};
 

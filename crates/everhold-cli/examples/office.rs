@@ -1,16 +1,17 @@
-//! A service that knows nothing of Everhold's nodes and is watched all the same: booking offices
-//! that sell seats, each a process with threads and sockets of its own.
+//! An example of a watched service that is not built from Everhold's nodes: booking offices that
+//! sell seats. Each office is a process with threads and sockets of its own.
 //!
-//! Seat n belongs to office n modulo 2: the other one passes customers on. `--careless` is the bug:
-//! it sells every seat itself.
+//! Seat n belongs to office n modulo 2, and the other office passes its customers on. With the bug,
+//! `--careless`, an office sells every seat itself.
 //!
 //! ```text
 //! office NUMBER CHECKER [--careless]
 //! ```
 //!
-//! It prints its address, reads the other's from standard input, and ends when that ends. Customers
-//! and offices send lines (`sell SEAT NAME`, `cancel SEAT`) and get one back. Between offices a line
-//! begins with the probe's envelope, as a header of HTTP would carry it.
+//! An office prints its address, reads the address of the other one from standard input, and ends
+//! at the end of that input. Customers and offices send lines (`sell SEAT NAME`, `cancel SEAT`) and
+//! receive one line in reply. Between offices a line begins with the probe's envelope, which an
+//! HTTP service would carry in a header.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -27,7 +28,7 @@ struct Office {
     other: SocketAddr,
     sold: Arc<Sold>,
     probe: Probe,
-    /// The relation that the rules speak of: seat to customer.
+    /// The relation that the rules refer to: seat to customer.
     relation: Var,
     request: Var,
 }
@@ -52,7 +53,7 @@ fn main() -> Result<(), Failure> {
     let probe = Probe::to_checkers([checker.parse()?])
         .system("booking")
         .node(NodeId(number), &format!("office-{number}"), "office")
-        // Whoever begins to watch is told what was sold before.
+        // A new checker receives the seats that were sold before it connected.
         .refresh(move |probe| {
             let relation = probe.var("sold");
             for (seat, customer) in &*told_again.lock().expect("no sale panics") {

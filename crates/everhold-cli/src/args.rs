@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments of the command line.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// Finds the executions that break a distributed system, and shows them.
 ///
-/// Systems are explored by `cargo test`, with the `everhold` library; this program judges, converts
-/// and shows what was recorded, and demonstrates the rest.
+/// Systems are explored by `cargo test`, with the `everhold` library. This program judges, converts
+/// and shows recorded executions, and demonstrates the rest.
 #[derive(Debug, Parser)]
 #[command(name = "everhold", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -37,7 +37,7 @@ pub(crate) enum Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Tours through what Everhold does, on bundled systems
+    /// Runs tours of Everhold on bundled systems
     Demo(DemoArgs),
     /// Checks properties on recorded or imported traces
     Check(CheckArgs),
@@ -47,11 +47,11 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics
     Show(ShowArgs),
-    /// Finds slow executions of a bundled system, and says why they are slow
+    /// Finds slow executions of a bundled system and explains them
     Perf(PerfArgs),
-    /// Judges rules on a running system, from what its probes send
+    /// Judges rules on a running system, from the records that its probes send
     Watch(WatchArgs),
-    /// Replays in the explorer what the nodes of a bundled system recorded, and shrinks it
+    /// Replays a recording of a bundled system's nodes in the explorer, and shrinks it
     ReplayLive(ReplayLiveArgs),
     /// Shows traces and findings in a browser
     View(ViewArgs),
@@ -59,20 +59,20 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Prints a test that pins a finding
     EmitTest(EmitTestArgs),
-    /// Prints what a shell needs to complete commands
+    /// Prints a completion script for a shell
     Completions(CompletionsArgs),
     /// Explains a topic: properties, traces, logs, exit-codes, or a command
     Help(HelpArgs),
 }
 
-/// What `everhold demo` takes.
+/// The arguments of `everhold demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// The tour; none takes all of them
+    /// The tour; without one, all tours run
     #[arg(value_enum)]
     pub(crate) tour: Option<TourName>,
 
-    /// Explore with another seed
+    /// Explore with this seed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 }
@@ -91,13 +91,13 @@ pub(crate) enum TourName {
 }
 
 impl TourName {
-    /// As it is typed.
+    /// The word on the command line.
     pub(crate) fn word(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// What `everhold check` takes.
+/// The arguments of `everhold check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Each property is judged on all consistent cuts of each run where that is \
 possible, not only on the order in which things were recorded. Ends with 0 if all hold, 1 if one \
@@ -110,20 +110,21 @@ pub(crate) struct CheckArgs {
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also write the verdicts as JUnit XML, a test case a property
+    /// Also write the verdicts as JUnit XML, one test case for each property
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
-    /// Judge at most this many cuts or tuples for each property and run; beyond it is unknown
+    /// Judge at most this many cuts or tuples for each property and run; the verdict is unknown if
+    /// there are more
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) cases_max: u64,
 
-    /// Give a constant that the properties use its value: JSON, or else text
+    /// Set a constant that the properties use: `NAME=VALUE`, where VALUE is JSON or else text
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) define: Vec<String>,
 
@@ -131,7 +132,7 @@ pub(crate) struct CheckArgs {
     pub(crate) input: InputArgs,
 }
 
-/// What `everhold infer` takes.
+/// The arguments of `everhold infer`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Each line held in all runs, wherever its scope asks, and is very unlikely \
@@ -151,7 +152,7 @@ pub(crate) struct InferArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     pub(crate) lines: usize,
 
-    /// Show also what held and was hidden, with the reason
+    /// Also show properties that held and were hidden, with the reasons
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -163,7 +164,7 @@ pub(crate) struct InferArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -182,78 +183,79 @@ pub(crate) struct InferArgs {
     pub(crate) input: InputArgs,
 }
 
-/// What was decided of inferred properties, and what was inferred before.
+/// Options about decisions on inferred properties, and about properties inferred before.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "From one time to the next")]
 pub(crate) struct DecidedArgs {
-    /// Show what appeared, went and changed since these properties were written
+    /// Show what appeared, disappeared and changed since this file of properties was written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["why", "explain"])]
     pub(crate) diff: Option<PathBuf>,
 
-    /// A file of decisions, kept under version control; what it rejects is not shown
+    /// A file of decisions, to be kept under version control; properties that it rejects are not
+    /// shown
     #[arg(long, value_name = "FILE")]
     pub(crate) decisions: Option<PathBuf>,
 
-    /// Write down in the file of decisions that the line of this number is to hold
+    /// Record in the file of decisions that the property of this line must hold
     #[arg(long, value_name = "NUMBER", requires = "decisions")]
     pub(crate) accept: Vec<usize>,
 
-    /// Write down in the file of decisions that the line of this number is of no interest
+    /// Record in the file of decisions that the property of this line is not of interest
     #[arg(long, value_name = "NUMBER", requires = "decisions")]
     pub(crate) reject: Vec<usize>,
 }
 
-/// What `everhold infer --almost` takes besides.
+/// Further options of `everhold infer --almost`.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Almost-invariants")]
 pub(crate) struct AlmostArgs {
-    /// Look for what held in all but a few cases, with the cases
+    /// Look for properties that held in all but a few cases, and list the cases
     #[arg(long = "almost")]
     pub(crate) on: bool,
 
-    /// Open the exceptions of the almost-invariant of this number
+    /// Show the exceptions of the almost-invariant of this number
     #[arg(long, value_name = "NUMBER", requires = "on")]
     pub(crate) explain: Option<usize>,
 
-    /// Also write a page with the exceptions, to be opened in a browser
+    /// Also write an HTML page with the exceptions
     #[arg(long, value_name = "FILE", requires = "on")]
     pub(crate) html: Option<PathBuf>,
 
-    /// The most nodes that a property speaks of
+    /// The largest number of nodes in a property
     #[arg(long, value_name = "NUMBER", default_value_t = 2,
           value_parser = clap::value_parser!(u8).range(1..=4))]
     pub(crate) max_nodes: u8,
 
-    /// The most literals of a property
+    /// The largest number of literals in a property
     #[arg(long, value_name = "NUMBER", default_value_t = 2,
           value_parser = clap::value_parser!(u8).range(1..=4))]
     pub(crate) max_literals: u8,
 
-    /// The most properties with the same variables
+    /// The largest number of properties with the same variables
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) max_properties: usize,
 
-    /// Drop what held less often
+    /// Drop properties that held less often than this
     #[arg(long, value_name = "RATE", default_value_t = 0.9)]
     pub(crate) min_rate: f64,
 
-    /// Drop what was judged less often
+    /// Drop properties that were judged less often than this
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
     pub(crate) min_evaluations: u64,
 
-    /// Report at most this many
+    /// Report at most this many properties
     #[arg(long = "top", value_name = "NUMBER", default_value_t = 10)]
     pub(crate) report_max: usize,
 
-    /// What a property scores in a snapshot
+    /// The score of a property in a snapshot
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) accounting: AccountingWord,
 
-    /// Look only at this variable and what is below it; may be given several times
+    /// Consider only this variable and those below it; may be given several times
     #[arg(long, value_name = "VARIABLE", requires = "on")]
     pub(crate) only: Vec<String>,
 
-    /// Variables of different sub types are not compared
+    /// Give variables a sub type: variables of different sub types are not compared
     #[arg(long = "subtype", value_name = "VARIABLE=NAME")]
     pub(crate) subtypes: Vec<String>,
 
@@ -266,17 +268,17 @@ pub(crate) struct AlmostArgs {
     pub(crate) seconds: Option<u64>,
 }
 
-/// What a property scores in a snapshot.
+/// The score of a property in a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AccountingWord {
-    /// The share of its bindings of which it is true
+    /// The share of its bindings for which it is true
     #[default]
     Spatial,
-    /// 1 if it is true of all its bindings, 0 otherwise
+    /// 1 if it is true for all its bindings, 0 otherwise
     Plain,
 }
 
-/// Where properties are looked for.
+/// The scopes in which properties are inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScopeWord {
     /// In every consistent global state
@@ -291,16 +293,17 @@ pub(crate) enum ScopeWord {
     Chains,
 }
 
-/// What `everhold convert` takes.
+/// The arguments of `everhold convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConvertArgs {
     /// A trace or log; `-` is the standard input
     pub(crate) input_file: PathBuf,
 
-    /// Where to write; `-` is the standard output, `.zst` at the end compresses
+    /// The file to write; `-` is the standard output, and a name that ends with `.zst` is
+    /// compressed
     pub(crate) output: PathBuf,
 
-    /// The format to write; if not given, the name of the output tells it
+    /// The format to write; if not given, the name of the output determines it
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: Option<OutputFormat>,
 
@@ -312,7 +315,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: InputArgs,
 }
 
-/// What `everhold show` takes.
+/// The arguments of `everhold show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// A trace or log; `-` is the standard input
@@ -322,7 +325,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
 
-    /// How to show it
+    /// The form of the output
     #[arg(long = "as", value_enum, default_value_t, value_name = "FORM")]
     pub(crate) form: Form,
 
@@ -342,29 +345,29 @@ pub(crate) struct ShowArgs {
     pub(crate) input: InputArgs,
 }
 
-/// What `everhold perf` takes.
+/// The arguments of `everhold perf`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Systems of your own are analysed by `cargo test`, with `Perf` of the \
 library; see `everhold help perf`. Ends with 0 if no execution is slow, 1 if some are, 2 if that \
 cannot be told (the stopping condition was never reached, or too few executions), 64 if the input \
 cannot be used, 130 if interrupted.")]
 pub(crate) struct PerfArgs {
-    /// The system; none lists them
+    /// The system; without one, the systems are listed
     pub(crate) system: Option<String>,
 
-    /// What is wrong with it; `none` is the fixed system
+    /// The bug of the system; `none` is the fixed system
     #[arg(long, value_name = "NAME")]
     pub(crate) bug: Option<String>,
 
-    /// How many nodes it has
+    /// The number of nodes
     #[arg(long, value_name = "NUMBER")]
     pub(crate) nodes: Option<usize>,
 
-    /// Draw this many executions; half as many again are sought
+    /// Draw this many executions; the search then runs half as many again
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) executions: Option<u64>,
 
-    /// Draw with another seed
+    /// Draw with this seed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
@@ -372,11 +375,11 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) workers: Option<u64>,
 
-    /// Stop after this many seconds, and report what was done by then
+    /// Stop after this many seconds, and report the results so far
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time: Option<u64>,
 
-    /// Compare with the same system with this instead of the bug (`none`: fixed), seed by seed
+    /// Compare with the same system with this bug instead (`none`: fixed), seed by seed
     #[arg(long, value_name = "NAME", conflicts_with_all = ["mace", "replay", "what_if"])]
     pub(crate) against: Option<String>,
 
@@ -388,11 +391,11 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "mace")]
     pub(crate) walks: u32,
 
-    /// Read how long handlers take from this file
+    /// Read the durations of handlers from this file
     #[arg(long, value_name = "FILE")]
     pub(crate) durations: Option<PathBuf>,
 
-    /// Measure how long handlers take here, write it to this file, and go on with it
+    /// Measure the durations of handlers on this machine, write them to this file, and use them
     #[arg(long, value_name = "FILE", conflicts_with = "durations")]
     pub(crate) train: Option<PathBuf>,
 
@@ -400,43 +403,43 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "CHANGE")]
     pub(crate) what_if: Vec<String>,
 
-    /// Run the one execution that a token or a seed names
+    /// Run the one execution with this token or seed
     #[arg(long, value_name = "TOKEN")]
     pub(crate) replay: Option<String>,
 
-    /// Also write the page there; that of each finding is in target/everhold anyhow
+    /// Also write the page to this file; the page of each finding is in target/everhold in any case
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Print the data for plots, as JSON, and nothing else
+    /// Print only the data for plots, as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What `everhold replay-live` takes.
+/// The arguments of `everhold replay-live`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Systems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes did not do again what was recorded, 64 if the recording cannot be used."
 )]
 pub(crate) struct ReplayLiveArgs {
-    /// Folders with the recordings of the nodes; none lists the systems
+    /// Folders with the recordings of the nodes; without one, the systems are listed
     #[arg(value_name = "RECORDING")]
     pub(crate) recordings: Vec<PathBuf>,
 
-    /// The system; if not given, the recording says it
+    /// The system; if not given, it is taken from the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) system: Option<String>,
 
-    /// What is wrong with it; if not given, the recording says it
+    /// The bug of the system; if not given, it is taken from the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) bug: Option<String>,
 
-    /// Write the small execution there, as a trace
+    /// Write the shrunk execution to this file, as a trace
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// What `everhold view` takes.
+/// The arguments of `everhold view`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  everhold view\n  everhold view target/everhold/7f3a91c2\n  \
 everhold view run.jsonl --rules raft.prop --out report.html")]
@@ -453,7 +456,7 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Give a constant that the properties use its value: JSON, or else text
+    /// Set a constant that the properties use: `NAME=VALUE`, where VALUE is JSON or else text
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) define: Vec<String>,
 
@@ -461,7 +464,7 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
 
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7117")]
     pub(crate) listen: SocketAddr,
 
@@ -469,19 +472,19 @@ pub(crate) struct ViewArgs {
     pub(crate) input: InputArgs,
 }
 
-/// What `everhold init` takes.
+/// The arguments of `everhold init`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
-    /// The crate's folder
+    /// The folder of the crate
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
 
-    /// Where the source of the `everhold` library is, if not beside this program's
+    /// The source of the `everhold` library, if it is not beside that of this program
     #[arg(long, value_name = "FOLDER")]
     pub(crate) library: Option<PathBuf>,
 }
 
-/// What `everhold emit-test` takes.
+/// The arguments of `everhold emit-test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EmitTestArgs {
     /// The token of a schedule, its file, or the id of a finding in target/everhold
@@ -492,83 +495,85 @@ pub(crate) struct EmitTestArgs {
     pub(crate) setup: String,
 }
 
-/// What `everhold completions` takes.
+/// The arguments of `everhold completions`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Which violations are alarms.
+/// The violations that raise an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum AlarmArg {
     /// Those that are certain
     Definite,
-    /// Possible ones as well
+    /// Those that are possible as well
     Possible,
 }
 
-/// What `everhold watch` takes.
+/// The arguments of `everhold watch`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Runs until it is stopped. With --at it talks to a watch that runs: it prints \
 the rules in force, or changes them with --add and --remove. Ends with 1 if something was violated."
 )]
 pub(crate) struct WatchArgs {
-    /// The rules: see `everhold help properties`; followed while it runs
+    /// The rules: see `everhold help properties`; changes of the file are applied while the watch
+    /// runs
     #[arg(long, value_name = "FILE", required_unless_present_any = ["at", "engine"])]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Where probes connect
+    /// The address to which probes connect
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
 
-    /// Where the log, checkpoints and evidence are kept
+    /// The folder for the log, the checkpoints and the evidence
     #[arg(long, value_name = "FOLDER", default_value = "everhold-watch")]
     pub(crate) folder: PathBuf,
 
-    /// `nats://HOST:PORT` shares the work with other processes; if not given, this one does it all
+    /// `nats://HOST:PORT` shares the work with other processes; if not given, this process does it
+    /// all
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Option<String>,
 
-    /// Over how many partitions keys are spread; fixed when the log is made
+    /// The number of partitions over which keys are spread; fixed when the log is created
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) partitions: Option<u32>,
 
-    /// Take in only this system
+    /// Accept only records of this system
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) system: String,
 
-    /// A file with the secret that probes must know
+    /// A file with the secret that probes must present
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
 
-    /// Listen on an address that others can reach without a secret
+    /// Allow addresses that other machines can reach without a secret
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// A node silent for so many milliseconds has crashed
+    /// Treat a node as crashed after this many milliseconds of silence
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     pub(crate) silence_ms: u64,
 
-    /// Wait so many milliseconds for a node that stays behind, then go on without it
+    /// Wait this many milliseconds for a node that falls behind, then continue without it
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     pub(crate) wait_ms: u64,
 
-    /// Which violations are alarms: only those that are certain whatever the errors of clocks, or also
-    /// those that are possible; the others are counted and shown
+    /// The violations that raise an alarm: only those that are certain whatever the errors of the
+    /// clocks, or also those that are possible; other violations are counted and shown
     #[arg(long, value_enum, value_name = "WHICH", default_value = "definite")]
     pub(crate) alarm: AlarmArg,
 
-    /// Serve Prometheus metrics, and take rules, on this address
+    /// Serve Prometheus metrics, and accept changes of rules, on this address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
 
-    /// Post violations there, as Alertmanager does
+    /// Post violations to this URL, in the format of Alertmanager
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
 
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -576,15 +581,15 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     pub(crate) quiet: bool,
 
-    /// End after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seconds: Option<u64>,
 
-    /// Talk to the watch whose --metrics address this is
+    /// Send the command to the running watch with this --metrics address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) at: Option<String>,
 
-    /// Add the rules of this file, in place of those with the same names
+    /// Add the rules of this file; they replace rules with the same names
     #[arg(long, value_name = "FILE", requires = "at")]
     pub(crate) add: Option<PathBuf>,
 
@@ -593,18 +598,18 @@ pub(crate) struct WatchArgs {
     pub(crate) remove: Vec<String>,
 }
 
-/// What `everhold help` takes.
+/// The arguments of `everhold help`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HelpArgs {
-    /// The topic; none lists them
+    /// The topic; without one, the topics are listed
     pub(crate) topic: Option<String>,
 }
 
-/// How to read what is given.
+/// Options for reading the input.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct InputArgs {
-    /// The format of the input; if not given, its content and name tell it
+    /// The format of the input; if not given, its content and name determine it
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<InputFormat>,
 
@@ -613,19 +618,20 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "REGEX")]
     pub(crate) parser: Option<String>,
 
-    /// The expression between two executions of a ShiViz log; its group `trace` names the next
+    /// The expression between two executions of a ShiViz log; its group `trace` names the next one
     #[arg(long, value_name = "REGEX")]
     pub(crate) executions: Option<String>,
 
-    /// For JSON lines of another tool: a file that says which field is what (`everhold help logs`)
+    /// For JSON lines of another tool: a file that assigns a meaning to each field (`everhold help
+    /// logs`)
     #[arg(long, value_name = "FILE")]
     pub(crate) mapping: Option<PathBuf>,
 
-    /// The files (or those of a directory) are logs of one run, one a node
+    /// The files (or those of a directory) are the logs of one run, one for each node
     #[arg(long)]
     pub(crate) together: bool,
 
-    /// Leave out what is broken and keep the rest, in place of refusing the file
+    /// Leave out broken parts and keep the rest, instead of refusing the file
     #[arg(long)]
     pub(crate) lenient: bool,
 }
@@ -648,7 +654,7 @@ pub(crate) enum InputFormat {
 }
 
 impl InputFormat {
-    /// As it is typed.
+    /// The word on the command line.
     pub(crate) fn word(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -672,20 +678,20 @@ pub(crate) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// As it is typed.
+    /// The word on the command line.
     pub(crate) fn word(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// The ways to show a trace.
+/// The forms in which a trace is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// One line an event
+    /// One line for each event
     #[default]
     Text,
     /// A space-time picture, time downwards
     Picture,
-    /// What there is in it, counted
+    /// Numbers of events, messages, states and cuts
     Stats,
 }

@@ -1,4 +1,4 @@
-//! Exit codes, in one place; `docs/exit-codes.md` says the same.
+//! The exit codes, which `docs/exit-codes.md` documents.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -7,20 +7,20 @@ use everhold::Verdict;
 use everhold::perf::{PerfVerdict, VersionsVerdict};
 use everhold_property::{Diagnostic, render_all};
 
-/// How the program ends.
+/// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// All is well.
+    /// Success: no property is violated.
     Holds = 0,
     /// A property is violated.
     Violated = 1,
-    /// A bound was reached first, or something was not there to be judged.
+    /// A bound was reached first, or nothing was judged.
     Unknown = 2,
     /// An execution did not replay.
     Diverged = 3,
     /// The arguments or the input cannot be used.
     Usage = 64,
-    /// Everhold itself is wrong.
+    /// An internal error: a bug in Everhold.
     Internal = 70,
     /// Ctrl-C.
     Interrupted = 130,
@@ -63,19 +63,19 @@ impl From<VersionsVerdict> for Code {
     }
 }
 
-/// Input that cannot be used; everything else that fails is a bug of ours.
+/// An error of the input. Every other error is a bug in Everhold.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
 impl BadInput {
-    /// What is wrong with properties, with the places in their source.
+    /// Errors in properties, with their places in the source.
     pub(crate) fn of_properties(wrong: &[Diagnostic], file: &str, source: &str) -> BadInput {
         let text = render_all(wrong, file, source);
-        // Whoever prints it says that it is an error.
+        // The code that prints the error adds this prefix.
         BadInput(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
     }
 
-    /// All of them as one.
+    /// Combines several errors into one.
     pub(crate) fn all(errors: impl IntoIterator<Item = BadInput>) -> BadInput {
         let texts: Vec<String> = errors.into_iter().map(|error| error.0).collect();
         BadInput(texts.join("\nerror: "))
@@ -96,7 +96,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Code {
     if about_input { Code::Usage } else { Code::Internal }
 }
 
-/// Prints what clap has to say: help is no failure, wrong use is 64 and not clap's 2.
+/// Prints clap's message. A request for help is a success, and wrong usage ends with 64, not with
+/// clap's 2.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() { Code::Usage.into() } else { Code::Holds.into() }

@@ -1,10 +1,10 @@
-//! What to type next, for people only.
+//! Suggestions of the next command, for terminals only.
 
 use std::io::{self, IsTerminal};
 
 use crate::args::{InputArgs, InputFormat};
 
-/// Names the next command, if someone is there to read it.
+/// Suggests the next command if the output is a terminal.
 pub(crate) fn next(command: &str) {
     if io::stderr().is_terminal() {
         eprintln!("\nnext: {command}");
@@ -32,7 +32,7 @@ pub(crate) fn reading(args: &InputArgs) -> String {
     words
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,7 +1,7 @@
-//! What is given: files found, formats told apart, content read.
+//! The input: finds files, detects their formats, and reads them.
 //!
 //! - [`read`] and [`read_one`]: from paths to executions.
-//! - `detect`: which format a file has.
+//! - `detect`: the format of a file.
 //! - `open`: files, directories and the standard input, decompressed, with progress.
 
 mod detect;
@@ -28,22 +28,22 @@ use open::{Opened, files_of, open};
 /// One input, read.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// How it was named.
+    /// Its name as the user gave it.
     pub(crate) name: String,
     /// Its runs; at least one.
     pub(crate) executions: Vec<Execution>,
-    /// What a lenient reader left out or repaired.
+    /// The parts that a lenient reader left out or repaired.
     pub(crate) left_out: Vec<Diagnostic>,
 }
 
-/// What could be read, and what is wrong with the rest.
+/// The inputs that could be read, and the errors in the others.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     pub(crate) given: Vec<Given>,
     pub(crate) errors: Vec<BadInput>,
 }
 
-/// Reads all of them; one that cannot be used does not keep the others from being read.
+/// Reads all inputs; an input that cannot be used does not prevent the others from being read.
 pub(crate) fn read(paths: &[PathBuf], args: &InputArgs) -> Result<Inputs> {
     let how = How::new(args)?;
     if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
@@ -63,7 +63,7 @@ pub(crate) fn read(paths: &[PathBuf], args: &InputArgs) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// Reads one input, or says why it cannot be used.
+/// Reads one input, or returns the reason why it cannot be used.
 pub(crate) fn read_one(path: &Path, args: &InputArgs) -> Result<Given> {
     let mut inputs = read(&[path.to_owned()], args)?;
     match inputs.errors.pop() {
@@ -72,7 +72,7 @@ pub(crate) fn read_one(path: &Path, args: &InputArgs) -> Result<Given> {
     }
 }
 
-/// The runs of an input that the user chose: one by name or number, or all.
+/// The runs of an input that the user selected: one by its name or number, or all.
 pub(crate) fn choose_run<'a>(given: &'a Given, run: Option<&str>) -> Result<Vec<&'a Execution>> {
     let Some(run) = run else { return Ok(given.executions.iter().collect()) };
     let named = given.executions.iter().find(|execution| execution.name() == run);
@@ -92,7 +92,7 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Options that were found to fit together.
+/// The options for reading, checked for consistency.
 struct How {
     format: Option<InputFormat>,
     shiviz: Format,
@@ -204,7 +204,7 @@ impl How {
         }
     }
 
-    /// Logs of one run, and with Dinv the points of each host.
+    /// Reads the logs of one run and, with Dinv, the points of each host.
     fn read_together(&self, files: &[PathBuf], progress: &Progress) -> Result<Recording, BadInput> {
         let (mut logs, mut points) = (Vec::new(), Vec::new());
         for path in files {
@@ -243,7 +243,7 @@ fn read_mapping(path: &Path) -> Result<ndjson::Mapping, BadInput> {
     mapping.map_err(|error| BadInput(format!("{}: {error}", path.display())))
 }
 
-/// Diagnostics shown of one file; the rest is counted.
+/// The largest number of diagnostics that are shown for one file; the rest is counted.
 const SHOWN_MAX: usize = 10;
 
 fn refused(name: &str, error: ReadError, options: &ReadOptions) -> BadInput {
@@ -263,7 +263,7 @@ fn refused(name: &str, error: ReadError, options: &ReadOptions) -> BadInput {
     BadInput(text)
 }
 
-/// Whether something is likely to be left without what is wrong.
+/// Whether the file probably has usable parts apart from those with errors.
 fn is_partial(diagnostics: &[Diagnostic]) -> bool {
     use DiagnosticKind as D;
     !diagnostics.iter().any(|d| {

@@ -1,7 +1,7 @@
 //! The `everhold` program.
 //!
-//! Only this crate knows the terminal and exit codes. Commands are functions from arguments to an
-//! [`exit::Code`]; what they print on standard output is their result, the rest goes to standard
+//! Only this crate handles the terminal and exit codes. Commands are functions from arguments to an
+//! [`exit::Code`]; they print their results on standard output, and everything else on standard
 //! error.
 
 mod args;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     code.into()
 }
 
-/// Whoever reads our output has seen enough, as `head` does; that is not a failure.
+/// Whether the reader of our output closed it early, as `head` does; that is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause

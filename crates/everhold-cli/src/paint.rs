@@ -1,4 +1,4 @@
-//! Colour, sparingly: the verdicts and what is false.
+//! Colours for verdicts and false values.
 
 use std::io::{self, IsTerminal};
 
@@ -7,7 +7,7 @@ use everhold_property::Verdict;
 
 use crate::args::Color;
 
-/// Whether standard output takes colour.
+/// Whether standard output is coloured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     colored: bool,

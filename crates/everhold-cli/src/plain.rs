@@ -1,11 +1,11 @@
-//! Text that others wrote, on a terminal: shown, never obeyed.
+//! Untrusted text on a terminal: control characters are shown, never sent.
 //!
-//! Names of nodes and of rules come from files and from the network. A control character among them could
-//! move the cursor, change the title or worse; it is written as `\\u{1b}` instead.
+//! Names of nodes and of rules come from files and from the network. A control character in them
+//! could move the cursor or change the title of the window; it is written as `\\u{1b}` instead.
 
 use std::io::{self, Write};
 
-/// A text without control characters, but for ends of lines and tabs.
+/// Replaces the control characters of a text, except line feeds and tabs.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,7 +18,7 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// Writes text without control characters.
+/// A writer that replaces control characters.
 #[derive(Debug)]
 pub(crate) struct Plain<W>(pub(crate) W);
 

@@ -1,4 +1,4 @@
-//! One line that says what a long command is at, on a terminal only.
+//! A progress line for long commands, on a terminal only.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What takes less is over before it can be read.
+/// The delay before the line appears; shorter commands end before it could be read.
 const QUIET_FOR: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Rewrites one line on standard error until it is dropped; does nothing if that is no terminal.
+/// Rewrites one line on standard error until it is dropped; does nothing if standard error is not a
+/// terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     shared: Arc<Shared>,
@@ -21,7 +22,7 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct Shared {
     what: Mutex<String>,
-    /// The phase that is counted, and when it began.
+    /// The phase that is being counted, and the time at which it began.
     phase: Mutex<Option<(String, Instant)>>,
     done: AtomicU64,
     total: AtomicU64,
@@ -50,12 +51,12 @@ impl Progress {
         Progress { shared, ticker }
     }
 
-    /// Says what is done now.
+    /// Sets the description of the current work.
     pub(crate) fn set(&self, what: String) {
         *self.shared.what.lock().expect("no thread panics while it holds a line") = what;
     }
 
-    /// So much of a phase is done; the line then has its rate and the time left.
+    /// Sets the progress of a phase; the line then contains its rate and the time left.
     pub(crate) fn phase(&self, what: &str, done: u64, total: u64) {
         let mut phase = self.shared.phase.lock().expect("no thread panics while it holds a line");
         if phase.as_ref().is_none_or(|(name, _)| name != what) {
@@ -66,12 +67,12 @@ impl Progress {
         self.shared.total.store(total, Ordering::Relaxed);
     }
 
-    /// There is more to do.
+    /// Increases the amount of work.
     pub(crate) fn add_total(&self, total: u64) {
         self.shared.total.fetch_add(total, Ordering::Relaxed);
     }
 
-    /// Counts what is read as done.
+    /// Counts the bytes that are read from `input` as done.
     pub(crate) fn counting<R: Read>(&self, input: R) -> Counting<R> {
         Counting { input, shared: Arc::clone(&self.shared) }
     }
@@ -95,12 +96,12 @@ impl Shared {
             0 => String::new(),
             total => format!(" · {} %", done.min(total) * 100 / total),
         };
-        // A line that wraps cannot be rewritten.
+        // A line that wraps could not be rewritten.
         let what: String = what.chars().take(60).collect();
         format!("{what}{percent}{} · {} s", self.rate(done, total), elapsed.as_secs())
     }
 
-    /// How fast a phase is, and how long it will take.
+    /// The rate of a phase, and the time left.
     fn rate(&self, done: u64, total: u64) -> String {
         let phase = self.phase.lock().expect("no thread panics while it holds a line");
         let Some((_, begin)) = phase.as_ref().filter(|_| done > 0) else { return String::new() };
@@ -110,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Counts the bytes that pass.
+/// A reader that counts the bytes that it passes on.
 #[derive(Debug)]
 pub(crate) struct Counting<R> {
     input: R,

@@ -1,4 +1,4 @@
-//! A server for pages: enough of HTTP for a browser on this machine.
+//! An HTTP server for pages, sufficient for a browser on the same machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use crate::exit::BadInput;
 
-/// A request line and its headers are never longer.
+/// The largest size of a request line with its headers.
 const HEAD_MAX: u64 = 16 * 1024;
-/// A browser that says nothing is not waited for.
+/// The time after which a silent browser is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a page that follows is told whether there is something new.
+/// The interval at which a page is told of changes.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A page.
     Html(String),
-    /// There is nothing of this name.
+    /// There is nothing at this path.
     Missing,
 }
 
-/// What a server shows.
+/// The content of a server.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// What is at a path.
+    /// The content at a path.
     fn get(&self, path: &str) -> Answer;
-    /// A text that changes when a page should be looked at again.
+    /// A text that changes when the page should be loaded again.
     fn version(&self) -> String;
 }
 
-/// Listens, or says who is in the way.
+/// Listens, or returns an error that names the address in use.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
     TcpListener::bind(address).map_err(|error| {
         BadInput(format!(
@@ -46,7 +46,7 @@ pub(crate) fn serve(listener: &TcpListener, site: Arc<impl Site>) {
     for stream in listener.incoming().flatten() {
         let site = Arc::clone(&site);
         std::thread::spawn(move || {
-            // A browser that went away is no concern of ours.
+            // A failed connection to one browser does not concern the others.
             let _ = answer(&stream, &*site);
         });
     }
@@ -87,7 +87,7 @@ fn send(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> std::io
     stream.write_all(body.as_bytes())
 }
 
-/// Tells a page whenever there is something new, until it goes away.
+/// Notifies a page of each change, until the connection ends.
 fn follow(mut stream: &TcpStream, site: &impl Site) -> std::io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n",
@@ -105,7 +105,7 @@ fn follow(mut stream: &TcpStream, site: &impl Site) -> std::io::Result<()> {
     }
 }
 
-/// A page that loads itself again when there is something new.
+/// Adds a script to a page that loads it again when its content changes.
 pub(crate) fn following(page: &str) -> String {
     let page = page.replacen("default-src 'none'", "default-src 'none'; connect-src 'self'", 1);
     let (head, tail) = page.rsplit_once("</body>").unwrap_or((&page, ""));

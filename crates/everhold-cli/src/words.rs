@@ -1,10 +1,10 @@
-//! Events, messages, times and numbers in a few words.
+//! Events, messages, times and numbers as short texts.
 
 use everhold_trace::{
     EventId, EventKind, Execution, LocalStates, MarkKind, MessageId, NodeId, value,
 };
 
-/// A count with its thousands apart: `52,745`.
+/// A number with commas between its thousands: `52,745`.
 pub(crate) fn number(count: impl TryInto<u64>) -> String {
     let digits = count.try_into().map_or_else(|_| "?".to_owned(), |count| count.to_string());
     let mut out = String::new();
@@ -17,13 +17,13 @@ pub(crate) fn number(count: impl TryInto<u64>) -> String {
     out
 }
 
-/// A count and its noun: `1 run`, `3 runs`.
+/// A number with its noun in the right form: `1 run`, `3 runs`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", number(count as u64))
 }
 
-/// The text on one line, at most this long; a cut is marked.
+/// A text on one line with at most this many characters; a cut is marked.
 pub(crate) fn short(text: &str, chars_max: usize) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.chars().count() <= chars_max {
@@ -34,12 +34,12 @@ pub(crate) fn short(text: &str, chars_max: usize) -> String {
     cut
 }
 
-/// The text, filled up with spaces to this width as characters count.
+/// A text padded with spaces to a width in characters.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.chars().count())))
 }
 
-/// The event of this place in the execution.
+/// The event at an index of the execution.
 pub(crate) fn event_id(place: usize) -> EventId {
     EventId(u32::try_from(place).expect("event ids are 32 bits"))
 }
@@ -49,7 +49,7 @@ pub(crate) fn node(execution: &Execution, node: NodeId) -> String {
     known.map_or_else(|| node.to_string(), |info| info.name.clone())
 }
 
-/// The label of a message, or its sender and count when it has none.
+/// The label of a message, or its sender and number if it has no label.
 pub(crate) fn message(execution: &Execution, id: MessageId) -> String {
     let send = execution.message(id).and_then(|message| execution.send_of(message));
     match send.map(|send| send.label.as_str()) {
@@ -58,7 +58,7 @@ pub(crate) fn message(execution: &Execution, id: MessageId) -> String {
     }
 }
 
-/// What happened at an event.
+/// The description of an event.
 pub(crate) fn event(execution: &Execution, id: EventId) -> String {
     let event = execution.event(id);
     let text = event.text.as_deref().and_then(|text| text.lines().next());
@@ -75,7 +75,7 @@ pub(crate) fn event(execution: &Execution, id: EventId) -> String {
     }
 }
 
-/// A message by its label and where it comes from.
+/// A message by its label and its sender.
 fn origin(execution: &Execution, id: MessageId) -> String {
     let sender = node(execution, id.sender);
     let send = execution.message(id).and_then(|message| execution.send_of(message));
@@ -85,7 +85,7 @@ fn origin(execution: &Execution, id: MessageId) -> String {
     }
 }
 
-/// What an event sent, and how it changed the state of its node.
+/// The messages that an event sent, and the changes of its node's state.
 pub(crate) fn effects(execution: &Execution, states: &LocalStates<'_>, id: EventId) -> Vec<String> {
     let event = execution.event(id);
     let mut effects = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn effects(execution: &Execution, states: &LocalStates<'_>, id: Event
     effects
 }
 
-/// What befell the system between two events.
+/// A fault between two events.
 pub(crate) fn mark(execution: &Execution, kind: &MarkKind) -> String {
     let name = |id: NodeId| node(execution, id);
     match kind {

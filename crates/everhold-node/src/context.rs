@@ -1,4 +1,4 @@
-//! What a handler may do.
+//! The context of a handler: everything that it may do besides computing.
 
 use std::any::Any;
 use std::fmt::{self, Debug};

@@ -58,7 +58,7 @@ pub struct Disk {
     volume: Volume,
     journal: Option<Journal>,
     used: DiskUse,
-    /// What goes wrong during the present event.
+    /// The disk fault that is planned for the present event.
     watch: Option<Box<Watch>>,
 }
 
@@ -209,7 +209,7 @@ impl Disk {
         file.map_or(&[], |file| file.cells.as_slice())
     }
 
-    /// How many entries of a log were dropped before the first that it still has.
+    /// The number of entries that were dropped from the beginning of a log.
     #[must_use]
     pub fn log_start(&self, log: &str) -> u64 {
         self.volume.now().file(log).map_or(0, |file| file.first)
@@ -324,7 +324,7 @@ impl Disk {
         self.synced_or_dead(Sync::Names);
     }
 
-    /// How many changes a crash might lose.
+    /// The number of changes that a crash might lose.
     #[must_use]
     pub fn unsynced(&self) -> usize {
         self.volume.pending()
@@ -358,7 +358,7 @@ impl Disk {
         self.used
     }
 
-    /// What distinguishes this disk from another, for fingerprints: what is visible, what would
+    /// Distinguishes this disk from another in fingerprints: the visible contents, those that would
     /// survive, and the changes between the two, in their serialised form.
     pub fn shown(&self) -> impl Serialize + '_ {
         self.volume.shown()

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// How the bytes of an [`Encoded`] message read.
 pub trait Codec: 'static {
-    /// What a reader sees instead of the bytes: usually the enum that was encoded.
+    /// The value that a reader sees instead of the bytes: usually the enum that was encoded.
     type Shown: Serialize;
 
     /// Reads the bytes; `None` if they make no sense.
@@ -52,7 +52,7 @@ pub struct Encoded<C> {
 }
 
 impl<C: Codec> Encoded<C> {
-    /// What the codec reads in it.
+    /// The message as the codec decodes it.
     #[must_use]
     pub fn decode(&self) -> Option<C::Shown> {
         C::decode(&self.bytes)

@@ -60,9 +60,9 @@ pub fn phase<T: Serialize + ?Sized>(value: &T, out: &mut String) {
     let _ = value.serialize(&mut Walk { visitor: &mut phase });
 }
 
-/// How many bytes a value takes in a plain binary form: numbers at their own width, texts and
-/// lists with a length of four bytes, a variant with one byte. What a simulated network charges
-/// for a message.
+/// The number of bytes that a value takes in a plain binary form: numbers at their own width, texts
+/// and lists with a length of four bytes, a variant with one byte. A simulated network charges this
+/// size for a message.
 ///
 /// ```
 /// use everhold_node::fingerprint::size;
@@ -85,7 +85,7 @@ pub fn mix(a: u64, b: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What a walk meets. `Err(Stop)` ends the walk.
+/// A visitor of a walk over a value. `Err(Stop)` ends the walk.
 trait Visit {
     /// Whether a reader looks at what is met, so that types show themselves for reading.
     const READABLE: bool = true;
@@ -277,7 +277,7 @@ const LENGTH: u64 = 4;
 struct Bytes(u64);
 
 impl Visit for Bytes {
-    // What is sent over a network is compact.
+    // Messages on a network are compact.
     const READABLE: bool = false;
     #[inline]
     fn number(&mut self, _: u64) -> Result<(), Stop> {

@@ -1,4 +1,4 @@
-//! What a user writes: nodes, and the context through which they meet the world.
+//! Nodes, which users write, and the context through which they meet the world.
 //!
 //! A node is ordinary Rust in one of two forms. A [`Node`] has handlers and is the natural
 //! wrapper for a state machine; an *async node* is an `async` program over an [`AsyncCx`] and is

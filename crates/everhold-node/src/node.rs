@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::context::Cx;
 use crate::timer::Timer;
 
-/// What nodes of one system say to each other: usually one `enum` for the whole system.
+/// A message between the nodes of one system: usually one `enum` for the whole system.
 ///
 /// Implemented for every type that qualifies; there is nothing to write.
 pub trait Message: Clone + Debug + Serialize + 'static {}

@@ -19,7 +19,7 @@ use crate::timer::Timer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// What something waits for that will not come.
+/// Something that a node waits for although it will never come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// A sentence fragment: "task 0 waits for an answer from n2".
@@ -48,7 +48,7 @@ pub trait Process<M> {
     fn ready(&self, tasks: &mut Vec<TaskId>);
     /// Whether there are tasks at all.
     fn has_tasks(&self) -> bool;
-    /// What this node still waits for, if nothing else can happen.
+    /// Something that this node still waits for although nothing else can happen.
     fn waiting(&self) -> Option<Waiting>;
     /// The state for typed access, if there is any.
     fn state(&self) -> Option<&dyn Any>;

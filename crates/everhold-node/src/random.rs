@@ -72,7 +72,7 @@ pub struct Choices<F> {
     choose: F,
 }
 
-/// How many different numbers a strategy chooses from.
+/// The number of different values that a strategy chooses from.
 const NUMBERS: usize = 8;
 
 impl<F: FnMut(usize) -> usize> Choices<F> {

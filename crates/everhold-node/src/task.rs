@@ -74,12 +74,12 @@ impl<M> Debug for AsyncCx<M> {
     }
 }
 
-/// What a message brought.
+/// A message that was received, with its sender.
 #[derive(Clone, Debug)]
 pub struct Received<M> {
     /// Who sent it.
     pub from: NodeId,
-    /// What it says.
+    /// The message itself.
     pub msg: M,
     tag: Tag,
 }
@@ -341,7 +341,7 @@ impl<M: Message> AsyncCx<M> {
     }
 }
 
-/// What the program's futures and the executor both touch.
+/// State that the program's futures and the executor share.
 struct Shared<M> {
     waiters: RefCell<Vec<Waiter<M>>>,
     /// Messages that were handed to a future which was dropped before it looked.

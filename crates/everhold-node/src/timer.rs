@@ -56,7 +56,7 @@ impl fmt::Display for Time {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timer {
-    /// What the timer is for.
+    /// The purpose of the timer, as its name.
     pub name: &'static str,
     /// Which of several with the same name; zero for an only one.
     pub id: u64,

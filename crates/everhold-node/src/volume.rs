@@ -119,13 +119,13 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// What reads see.
+    /// The files as reads see them.
     #[must_use]
     pub fn now(&self) -> &Image {
         &self.now
     }
 
-    /// What every crash leaves.
+    /// The files that survive every crash.
     #[must_use]
     pub fn durable(&self) -> &Image {
         &self.durable
@@ -136,7 +136,7 @@ impl Volume {
         (&self.now, &self.durable, &self.pending)
     }
 
-    /// How many changes are not durable yet.
+    /// The number of changes that are not durable yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()

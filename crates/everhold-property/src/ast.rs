@@ -1,15 +1,15 @@
-//! A property as a tree. Equality is of meaning: places in the source do not count.
+//! The syntax tree of a property. Equality compares meaning: source positions are ignored.
 
 use crate::diagnostic::Span;
 
 /// A named claim over executions.
 #[derive(Clone, Debug)]
 pub struct Property {
-    /// A sentence, unique in its file.
+    /// The property's name: a sentence, unique in its file.
     pub name: String,
-    /// When the body is to hold.
+    /// When the body must hold.
     pub modality: Modality,
-    /// In which states it is judged.
+    /// The states in which the property is judged.
     pub scope: Scope,
     /// The claim. Under [`Modality::LeadsTo`] it is an [`ExprKind::LeadsTo`], perhaps below
     /// `forall`; otherwise it contains none.
@@ -27,7 +27,7 @@ impl PartialEq for Property {
     }
 }
 
-/// When the body of a property is to hold.
+/// When the body of a property must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modality {
     /// In every state.
@@ -36,23 +36,25 @@ pub enum Modality {
     Sometimes,
     /// In at least one state of every execution.
     Eventually {
-        /// How long after the first state in which it is known; `None`: before the end.
+        /// The time allowed from the first state in which the body is known to be false; `None`:
+        /// until the end of the execution.
         within: Option<Bound>,
     },
     /// In the last state of every execution.
     Finally {
-        /// How long it may be false at a time; `None`: any time, but not at the end.
+        /// The longest time for which the body may stay false; `None`: any time, as long as it
+        /// holds at the end.
         within: Option<Bound>,
     },
     /// Whenever the left side holds, the right side holds then or later.
     LeadsTo {
-        /// How much later; `None`: before the end.
+        /// The time allowed for the right side; `None`: until the end of the execution.
         within: Option<Bound>,
     },
 }
 
 impl Property {
-    /// The kinds of nodes that it ranges over by name, each once.
+    /// The kinds of nodes that the property names in its quantifiers, each once.
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         let mut kinds: Vec<String> = Vec::new();
@@ -75,7 +77,7 @@ impl Property {
 }
 
 impl Modality {
-    /// How long the claim leaves, if it is about time.
+    /// The time that the property allows, if it has a bound.
     #[must_use]
     pub fn within(self) -> Option<Bound> {
         match self {
@@ -87,24 +89,24 @@ impl Modality {
     }
 }
 
-/// How long something may take.
+/// The time that something may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// In the time of the execution, in nanoseconds.
     Nanos(u64),
-    /// In states.
+    /// A number of states.
     Steps(u64),
 }
 
-/// In which states a property is judged.
+/// The set of states in which a property is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// In every consistent global state.
     #[default]
     EveryCut,
-    /// Where no message is in flight between the nodes that the property mentions.
+    /// In states where no message is in flight between the nodes that the property mentions.
     Quiet,
-    /// Where no message is in flight at all.
+    /// In states where no message is in flight at all.
     AllQuiet,
     /// Over the sender's state at a send and the receiver's state after the delivery.
     Delivery,
@@ -115,9 +117,9 @@ pub enum Scope {
 /// An expression and its place.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of expression, with its parts.
     pub kind: ExprKind,
-    /// Where it is.
+    /// The place in the source.
     pub span: Span,
 }
 
@@ -167,7 +169,7 @@ impl Expr {
         }
     }
 
-    /// True if `test` is true of this expression or of one below it.
+    /// Returns true if `test` is true of this expression or of one below it.
     pub fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
         if test(self) {
             return true;
@@ -181,9 +183,9 @@ impl Expr {
 /// The kinds of expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
-    /// What could not be read; a diagnostic says why.
+    /// A part of the text that could not be read; a diagnostic gives the reason.
     Hole,
-    /// A value written out.
+    /// A literal.
     Literal(Literal),
     /// A bound variable, or a constant supplied by the user.
     Name(String),
@@ -203,17 +205,17 @@ pub enum ExprKind {
     Record(Vec<(Ident, Expr)>),
     /// `not a`, `-a`.
     Unary(UnaryOp, Box<Expr>),
-    /// `a and b`, `a + b`, ...
+    /// `a and b`, `a + b` and so on.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `a is Leader`: a variant of an enumeration.
     Is(Box<Expr>, Ident),
     /// `forall x in xs: body`.
     Quantified {
-        /// Every binding, or one.
+        /// Whether the body must be true for every binding or for at least one.
         quantifier: Quantifier,
         /// The bindings.
         over: Over,
-        /// What is claimed of them.
+        /// The condition on each binding.
         body: Box<Expr>,
     },
     /// `sum(x in xs: body)`.
@@ -227,9 +229,9 @@ pub enum ExprKind {
     },
     /// `previous(body)`, `changed(body)`, `window(body, steps)`.
     History {
-        /// What is asked of the past.
+        /// The question about the past.
         op: History,
-        /// How far back.
+        /// The number of steps to look back.
         steps: u32,
         /// The expression whose past it is.
         body: Box<Expr>,
@@ -243,7 +245,7 @@ pub enum ExprKind {
 pub struct Ident {
     /// The name.
     pub name: String,
-    /// Where it is.
+    /// The place in the source.
     pub span: Span,
 }
 
@@ -261,7 +263,7 @@ impl PartialEq for Ident {
     }
 }
 
-/// A value written out.
+/// A literal value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
     /// `null`.
@@ -280,12 +282,12 @@ pub enum Literal {
     Duration(i64),
 }
 
-/// What a quantifier or an aggregate ranges over.
+/// The variables and domains of a quantifier or an aggregate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     /// The variables with their domains; later domains may use earlier variables.
     pub binders: Vec<Binder>,
-    /// `where`: which bindings count.
+    /// The condition after `where`, which selects the bindings that count.
     pub guard: Option<Box<Expr>>,
 }
 
@@ -305,12 +307,12 @@ impl Over {
     }
 }
 
-/// `a, b in nodes`.
+/// One group of variables with a common domain: `a, b in nodes`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binder {
     /// The variables.
     pub pattern: Pattern,
-    /// What they range over.
+    /// The values that the variables range over.
     pub domain: Domain,
 }
 
@@ -334,59 +336,59 @@ impl Pattern {
     }
 }
 
-/// What a variable ranges over.
+/// The values that a variable ranges over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Domain {
     /// `nodes`, `server nodes`, `all nodes`.
     Nodes {
-        /// Only nodes of this kind.
+        /// The kind to which the nodes are restricted, if any.
         kind: Option<String>,
-        /// Also nodes that are down.
+        /// Whether nodes that are down are included.
         all: bool,
     },
     /// `0..n`, `1..=n`.
     Range {
-        /// The first.
+        /// The first integer.
         from: Box<Expr>,
-        /// The end.
+        /// The end of the range.
         to: Box<Expr>,
-        /// Whether the end is part of it.
+        /// Whether the end belongs to the range.
         inclusive: bool,
     },
     /// The elements of a list or set, the keys of a map.
     Values(Box<Expr>),
 }
 
-/// Every binding, or at least one.
+/// The quantifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantifier {
-    /// Every.
+    /// True for every binding.
     Forall,
-    /// At least one.
+    /// True for at least one binding.
     Exists,
 }
 
 /// How an aggregate combines its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many are true.
+    /// The number of values that are true.
     Count,
-    /// Their sum; 0 of none.
+    /// The sum; 0 if there are no values.
     Sum,
-    /// The smallest; null of none.
+    /// The smallest; null if there are no values.
     Min,
-    /// The largest; null of none.
+    /// The largest; null if there are no values.
     Max,
-    /// Their mean, a float; null of none.
+    /// The mean, a float; null if there are no values.
     Avg,
-    /// The set of them.
+    /// The set of the values.
     Set,
-    /// The list of them, in the order of the bindings.
+    /// The list of the values, in the order of the bindings.
     List,
 }
 
 impl Aggregate {
-    /// All, with the names they have in the language.
+    /// All aggregates, with their names in the language.
     pub const ALL: [(&'static str, Aggregate); 7] = [
         ("count", Aggregate::Count),
         ("sum", Aggregate::Sum),
@@ -405,7 +407,7 @@ impl Aggregate {
     }
 }
 
-/// What is asked of the past.
+/// The questions about the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// The value some steps ago.
@@ -471,7 +473,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// As it is written.
+    /// The operator as it is written.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -498,7 +500,7 @@ impl BinaryOp {
         }
     }
 
-    /// How tightly it binds: a larger number binds tighter.
+    /// The precedence: an operator with a larger number binds tighter.
     #[must_use]
     pub fn precedence(self) -> u8 {
         match self {
@@ -511,7 +513,7 @@ impl BinaryOp {
         }
     }
 
-    /// Comparisons do not chain: `a < b < c` is refused.
+    /// Whether the operator is a comparison. Comparisons do not chain: `a < b < c` is refused.
     #[must_use]
     pub fn is_comparison(self) -> bool {
         self.precedence() == COMPARISON

@@ -1,7 +1,7 @@
-//! Names and types: what a property says that cannot be meant.
+//! Checks of names and types, which find mistakes before a property is evaluated.
 //!
-//! Against an empty schema only names, arguments and literals are checked, since nothing is known
-//! of the states.
+//! Against an empty schema only names, arguments and literals are checked, since the types of the
+//! states are unknown.
 
 use crate::ast::{
     Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, History, Ident, Literal, Over, Pattern,
@@ -62,7 +62,7 @@ impl TypeChecker<'_> {
         self.diagnostics.push(Diagnostic { span, message, help });
     }
 
-    /// Reports a type that is not the one needed.
+    /// Reports a type that differs from the required one.
     fn need(&mut self, expr: &Expr, found: &Type, what: &str, good: bool) {
         if !good {
             let message = format!("this is {}, where {what} is needed", with_article(found));
@@ -199,7 +199,7 @@ impl TypeChecker<'_> {
                             Some(found.map_or(other.clone(), |found| found.join(other.clone())));
                     }
                 }
-                // A state that is no record was not understood; it may have anything.
+                // A state that is not a record has an unknown structure, so any field may exist.
                 _ => found = Some(Type::Any),
             }
         }
@@ -371,7 +371,7 @@ impl TypeChecker<'_> {
 
     fn builtin(&mut self, builtin: Builtin, arguments: &[Expr], found: &[Type]) -> Type {
         let [(expr, first), ..] = &arguments.iter().zip(found).collect::<Vec<_>>()[..] else {
-            return Type::Int; // Only a number of messages asks for nothing.
+            return Type::Int; // only `in_flight`, which counts messages
         };
         match builtin {
             Builtin::Len => {
@@ -448,7 +448,7 @@ impl TypeChecker<'_> {
         }
     }
 
-    /// Runs `read` with the variables bound.
+    /// Runs `read` with the variables of `over` bound.
     fn under<T>(&mut self, over: &Over, read: impl FnOnce(&mut Self) -> T) -> T {
         let depth = self.scope.len();
         over.binders.iter().for_each(|binder| self.bind(binder));

@@ -2,7 +2,7 @@
 //!
 //! - [`Rule`]: a property ready to be checked; made once.
 //! - [`Checker`]: one pass over one sequence; cheap to reset and to clone.
-//! - [`Outcome`]: what the pass showed.
+//! - [`Outcome`]: the result of the pass.
 
 use std::sync::Arc;
 
@@ -31,20 +31,21 @@ struct Inner {
     property: Property,
     library: Library,
     program: Program,
-    /// The sides of a `leads to` without variables.
+    /// The two sides of a `leads to` without variables, compiled.
     sides: Option<(Program, Program)>,
     quiet: Quiet,
     counts_messages: bool,
 }
 
-/// How the scope is asked for.
+/// How the scope of the property depends on messages in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quiet {
     /// Every state counts.
     No,
-    /// Each tuple of nodes must be quiet.
+    /// No message may be in flight between the nodes of a tuple.
     Tuples,
-    /// Only the plain evaluator can tell which tuples there are, or counts messages.
+    /// The property counts messages, or its tuples are known only at run time; the plain evaluator
+    /// decides.
     Plain,
     /// No message may be in flight.
     All,
@@ -85,7 +86,7 @@ impl Rule {
         &self.0.property
     }
 
-    /// What the property's names stand for.
+    /// The constants and functions that the property may use.
     #[must_use]
     pub fn library(&self) -> &Library {
         &self.0.library
@@ -97,19 +98,19 @@ impl Rule {
         &self.0.program
     }
 
-    /// Whether the property asks how many messages are in flight.
+    /// Whether the property asks for the number of messages in flight.
     #[must_use]
     pub fn counts_messages(&self) -> bool {
         self.0.counts_messages
     }
 
-    /// How many earlier states are needed to judge one.
+    /// The number of earlier states that are needed to judge one.
     fn depth(&self) -> usize {
         self.0.program.depth()
     }
 }
 
-/// What is different from the last state.
+/// The difference between a state and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// At most this node: its state, whether it is up, and the messages to and from it.
@@ -121,35 +122,35 @@ pub enum Changed {
 /// How a sequence ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nothing more can ever happen.
+    /// The system has ended: no further event is possible.
     Complete,
-    /// It was cut off: by a bound, or because the recording stops.
+    /// The sequence was cut off: by a bound, or because the recording stops.
     Cut,
 }
 
-/// Where a property was first violated, and by what.
+/// The first violation of a property: its place, its time and its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// The state: how many came before it.
+    /// The index of the state in the sequence, from 0.
     pub step: u64,
-    /// When that was.
+    /// The time of the state, in nanoseconds.
     pub now_ns: u64,
-    /// What went wrong, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
 }
 
-/// How many states were judged, and how.
+/// The number of states by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Where the body was true.
+    /// States in which the body was true.
     pub holds: u64,
-    /// Where it was false.
+    /// States in which the body was false.
     pub violated: u64,
-    /// Where something that decides it was not known.
+    /// States in which something that decides the body was not known.
     pub unknown: u64,
-    /// Not judged, since the scope excludes them.
+    /// States that were not judged because the scope excludes them.
     pub skipped: u64,
 }
 
@@ -164,7 +165,7 @@ impl Tally {
     }
 }
 
-/// What a pass over a sequence showed.
+/// The result of a pass over a sequence.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "an outcome may be a violation"]
 pub struct Outcome {
@@ -172,7 +173,7 @@ pub struct Outcome {
     /// holds if reached, otherwise unknown. `eventually`, `finally` and `leads to`: violated if too
     /// late, or if a complete sequence ended without it; unknown if it was cut off before.
     pub verdict: Verdict,
-    /// The states, counted.
+    /// The number of states by verdict.
     pub tally: Tally,
     /// The first violation.
     pub violation: Option<Violation>,
@@ -198,16 +199,17 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub struct Checker {
     rule: Rule,
-    /// Of the body, or of both sides of a `leads to`; none before the first state.
+    /// The evaluator of the body, or those of both sides of a `leads to`; empty before the first
+    /// state.
     evaluators: Vec<Evaluator>,
     leads: Leads,
-    /// The last states, for properties that look back.
+    /// The most recent states, for properties that look back.
     past: Vec<Snapshot>,
     steps: u64,
     tally: Tally,
-    /// Since when the body of an `eventually` or a `finally` has been false.
+    /// The point since which the body of an `eventually` or a `finally` has been false.
     hot: Option<Since>,
-    /// The body has been true.
+    /// Whether the body has been true in some state.
     reached: bool,
     /// Whether the body of an `eventually` or a `finally` was known when last judged.
     known: bool,
@@ -249,7 +251,7 @@ impl Checker {
         }
     }
 
-    /// Starts over, before the first state.
+    /// Returns to the situation before the first state.
     pub fn reset(&mut self) {
         self.leads.reset();
         self.past.clear();
@@ -279,14 +281,15 @@ impl Checker {
         self.reached
     }
 
-    /// Whether something is still owed: the body of an `eventually` has been false and not yet true,
-    /// that of a `finally` is false, or a left side of a `leads to` waits for its right side.
+    /// Whether an obligation is pending: the body of an `eventually` has been false and not yet
+    /// true, the body of a `finally` is false, or a left side of a `leads to` waits for its right
+    /// side.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.hot.is_some() || !self.leads.is_empty()
     }
 
-    /// The states so far, counted.
+    /// The number of states so far, by verdict.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
@@ -294,9 +297,10 @@ impl Checker {
 
     /// Takes the next state. The first one is taken as a whole, whatever `changed` says.
     ///
-    /// Returns how the property stands in this state: violated if it is violated now, unknown also
-    /// where the scope excludes the state. Properties `on delivery` and `along chains` are not
-    /// about states; [`Checker::deliver`] and [`check_execution`](crate::check_execution) are for them.
+    /// Returns the verdict in this state: violated if the property is violated now, and unknown
+    /// also where the scope excludes the state. Properties `on delivery` and `along chains` are not
+    /// about states; use [`Checker::deliver`] and [`check_execution`](crate::check_execution) for
+    /// them.
     pub fn step(&mut self, state: &dyn State, changed: Changed, now_ns: u64) -> Verdict {
         let scope = self.rule.property().scope;
         if matches!(scope, Scope::Delivery | Scope::Chains) {
@@ -305,7 +309,8 @@ impl Checker {
         self.judge_step(state, changed, now_ns)
     }
 
-    /// [`Checker::step`] whatever the scope: the caller has chosen the states.
+    /// Does the same as [`Checker::step`] whatever the scope, for a caller that has chosen the
+    /// states itself.
     pub(crate) fn judge_step(
         &mut self,
         state: &dyn State,
@@ -339,8 +344,8 @@ impl Checker {
         verdict
     }
 
-    /// A step of an `eventually`, which is done when it was true once, or of a `finally`, which is owed
-    /// again whenever it is false.
+    /// Judges a state under `eventually`, which is fulfilled once the body has been true, or under
+    /// `finally`, whose obligation returns whenever the body is false.
     fn becomes_true(
         &mut self,
         state: &dyn State,
@@ -348,7 +353,7 @@ impl Checker {
         now: Since,
         within: Option<Bound>,
     ) -> Option<Verdict> {
-        // Between two states the earlier one lasts, so lateness is judged before the new state.
+        // The earlier state lasts until the new one, so lateness is judged before the new state.
         let late = self.hot.filter(|since| since.is_late(now, within));
         let body = self.judge(state, changed);
         if let Some(since) = late
@@ -362,7 +367,7 @@ impl Checker {
             Some(Verdict::Holds) => self.hot = None,
             Some(Verdict::Violated) if once && self.reached => {}
             Some(Verdict::Violated) => self.hot = Some(self.hot.unwrap_or(now)),
-            // It may have been true meanwhile, so that nobody can say any more that it was late.
+            // The body may have been true in the meantime, so lateness can no longer be proved.
             Some(Verdict::Unknown) if within.is_some() => self.hot = None,
             Some(Verdict::Unknown) | None => {}
         }
@@ -370,7 +375,7 @@ impl Checker {
         body.map(|_| if late.is_some() { Verdict::Violated } else { self.standing() })
     }
 
-    /// How a property with a deadline stands, if nothing is late.
+    /// The verdict on a property with a deadline when no deadline is missed.
     fn standing(&self) -> Verdict {
         let known = match self.rule.property().modality {
             Modality::LeadsTo { .. } => self.leads.is_known(),
@@ -381,8 +386,10 @@ impl Checker {
         if known && !self.is_open() { Verdict::Holds } else { Verdict::Unknown }
     }
 
-    /// Lets time pass in which nothing changes: what is due by now is late. Returns how a property
-    /// with a deadline stands: violated if something is late, else whether it holds; of others unknown.
+    /// Lets time pass without a change of state, so that obligations whose deadline has passed
+    /// become late. Returns the verdict on a property with a deadline: violated if an obligation is
+    /// late, and otherwise whether the property holds now. The verdict on other properties is
+    /// unknown.
     pub fn tick(&mut self, state: &dyn State, now_ns: u64) -> Verdict {
         let now = Since { step: self.steps.saturating_sub(1), now_ns };
         let late = match self.rule.property().modality {
@@ -399,7 +406,8 @@ impl Checker {
         if late { Verdict::Violated } else { self.standing() }
     }
 
-    /// Judges a property `on delivery`: the sender's state at the send, the receiver's after it.
+    /// Judges a property `on delivery`, over the sender's state at the send and the receiver's
+    /// state after the delivery.
     pub fn deliver(
         &mut self,
         sender: (&Member, Option<&Value>),
@@ -410,7 +418,8 @@ impl Checker {
         self.steps += 1;
         let (from, to) = (sender.0.id, receiver.0.id);
         if from == to {
-            // One node cannot stand for two states of itself.
+            // A message from a node to itself has two states of one node, which a snapshot cannot
+            // hold.
             self.tally.count(None);
             return Verdict::Unknown;
         }
@@ -483,7 +492,7 @@ impl Checker {
         verdict
     }
 
-    /// Tells an evaluator what changed.
+    /// Passes a change of state to an evaluator.
     fn feed(&mut self, which: usize, program: &Program, state: &dyn State, changed: Changed) {
         if self.evaluators.len() <= which {
             self.evaluators.push(Evaluator::new(program, state.members()));
@@ -545,7 +554,8 @@ impl Checker {
         }
         let open = if self.leads.is_empty() { Verdict::Holds } else { Verdict::Unknown };
         let verdict = |settled| if late.is_some() { Verdict::Violated } else { settled };
-        // Nodes that never say anything leave a sequence judged, but not the present state.
+        // The sequence counts as judged even if some nodes have never reported; the verdict on the
+        // present state takes them into account.
         self.tally.count(Some(verdict(open)));
         Some(verdict(self.standing()))
     }
@@ -555,7 +565,8 @@ impl Checker {
         self.with_history(state, |history| {
             match explain(property, library, history, bindings) {
                 Some(witness) => witness,
-                // Nothing falsifies `leads to` in one state; its sides are worth seeing.
+                // No single state falsifies a `leads to`; the values of its sides are shown
+                // instead.
                 None if !bindings.is_empty() => {
                     mentioned(innermost(&property.body), library, history, bindings)
                 }
@@ -571,7 +582,7 @@ impl Checker {
         read(&history)
     }
 
-    /// Keeps this state for later ones to look back on.
+    /// Keeps this state for properties that look back.
     fn remember(&mut self, state: &dyn State, changed: Changed) {
         let depth = self.rule.depth();
         if depth == 0 {

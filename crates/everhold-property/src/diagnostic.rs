@@ -1,4 +1,4 @@
-//! Places in a source text, and what is wrong there.
+//! Places in a source text, and the errors found there.
 
 use std::fmt::Write as _;
 
@@ -30,14 +30,14 @@ impl Span {
     }
 }
 
-/// One thing that is wrong with a property: where, what, and how to mend it.
+/// One error in a property: its place, its description and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// Where it is.
+    /// The place.
     pub span: Span,
-    /// What is wrong: a lower-case fragment without a full stop.
+    /// The description: a lower-case fragment without a full stop.
     pub message: String,
-    /// What to write instead, when that is known.
+    /// The remedy, if one is known.
     pub help: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl Diagnostic {
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Renders all of them, in the order of the source, with an empty line between.
+/// Renders all diagnostics, in the order of the source, with an empty line between them.
 #[must_use]
 pub fn render_all(diagnostics: &[Diagnostic], file: &str, source: &str) -> String {
     let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
@@ -113,7 +113,7 @@ impl Place {
         let end = floor_boundary(source, span.end).max(start);
         let line_start = source[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |newline| start + newline);
-        // A span over several lines is underlined on its first line only.
+        // A span of several lines is underlined on its first line only.
         let shown = source[start..end.min(line_end).max(start)].chars().count();
         Place {
             line: source[..start].matches('\n').count() + 1,

@@ -1,7 +1,7 @@
 //! The meaning of a property: the plain evaluator.
 //!
-//! It walks the tree and looks names up; nothing is cached. Slow and obvious is its purpose: the
-//! compiled evaluator is tested against it, and what is shown to people is computed by it.
+//! It walks the tree and looks names up; nothing is cached. It is meant to be slow and obvious: the
+//! compiled evaluator is tested against it, and the values shown to people are computed by it.
 
 use everhold_trace::{NodeId, Value};
 
@@ -14,16 +14,17 @@ use crate::ops;
 use crate::state::State;
 use crate::verdict::{Unknown, Verdict};
 
-/// A truth value, or why it is not known.
+/// A truth value, or the reason why it is unknown.
 pub(crate) type Judged = Result<bool, Unknown>;
 
 /// Variables and their values, the innermost last.
 pub(crate) type Bindings = Vec<(String, Value)>;
 
-/// Judges a property in the last of `history`, which is the states so far from the oldest on.
+/// Judges a property in the last state of `history`, which lists the states so far, the oldest
+/// first.
 ///
-/// `None` where the scope of the property excludes that state: messages are in flight, or the body
-/// is not about one state (`leads to`). Under `on delivery` the bindings are `sender` and
+/// Returns `None` if the scope of the property excludes that state: messages are in flight, or the
+/// body is not about a single state (`leads to`). Under `on delivery` the bindings are `sender` and
 /// `receiver`; otherwise there are none.
 ///
 /// ```
@@ -46,7 +47,7 @@ pub fn evaluate(
     plain.judge_property(property).map(verdict)
 }
 
-/// The value of an expression in the last of `history`.
+/// The value of an expression in the last state of `history`.
 pub fn evaluate_expr(
     expr: &Expr,
     library: &Library,
@@ -82,8 +83,8 @@ fn binder_loops(binder: &Binder) -> Vec<(Bound<'_>, &Domain)> {
     }
 }
 
-/// Whether `when quiet` concerns only the nodes bound by the outermost chain of `forall`; a
-/// quantifier over nodes further in mentions them all.
+/// Whether `when quiet` concerns only the nodes that are bound by the outermost chain of `forall`.
+/// A quantifier over nodes elsewhere in the body makes it concern all nodes.
 pub(crate) fn is_local(body: &Expr) -> bool {
     fn chain(expr: &Expr, bound: bool) -> bool {
         match &expr.kind {
@@ -123,16 +124,16 @@ pub(crate) fn literal(literal: &Literal) -> Value {
     }
 }
 
-/// What to do with one binding, or with a domain that is not known; false ends the search.
+/// The handler of one binding, or of a domain that is unknown; it returns false to end the search.
 type Visit<'v, 'a> = dyn FnMut(&mut Plain<'a>, Result<(), Unknown>) -> bool + 'v;
 
 pub(crate) struct Plain<'a> {
     library: &'a Library,
     history: &'a [&'a dyn State],
-    /// How many states back the present point of evaluation is.
+    /// The number of states by which the present evaluation looks back.
     back: usize,
     pub(crate) bindings: Bindings,
-    /// Under `when quiet`: the nodes of the outermost chain of `forall`.
+    /// Under `when quiet`: the nodes bound so far by the outermost chain of `forall`.
     quiet: Option<Vec<NodeId>>,
 }
 
@@ -146,7 +147,7 @@ impl<'a> Plain<'a> {
         Plain { library, history, back: 0, bindings, quiet: None }
     }
 
-    /// The state in question; before the first there was the same.
+    /// The state being evaluated. Before the first state, the first one stands in for its past.
     pub(crate) fn world(&self) -> &'a dyn State {
         self.history[self.history.len() - 1 - self.back.min(self.history.len() - 1)]
     }
@@ -167,7 +168,8 @@ impl<'a> Plain<'a> {
         Some(self.chain(&property.body))
     }
 
-    /// The outermost chain of `forall`, along which `when quiet` skips nodes that are not.
+    /// Judges the outermost chain of `forall`, along which `when quiet` skips nodes with messages
+    /// in flight.
     fn chain(&mut self, expr: &Expr) -> Judged {
         match &expr.kind {
             ExprKind::Quantified { quantifier: Quantifier::Forall, over, body }
@@ -248,7 +250,7 @@ impl<'a> Plain<'a> {
         match base {
             Value::Node(node) => {
                 let state = self.world().state(*node).ok_or(Unknown::NotReported(*node))?;
-                // A state that is itself a node id is not followed further.
+                // A state that is itself a node id is not followed a second time.
                 match state {
                     Value::Node(_) => Err(ops::mismatch_one(".", state)),
                     _ => ops::field(state, name).cloned(),
@@ -313,7 +315,8 @@ impl<'a> Plain<'a> {
                     Some(guard) => plain.unchained(|plain| plain.judge(guard)),
                     None => Ok(true),
                 };
-                // The body matters even where the guard is not known: it may decide.
+                // The body is evaluated even if the guard is unknown, because it may decide the
+                // result.
                 let body = if guard == Ok(false) { Ok(true) } else { body(plain) };
                 if forall { or(guard.map(|guard| !guard), body) } else { and(guard, body) }
             });
@@ -324,7 +327,7 @@ impl<'a> Plain<'a> {
         result
     }
 
-    /// Runs `read` outside the chain along which quietness is asked for.
+    /// Runs `read` outside the chain on which quietness is required.
     fn unchained<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         let quiet = self.quiet.take();
         let result = read(self);
@@ -354,7 +357,7 @@ impl<'a> Plain<'a> {
         fold(op, values?)
     }
 
-    /// What one binding adds to an aggregate, if anything.
+    /// The contribution of one binding to an aggregate, if any.
     fn contribution(
         &mut self,
         op: Aggregate,
@@ -472,11 +475,11 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// How a binding stands to the chain of `when quiet`.
+/// The relation of a binding to the chain of `when quiet`.
 enum Entry {
-    /// It is not part of it.
+    /// The binding is not part of the chain.
     Free,
-    /// Its node was added.
+    /// The node of the binding was added to the chain.
     Joined,
     /// A message is in flight: the binding is skipped.
     Barred,
@@ -494,7 +497,7 @@ impl Entry {
     }
 }
 
-/// How many messages are in flight, of a kind or of all.
+/// The number of messages in flight, of one kind or of all kinds.
 fn in_flight(world: &dyn State, kind: Option<&Value>) -> Result<Value, Unknown> {
     let messages = world.messages().ok_or(Unknown::NotCounted)?;
     let count = match kind {

@@ -1,9 +1,10 @@
 //! Properties over recorded executions.
 //!
-//! Where a property holds *at every cut*, the recorded order is only one of many. A `forall` over
-//! k nodes is judged on all tuples of compatible local states, which are exactly the tuples that
-//! some consistent cut shows. Other claims are judged on the cuts one by one, up to a bound.
-//! Claims about the past and about time follow the recorded order, since they are about one.
+//! For a property that must hold *at every cut*, the recorded order is only one of many. A `forall`
+//! over k nodes is judged on all tuples of compatible local states, which are exactly the tuples
+//! that some consistent cut contains. Other claims are judged on the cuts one by one, up to a
+//! bound. Claims about the past and about time are judged along the recorded order, because they
+//! refer to one order.
 
 use std::sync::Arc;
 
@@ -22,10 +23,11 @@ use crate::witness::{Witness, explain};
 mod tuples;
 mod walk;
 
-/// How much to do at most.
+/// The bounds on the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Cuts or tuples to judge. Their number can be exponential in that of the nodes.
+    /// The largest number of cuts or tuples to judge; their number can be exponential in that of
+    /// the nodes.
     pub cases_max: u64,
 }
 
@@ -35,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// Which states of an execution a property was judged on.
+/// The method by which a property was judged on an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// All tuples of compatible local states: all cuts, without enumerating them.
@@ -50,15 +52,15 @@ pub enum Method {
     Chains,
 }
 
-/// What an execution shows of a property.
+/// The result of judging a property on an execution.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "an outcome may be a violation"]
 pub struct ExecutionOutcome {
-    /// The verdict; unknown also if a bound was reached before a violation.
+    /// The verdict; it is also unknown if a bound was reached before a violation.
     pub verdict: Verdict,
-    /// What was judged.
+    /// The method.
     pub method: Method,
-    /// The cuts, tuples, deliveries or chains, counted.
+    /// The number of cuts, tuples, deliveries or chains, by verdict.
     pub tally: Tally,
     /// The bound that was reached, if one was.
     pub bound: Option<u64>,
@@ -69,12 +71,13 @@ pub struct ExecutionOutcome {
 /// A global state of an execution that violates a property.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CutViolation {
-    /// For each node, how many of its events are in the cut. Along chains and on deliveries, the
-    /// least cut with the states in question, or of the later state if none has them all.
+    /// For each node, the number of its events in the cut. Along chains and on deliveries this is
+    /// the least cut with the states in question or, if no cut contains them all, that of the later
+    /// state.
     pub cut: Vec<u32>,
     /// The last event of the cut in the recorded order.
     pub event: Option<EventId>,
-    /// What went wrong, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
@@ -85,7 +88,8 @@ pub fn check_execution(rule: &Rule, execution: &Execution, limits: Limits) -> Ex
     check_ordered(rule, execution, &Order::of(execution), limits)
 }
 
-/// Like [`check_execution`], with the order made before: it serves many properties.
+/// Does the same as [`check_execution`], with an order that was computed before and can serve many
+/// properties.
 pub fn check_ordered(
     rule: &Rule,
     execution: &Execution,
@@ -105,7 +109,7 @@ pub fn check_ordered(
             if let Some(outcome) = tuples::check(rule, &trace, limits) {
                 return outcome;
             }
-            // What the recorded order shows is found soonest.
+            // A violation in the recorded order is found soonest.
             let recorded = walk::recorded(rule, &trace);
             let reached =
                 property.modality == Modality::Sometimes && recorded.verdict == Verdict::Holds;
@@ -117,7 +121,7 @@ pub fn check_ordered(
     }
 }
 
-/// An execution with what is needed to judge it.
+/// An execution with the data that are needed to judge it.
 struct Trace<'a> {
     execution: &'a Execution,
     order: &'a Order,
@@ -166,7 +170,7 @@ impl<'a> Trace<'a> {
         Member { up, ..self.members[node.index()].clone() }
     }
 
-    /// Some nodes in some of their states.
+    /// A snapshot of some nodes, each in one of its states.
     fn some(&self, states: &[(NodeId, u32)]) -> Snapshot {
         let mut states = states.to_vec();
         states.sort_unstable();
@@ -205,7 +209,7 @@ impl<'a> Trace<'a> {
         CutViolation { cut, event, reason: "it is false".into(), witness }
     }
 
-    /// The rows of a node by state; states with one value share one.
+    /// The rows of a node by state; states with equal values share one.
     fn rows(&self, rule: &Rule, node: NodeId) -> Vec<Option<Arc<Row>>> {
         let mut rows: Vec<Option<Arc<Row>>> = Vec::new();
         for count in 0..=self.order.events_of(node) as usize {
@@ -222,7 +226,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// The family of cuts that a scope allows, as a whole.
+/// The set of all cuts that a scope allows.
 fn family<'a>(rule: &Rule, order: &'a Order) -> Slice<'a> {
     match rule.property().scope {
         Scope::Quiet | Scope::AllQuiet => Slice::quiet(order),

@@ -1,9 +1,9 @@
-//! The compiled evaluator, which judges states as fast as they come.
+//! The compiled evaluator, which keeps up with a stream of states.
 //!
 //! - [`Program`]: a property compiled. Variables are registers, fields are slots, quantifiers are
 //!   loops.
-//! - [`Row`]: what a program needs of one node's state, looked up once. Rows can be made ahead
-//!   and shared.
+//! - [`Row`]: the values that a program reads from one node's state, looked up once. Rows can be
+//!   prepared in advance and shared.
 //! - [`Evaluator`]: the rows of all nodes and the cached results. After a node changed, only the
 //!   bindings that contain it are judged again.
 //!

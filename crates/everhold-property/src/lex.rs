@@ -1,4 +1,4 @@
-//! Text to tokens. What is no token is reported and skipped.
+//! The lexer. Characters that form no token are reported and skipped.
 
 use crate::diagnostic::{Diagnostic, Span};
 
@@ -48,7 +48,7 @@ const PUNCTUATION: [&str; 31] = [
     "]", "{", "}", ",", ":", ".", "+", "-", "*", "/", "%", "=", "!", ";", "&",
 ];
 
-/// The symbols of logic and what they are called here.
+/// The symbols of mathematical logic and their equivalents in the language.
 const NOTATION: [(char, &str); 12] = [
     ('≤', "<="),
     ('≥', ">="),
@@ -150,7 +150,7 @@ impl Lexer<'_> {
         self.stray(first)
     }
 
-    /// What other notations write; read as what it means, so that one slip is one error.
+    /// Reads the notation of other languages as its equivalent here, so that one slip is one error.
     fn stray(&mut self, first: char) -> Option<TokenKind> {
         let start = self.at;
         if first == '\'' {
@@ -241,7 +241,7 @@ impl Lexer<'_> {
         })
     }
 
-    /// A text up to the same quote again; an unclosed one ends with its line.
+    /// Reads a text up to the same quote; an unclosed one ends with its line.
     fn text(&mut self, start: usize) -> String {
         let quote = self.peek();
         self.at += 1;
@@ -301,7 +301,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Bytes from two hex digits each.
+/// Decodes bytes from pairs of hexadecimal digits.
 pub(crate) fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();

@@ -1,9 +1,9 @@
-//! What should hold: the property language.
+//! The property language: claims about what must hold in a distributed system.
 //!
-//! Text becomes a tree ([`parse`]), is checked against what is known of the system ([`check`]), and
-//! is judged: in one state ([`evaluate`], [`explain`]), over a sequence of states ([`Checker`]), over
-//! a recorded execution ([`check_execution`]). [`print()`] gives a tree its one canonical text.
-//! The language itself is described in [`REFERENCE`].
+//! Text becomes a tree ([`parse`]), is checked against the known types of the states ([`check`]),
+//! and is judged: in one state ([`evaluate`], [`explain`]), over a sequence of states
+//! ([`Checker`]), or over a recorded execution ([`check_execution`]). [`print()`] gives a tree its
+//! one canonical text. The language itself is described in [`REFERENCE`].
 //!
 //! ```
 //! use everhold_property::{Changed, Checker, End, Library, Rule, Snapshot, Value, parse};

@@ -1,4 +1,4 @@
-//! Constants and functions: those the language has, and those the user supplies in Rust.
+//! Constants and functions: those of the language, and those that the user supplies in Rust.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,7 +90,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// What it takes and gives.
+    /// The types of its arguments and of its result.
     #[must_use]
     pub fn signature(&self) -> &Signature {
         &self.signature
@@ -107,7 +107,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// What a function takes and gives.
+/// The types of a function's arguments and of its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
     /// The types of its arguments.
@@ -116,7 +116,7 @@ pub struct Signature {
     pub result: Type,
 }
 
-/// The functions of the language that look only at their arguments.
+/// The functions of the language that depend only on their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
     Len,
@@ -130,13 +130,13 @@ pub(crate) enum Builtin {
     Intersection,
     Difference,
     Fold(Aggregate),
-    /// How many messages are in flight. It needs the state too.
+    /// The number of messages in flight, which depends on the state as well.
     InFlight,
-    /// These need the state, so the evaluators answer them.
+    /// A fact about a node, which depends on the state; the evaluators answer it.
     Of(NodeFact),
 }
 
-/// What can be asked of a node besides its state.
+/// The facts about a node other than its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeFact {
     Up,
@@ -144,7 +144,7 @@ pub(crate) enum NodeFact {
     Name,
     Reported,
     State,
-    /// The node of a name.
+    /// The node with a given name.
     Named,
 }
 
@@ -182,7 +182,7 @@ impl Builtin {
         found.map(|(_, builtin, least, most)| (*builtin, *least, *most))
     }
 
-    /// The result for arguments of the right number.
+    /// The result, given the right number of arguments.
     pub(crate) fn call(self, arguments: &[Value]) -> Result<Value, Unknown> {
         let first = &arguments[0];
         match self {
@@ -239,7 +239,7 @@ fn filtered(items: &Value, other: &Value, keep: BinaryOp) -> Result<Value, Unkno
     Ok(ops::set_of(kept))
 }
 
-/// Combines the values of an aggregate; `count` is given the true ones.
+/// Combines the values of an aggregate; `count` receives only those that are true.
 pub(crate) fn fold(op: Aggregate, values: Vec<Value>) -> Result<Value, Unknown> {
     match op {
         Aggregate::Count => Ok(Value::Int(i64::try_from(values.len()).unwrap_or(i64::MAX))),
@@ -249,7 +249,7 @@ pub(crate) fn fold(op: Aggregate, values: Vec<Value>) -> Result<Value, Unknown> 
         Aggregate::Min => extreme(values, "min", std::cmp::Ordering::is_lt),
         Aggregate::Max => extreme(values, "max", std::cmp::Ordering::is_gt),
         Aggregate::Avg => {
-            // Null stands for nothing, so it does not count.
+            // Null means that a value is missing, so it is not included.
             let values: Vec<Value> = values.into_iter().filter(|v| *v != Value::Null).collect();
             let count = i64::try_from(values.len()).unwrap_or(i64::MAX);
             match ops::number(&sum(&values)?).zip(ops::number(&Value::Int(count))) {
@@ -272,7 +272,8 @@ fn extreme(
 ) -> Result<Value, Unknown> {
     let mut best = Value::Null;
     for value in values.into_iter().filter(|value| *value != Value::Null) {
-        // A lone value must be one that has an order, or the answer would depend on company.
+        // A single value is compared with itself, so that a value without an order is refused even
+        // when it is alone.
         let against = if best == Value::Null { &value } else { &best };
         if better(ops::compare(op, &value, against)?) || best == Value::Null {
             best = value;

@@ -1,7 +1,7 @@
-//! What the operators mean on values. Both evaluators use these.
+//! The meaning of the operators on values. Both evaluators use these functions.
 //!
-//! Where a container is expected, null is the empty one. Arithmetic on null gives null. An order
-//! between things that have none is unknown.
+//! Where a container is expected, null is the empty one. Arithmetic on null gives null. A
+//! comparison of values without an order is unknown.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -71,7 +71,8 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Comparisons, membership and the relations between containers: what `left op right` is.
+/// Comparisons, membership and the relations between containers: returns the value of `left op
+/// right`.
 ///
 /// ```
 /// use everhold_property::{BinaryOp, Value, relate};
@@ -81,7 +82,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 ///
 /// # Panics
 ///
-/// If `op` is not one of these: arithmetic and the connectives relate nothing.
+/// If `op` is arithmetic or a connective, which relate nothing.
 pub fn relate(op: BinaryOp, left: &Value, right: &Value) -> Result<bool, Unknown> {
     let order = || compare(op.text(), left, right);
     match op {
@@ -147,13 +148,13 @@ fn prefix(left: &Value, right: &Value) -> Result<bool, Unknown> {
     }
 }
 
-/// Whether the elements of one list are in the other in the same order, others perhaps between.
+/// Whether the elements of one list occur in the other in the same order, with or without gaps.
 fn subsequence(left: &Value, right: &Value) -> Result<bool, Unknown> {
     match (left, right) {
         (Value::Null, Value::Null | Value::List(_)) => Ok(true),
         (Value::List(part), Value::Null) => Ok(part.is_empty()),
         (Value::List(part), Value::List(whole)) => {
-            // The first place for each leaves the most room for the next.
+            // Matching each element at the first possible place leaves the most room for the rest.
             let mut whole = whole.iter();
             Ok(part.iter().all(|item| whole.any(|other| equal(other, item))))
         }
@@ -259,7 +260,7 @@ pub(crate) fn is_variant(value: &Value, name: &str) -> bool {
     }
 }
 
-/// How many elements; null has none.
+/// The number of elements; 0 for null.
 pub(crate) fn len(value: &Value) -> Result<Value, Unknown> {
     let len = match value {
         Value::Null => 0,

@@ -1,4 +1,4 @@
-//! Tokens to properties. The parser always returns a tree, and every error it finds.
+//! The parser. It always returns a tree, and every error that it finds.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ mod binder;
 mod expr;
 mod primary;
 
-/// What was read from a text.
+/// The result of reading a text.
 #[derive(Clone, Debug, Default)]
 #[must_use = "the diagnostics say what could not be read"]
 pub struct Parsed {
@@ -59,10 +59,11 @@ pub fn parse_expr(source: &str) -> Result<Expr, Vec<Diagnostic>> {
 
 /// Nesting beyond this is refused, so that no text can exhaust the stack.
 const DEPTH_MAX: u32 = 96;
-/// Operands of one chain `a and b and ...`: the tree leans to one side and gets as deep.
+/// The largest number of operands in one chain `a and b and ...`, whose tree is as deep as the
+/// chain is long.
 const CHAIN_MAX: u32 = 400;
 
-/// A file that is no property file at all need not be refuted word by word.
+/// The largest number of diagnostics; a file of another kind would produce one for every word.
 const DIAGNOSTICS_MAX: usize = 200;
 
 struct Parser<'a> {
@@ -70,7 +71,7 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
-    /// After an error, further ones at the same token are its echo.
+    /// The place of the last error; further errors at the same token are consequences of it.
     error_at: Option<usize>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -98,7 +99,7 @@ impl<'a> Parser<'a> {
         &self.tokens[self.at].kind
     }
 
-    /// The kind of a token further on; past the end it is the end.
+    /// The kind of the token `n` places further on; beyond the last token it is `End`.
     fn kind_after(&self, n: usize) -> &TokenKind {
         &self.tokens[(self.at + n).min(self.tokens.len() - 1)].kind
     }
@@ -182,7 +183,7 @@ impl<'a> Parser<'a> {
 
     fn unexpected_with(&mut self, expected: &str, help: Option<String>) {
         let message = format!("expected {expected}, found {}", self.describe());
-        // What is missing at the end of a property is missing behind its last word.
+        // An error at the end of a property is reported behind the last word of that property.
         let ends = (self.at_end() || self.at_header()) && self.at > 0;
         let behind = self.previous_span().end;
         let span = if ends { Span::new(behind, behind + 1) } else { self.span() };
@@ -221,7 +222,7 @@ impl<'a> Parser<'a> {
         properties
     }
 
-    /// What a word that is followed by a name was probably meant to be.
+    /// The keyword that was probably meant by a word that is followed by a name.
     fn misspelt_header(&self) -> Option<&'static str> {
         let word = self.word_after(0).filter(|word| !RESERVED.contains(word))?;
         let named = matches!(self.kind_after(1), TokenKind::Text(_));
@@ -374,7 +375,7 @@ impl<'a> Parser<'a> {
         Expr { kind: ExprKind::LeadsTo(Box::new(from), Box::new(goal)), span }
     }
 
-    /// What follows a body is most likely a slip within it.
+    /// Reports tokens after a body, which are most likely a slip within the body.
     fn after_body(&mut self) {
         let help = match self.kind() {
             TokenKind::Punct("=") => Some("write `==` to compare".to_owned()),

@@ -1,4 +1,4 @@
-//! Properties to text, in the one canonical form: `parse(print(p)) == p`.
+//! The printer. It writes the one canonical form: `parse(print(p)) == p`.
 
 use std::fmt::{self, Display};
 
@@ -117,7 +117,7 @@ fn chain(op: BinaryOp, expr: &Expr) -> Vec<(BinaryOp, String)> {
     }
 }
 
-/// How tightly the left and the right operand must bind to stand without parentheses.
+/// The precedence that the left and the right operand need to stand without parentheses.
 fn sides(op: BinaryOp) -> (u8, u8) {
     let own = op.precedence();
     match op {
@@ -138,16 +138,16 @@ fn precedence(expr: &Expr) -> u8 {
     }
 }
 
-/// An expression where any may stand.
+/// An expression in a position where no parentheses are needed.
 struct Open<'a>(&'a Expr);
 
-/// An expression where only one that binds at least so tightly may stand without parentheses.
+/// An expression in a position where a lower precedence than this needs parentheses.
 struct Closed<'a>(&'a Expr, u8);
 
-/// A side of `leads to`, where only another one must be closed.
+/// A side of `leads to`, where only another `leads to` needs parentheses.
 struct Side<'a>(&'a Expr);
 
-/// What a quantifier ranges over.
+/// The binders and the guard of a quantifier.
 struct Ranges<'a>(&'a Over);
 
 impl Display for Closed<'_> {
@@ -162,7 +162,7 @@ impl Display for Closed<'_> {
 
 impl Display for Side<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `forall x in xs: p leads to q` would take `leads to` into the quantifier.
+        // `forall x in xs: p leads to q` would include `leads to` in the quantifier.
         Closed(self.0, 1).fmt(f)
     }
 }
@@ -192,7 +192,7 @@ impl Display for Open<'_> {
                 write!(f, "{{{}}}", if fields.is_empty() { ":" } else { &fields })
             }
             ExprKind::Unary(UnaryOp::Not, operand) => {
-                // `not a == b` would be read rightly by the parser, and wrongly by people.
+                // `not a == b` would be read correctly by the parser, but wrongly by people.
                 write!(f, "not {}", Closed(operand, COMPARISON + 1))
             }
             ExprKind::Unary(UnaryOp::Neg, operand) => f.write_str(&negated(operand)),
@@ -217,12 +217,12 @@ impl Display for Open<'_> {
     }
 }
 
-/// What stands before `.field` or `[index]`.
+/// The expression in front of `.field` or `[index]`.
 struct Operand<'a>(&'a Expr);
 
 impl Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `-5.x` and `5.x` would be read as a sign or a number and something else.
+        // The lexer would read `-5.x` and `5.x` as a sign or a number followed by something else.
         let closed = matches!(
             self.0.kind,
             ExprKind::Literal(Literal::Int(_) | Literal::Float(_) | Literal::Duration(_))
@@ -290,7 +290,7 @@ fn history_text(op: History, steps: u32, body: &Expr) -> String {
 
 fn negated(operand: &Expr) -> String {
     match &operand.kind {
-        // `-5` is a literal; this is the negation of one.
+        // `-5` is a literal; this node is the negation of one.
         ExprKind::Literal(Literal::Int(_) | Literal::Float(_) | Literal::Duration(_)) => {
             format!("-({})", Open(operand))
         }
@@ -313,7 +313,7 @@ fn literal_text(literal: &Literal) -> String {
         Literal::Null => "null".into(),
         Literal::Bool(value) => value.to_string(),
         Literal::Int(value) => value.to_string(),
-        // The debug form keeps the point of a whole number and is exact.
+        // Rust's debug form keeps the decimal point of a whole number and is exact.
         Literal::Float(value) => format!("{value:?}"),
         Literal::Text(text) => quote(text),
         Literal::Bytes(bytes) => {
@@ -332,14 +332,14 @@ fn bound_text(bound: Bound) -> String {
     }
 }
 
-/// A time in the largest unit of which it is a whole number.
+/// A duration in the largest unit of which it is a whole multiple.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let unit = UNITS.iter().find(|(_, size)| nanos != 0 && nanos % size == 0);
     unit.map_or_else(|| "0s".into(), |(name, size)| format!("{}{name}", nanos / size))
 }
 
 fn word(name: &str) -> String {
-    // After a dot any word is a name.
+    // After a dot any word is accepted as a name.
     if is_plain(name) { name.to_owned() } else { quote(name) }
 }
 

@@ -1,4 +1,4 @@
-//! What a property is judged on: nodes and what they show.
+//! The input of a judgement: nodes and their states.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,22 +31,22 @@ pub trait State {
     /// The nodes, sorted by id.
     fn members(&self) -> &[Member];
 
-    /// What a node shows; `None` if it has not reported.
+    /// The state of a node; `None` if it has not reported.
     fn state(&self, node: NodeId) -> Option<&Value>;
 
-    /// Whether a message from one node to the other is in flight; `when quiet` asks for it.
+    /// Whether a message from one node to the other is in flight, which `when quiet` depends on.
     fn in_flight(&self, from: NodeId, to: NodeId) -> bool {
         let _ = (from, to);
         false
     }
 
-    /// How many messages of each kind are in flight, for `in_flight()`; `None` if nobody counts.
+    /// The number of messages in flight by kind, for `in_flight()`; `None` if they are not counted.
     fn messages(&self) -> Option<&BTreeMap<String, u64>> {
         None
     }
 }
 
-/// A global state that owns what it shows. Copies share the states of nodes.
+/// A global state that owns its values. Copies share the states of nodes.
 ///
 /// ```
 /// use everhold_property::{Snapshot, State, Value};
@@ -85,7 +85,7 @@ impl Snapshot {
         id
     }
 
-    /// What `node` shows from now on.
+    /// Sets the state of `node`.
     ///
     /// # Panics
     ///
@@ -95,21 +95,21 @@ impl Snapshot {
         self.states[place] = Some(state.into());
     }
 
-    /// Forgets what `node` showed.
+    /// Removes the state of `node`, as if it had not reported.
     pub fn clear(&mut self, node: NodeId) {
         if let Some(place) = self.place(node) {
             self.states[place] = None;
         }
     }
 
-    /// Marks `node` as running or not.
+    /// Sets whether `node` is running.
     pub fn set_up(&mut self, node: NodeId, up: bool) {
         if let Some(place) = self.place(node) {
             self.members[place].up = up;
         }
     }
 
-    /// Sets how many messages are in flight from one node to another.
+    /// Sets the number of messages in flight from one node to another.
     pub fn set_in_flight(&mut self, from: NodeId, to: NodeId, messages: u32) {
         if messages == 0 {
             self.in_flight.remove(&(from, to));
@@ -118,13 +118,13 @@ impl Snapshot {
         }
     }
 
-    /// Says how many messages of each kind are in flight; `None` if nobody counts.
+    /// Sets the number of messages in flight by kind; `None` if they are not counted.
     pub fn set_messages(&mut self, messages: Option<BTreeMap<String, u64>>) {
         self.messages = messages;
     }
 
     fn place(&self, node: NodeId) -> Option<usize> {
-        // Ids are mostly dense, so the first guess is mostly right.
+        // Ids are usually dense, so the index of a node is usually its id.
         let guess = node.index();
         if self.members.get(guess).is_some_and(|member| member.id == node) {
             return Some(guess);

@@ -5,12 +5,12 @@ use std::fmt;
 
 use everhold_trace::Value;
 
-/// What is known of a value before it is there.
+/// The statically known type of a value.
 ///
 /// Null belongs to every type: a field may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Type {
-    /// Nothing is known; it agrees with everything.
+    /// Nothing is known; the type is compatible with every other.
     #[default]
     Any,
     /// Only null was seen.
@@ -85,7 +85,8 @@ impl Type {
             (Type::Map(a, x), Type::Map(b, y)) => Type::Map(join_items(*a, *b), join_items(*x, *y)),
             (Type::Record(a), Type::Record(b)) => Type::Record(join_fields(a, b)),
             (Type::Variant(a), Type::Variant(b)) => Type::Variant(join_fields(a, b)),
-            // An enumeration whose variants partly carry something: the bare ones are text.
+            // An enumeration of which some variants carry a payload: those without one are recorded
+            // as text.
             (Type::Variant(variants), Type::Text) | (Type::Text, Type::Variant(variants)) => {
                 Type::Variant(variants)
             }
@@ -94,7 +95,7 @@ impl Type {
         }
     }
 
-    /// Whether one value could be of both types.
+    /// Whether some value could be of both types.
     #[must_use]
     pub fn overlaps(&self, other: &Type) -> bool {
         match (self, other) {
@@ -126,7 +127,8 @@ impl Type {
         matches!(self, Type::Any | Type::Null | Type::Int | Type::Float)
     }
 
-    /// What a variable that ranges over such a value is; `None` if there is nothing to range over.
+    /// The type of a variable that ranges over such a value; `None` if the value is not a
+    /// container.
     #[must_use]
     pub fn element(&self) -> Option<Type> {
         match self {
@@ -138,7 +140,7 @@ impl Type {
         }
     }
 
-    /// The key and the value of its entries; `None` if it has none.
+    /// The types of the key and the value of its entries; `None` if it has no entries.
     #[must_use]
     pub fn entry(&self) -> Option<(Type, Type)> {
         match self {
@@ -155,7 +157,7 @@ impl Type {
 }
 
 fn join_items(a: Type, b: Type) -> Box<Type> {
-    // Of an empty container nothing is known, which says nothing against what others show.
+    // An empty container has no element type of its own, so it agrees with any other.
     match (a, b) {
         (Type::Any, other) | (other, Type::Any) => Box::new(other),
         (a, b) => Box::new(a.join(b)),
@@ -215,7 +217,7 @@ impl Schema {
         self
     }
 
-    /// Adds what a state shows of its kind.
+    /// Merges the type of an observed state into that of its kind.
     pub fn observe(&mut self, kind: &str, state: &Value) {
         let seen = Type::of(state);
         let joined = match self.kinds.remove(kind) {

@@ -1,13 +1,13 @@
-//! Three truth values, and why something is not known.
+//! The three truth values, and the reasons why a value is unknown.
 
 use std::fmt;
 
 use everhold_trace::NodeId;
 
-/// What is known of a claim.
+/// The truth value of a claim, as far as it is known.
 ///
-/// The connectives are Kleene's: what is unknown may turn out either way, so `false and unknown` is
-/// false and `true and unknown` is unknown.
+/// The connectives are Kleene's: an unknown claim may turn out either way, so `false and unknown`
+/// is false and `true and unknown` is unknown.
 ///
 /// ```
 /// use everhold_property::Verdict::{Holds, Unknown, Violated};
@@ -18,28 +18,28 @@ use everhold_trace::NodeId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// It is false.
+    /// The claim is false.
     Violated,
-    /// Something that decides it is not known.
+    /// Something that decides the claim is unknown.
     Unknown,
-    /// It is true.
+    /// The claim is true.
     Holds,
 }
 
 impl Verdict {
-    /// Both.
+    /// The conjunction of both.
     #[must_use]
     pub fn and(self, other: Verdict) -> Verdict {
         self.min(other)
     }
 
-    /// At least one.
+    /// The disjunction of both.
     #[must_use]
     pub fn or(self, other: Verdict) -> Verdict {
         self.max(other)
     }
 
-    /// The opposite.
+    /// The negation.
     #[must_use]
     pub fn negate(self) -> Verdict {
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Why a value is not known.
+/// The reasons why a value is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unknown {
@@ -76,18 +76,18 @@ pub enum Unknown {
     Mismatch {
         /// The operator or function.
         op: &'static str,
-        /// What it was given.
+        /// The kind of the value, or of the left operand.
         left: &'static str,
-        /// What else it was given, if it takes two.
+        /// The kind of the right operand, if there are two.
         right: Option<&'static str>,
     },
     /// Division by zero.
     DivisionByZero,
     /// The result does not fit.
     Overflow,
-    /// A function supplied by the user gave up, with this message.
+    /// A function supplied by the user failed with this message.
     Function(String),
-    /// Nobody counts the messages in flight.
+    /// The messages in flight are not counted.
     NotCounted,
     /// A name that has no value; type checking reports these.
     NoSuchName(String),

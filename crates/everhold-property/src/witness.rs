@@ -1,4 +1,4 @@
-//! Why a property is violated: the bindings that falsify it and the values that they meet.
+//! The reason for a violation: the bindings that falsify a property, and the values involved.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use crate::print::print_expr;
 use crate::state::State;
 use crate::verdict::Unknown;
 
-/// The bindings that falsify a property, and the values of what it mentions under them.
+/// The bindings that falsify a property, and the values of the expressions in it under those
+/// bindings.
 ///
 /// ```
 /// use everhold_property::{Library, Snapshot, Value, explain, parse};
@@ -28,16 +29,16 @@ use crate::verdict::Unknown;
 pub struct Witness {
     /// The variables, in the order of their binding.
     pub bindings: Vec<Shown>,
-    /// The expressions that decide, and their values.
+    /// The expressions that decide the result, with their values.
     pub values: Vec<Shown>,
 }
 
 /// An expression with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// The variable or expression, as it is written.
+    /// The variable or expression in the syntax of the language.
     pub text: String,
-    /// Its value, or why it is not known.
+    /// Its value, or the reason why it is unknown.
     pub value: Result<Value, Unknown>,
     /// The value for people: nodes by their names.
     pub shown: String,
@@ -52,7 +53,8 @@ impl fmt::Display for Witness {
     }
 }
 
-/// Finds what falsifies a property in the last of `history`; `None` if nothing does.
+/// Finds the bindings that falsify a property in the last state of `history`; `None` if it is not
+/// false.
 #[must_use]
 pub fn explain(
     property: &Property,
@@ -72,8 +74,8 @@ pub fn explain(
     Some(finder.witness)
 }
 
-/// The values that an expression mentions under some bindings; for `leads to`, which has no single
-/// state that falsifies it.
+/// The values of the expressions within an expression under some bindings. It serves `leads to`,
+/// which no single state falsifies.
 #[must_use]
 pub fn mentioned(
     expr: &Expr,
@@ -95,7 +97,7 @@ struct Finder<'a> {
     witness: Witness,
 }
 
-/// More values than this drown those that matter.
+/// The largest number of values; more would hide those that matter.
 const VALUES_MAX: usize = 24;
 
 impl Finder<'_> {
@@ -105,7 +107,7 @@ impl Finder<'_> {
         self.witness.bindings.push(item);
     }
 
-    /// Nodes by their names, at the outermost level only.
+    /// Renders a value, with nodes by their names at the outermost level only.
     fn show(&self, value: &Value) -> String {
         let members = self.plain.world().members();
         let name = |value: &Value| match value {
@@ -123,7 +125,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Records what makes a false expression false.
+    /// Records the parts that make a false expression false.
     fn falsified(&mut self, expr: &Expr) {
         match &expr.kind {
             ExprKind::Quantified { quantifier: Quantifier::Forall, over, body } => {
@@ -149,7 +151,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Records what makes a true expression true.
+    /// Records the parts that make a true expression true.
     fn satisfied(&mut self, expr: &Expr) {
         match &expr.kind {
             ExprKind::Quantified { quantifier: Quantifier::Exists, over, body } => {
@@ -200,7 +202,7 @@ impl Finder<'_> {
     fn leaves(&mut self, expr: &Expr) {
         match &expr.kind {
             ExprKind::Literal(_) | ExprKind::Hole => {}
-            // Variables are among the bindings already; constants are worth showing.
+            // Variables are already among the bindings; constants are recorded.
             ExprKind::Name(name) if self.plain.bindings.iter().any(|(other, _)| other == name) => {}
             ExprKind::Unary(..)
             | ExprKind::Binary(..)

@@ -1,4 +1,4 @@
-// Puts the page together: what is selected, what the keys do, what the address says.
+// The page as a whole: the selection, the keys, and the address.
 
 import { chart } from "./charts.js";
 import { detail } from "./detail.js";
@@ -29,11 +29,11 @@ class App {
     /** @type {Set<string>} */
     this.hiddenKinds = new Set();
     this.collapse = false;
-    /** Two executions are read beside each other. */
+    /** Whether two executions are shown beside each other. */
     this.both = data.kind === "slow" && data.executions.length === 2;
-    /** Only the critical path is shown. */
+    /** Whether only the critical path is shown. */
     this.critical = false;
-    /** Waiting shows on an axis of time only. @type {"steps" | "time"} */
+    /** Waiting is visible only on an axis of time. @type {"steps" | "time"} */
     this.axis = data.kind === "slow" ? "time" : "steps";
     this.aside = el("aside", { class: "detail", "aria-label": "the selected event" });
     this.status = el("span", { class: "muted", role: "status" });
@@ -59,7 +59,8 @@ class App {
     const { data } = this;
     const charts = data.charts.length > 0 ? el("section", { class: "charts" }, ...data.charts.map((one) => chart(one, open))) : undefined;
     const stage = this.executions.length > 0 ? this.#stage() : undefined;
-    // Of slow executions and exceptions the charts are the overview; elsewhere the execution is.
+    // For slow executions and almost-invariants the charts are the overview; otherwise the
+    // execution is.
     const overview = data.kind === "slow" || data.kind === "almost";
     const main = el("main", {}, facts(data),
       el("section", { class: "properties" }, ...data.properties.map((one) => property(one, open))),
@@ -85,7 +86,7 @@ class App {
     return this.stage;
   }
 
-  /** Opens an event, which a link names by its number in the whole execution. @param {Link} link */
+  /** Opens an event; a link names it by its number in the whole execution. @param {Link} link */
   #open({ execution, event }) {
     const { first, events } = this.data.executions[execution];
     if (event < first || event >= first + events.length) {
@@ -96,7 +97,7 @@ class App {
     this.stage?.scrollIntoView({ block: "nearest" });
   }
 
-  /** What of a long execution is here. @param {import("./model.js").ExecutionData} data */
+  /** A sentence about the part of a long execution that is here. @param {import("./model.js").ExecutionData} data */
   #window(data) {
     if (data.first === 0 && data.left === 0) return "";
     const last = data.first + data.events.length - 1;
@@ -132,7 +133,7 @@ class App {
     return el("label", { class: "chip" }, box, label);
   }
 
-  /** The nodes and kinds of events that can be left out. */
+  /** Chips for the nodes and the kinds of events that can be hidden. */
   #drawChips() {
     const hidden = this.hiddenNodes[this.current];
     const kinds = [...new Set(this.execution.data.events.map((event) => event.k))].sort();
@@ -161,13 +162,13 @@ class App {
     this.diagram.reveal(this.selected);
   }
 
-  /** The events to show, if not all. @param {number} number */
+  /** The events to show, or undefined for all. @param {number} number */
   #only(number) {
     const { path, turning } = this.data.executions[number];
     return this.critical && path?.length ? new Set([...path, turning ?? path[0]]) : undefined;
   }
 
-  /** Two executions are read beside each other from the event at which they part. @param {number} number @param {number} top */
+  /** Aligns two executions at the event at which they part. @param {number} number @param {number} top */
   #align(number, top) {
     if (!this.both) return;
     const other = 1 - number;
@@ -209,7 +210,7 @@ class App {
       diagram.hits = number === this.current ? new Set(this.hits) : new Set();
       diagram.select(number === this.current ? this.selected : -1);
     });
-    // Verdicts are those of the first execution.
+    // The verdicts belong to the first execution.
     this.aside.replaceChildren(...detail(this.execution, this.selected, this.current === 0 ? this.data.properties : [], {
       select: (at) => this.select(this.current, at),
       light: (cone) => this.#light(cone),
@@ -234,7 +235,7 @@ class App {
     this.#address();
   }
 
-  /** The events worth jumping to: hits of the search, or else violations. */
+  /** The events to jump to: the hits of the search, or else the violations. */
   #goals() {
     if (this.hits.length > 0) return this.hits;
     const { violating, turning, first } = this.execution.data;
@@ -291,7 +292,7 @@ class App {
     }
   }
 
-  /** Writes what is shown into the address, so that a link shows the same. */
+  /** Writes the current view into the address, so that a link opens the same view. */
   #address() {
     if (this.selected < 0) return;
     const said = new URLSearchParams();
@@ -301,7 +302,7 @@ class App {
     history.replaceState(null, "", `#${said}`);
   }
 
-  /** Shows what the address says. */
+  /** Restores the view from the address. */
   #follow() {
     const said = new URLSearchParams(location.hash.slice(1));
     const number = Number(said.get("x") ?? 0);
@@ -316,7 +317,7 @@ class App {
   }
 }
 
-/** The page's data: plain, or compressed. @returns {Promise<PageData>} */
+/** Reads the page's data, plain or compressed. @returns {Promise<PageData>} */
 async function read() {
   const holder = document.getElementById("data");
   const text = holder?.textContent ?? "";

@@ -18,7 +18,7 @@ import { duration } from "./model.js";
  * @property {string} name
  * @property {"number" | "ns" | "share"} [unit]
  * @property {boolean} [log]
- * @property {string[]} [names] what 0, 1, ... stand for
+ * @property {string[]} [names] the names of the positions 0, 1 and so on
  */
 
 /**
@@ -37,7 +37,7 @@ const LEFT = 62;
 const RIGHT = 30;
 const TOP = 24;
 const BOTTOM = 44;
-/** Names along an axis; of more, some are left out. */
+/** The largest number of names along an axis; of more names, some are omitted. */
 const NAMES_MAX = 12;
 
 class Scale {

@@ -1,4 +1,4 @@
-// The panel beside the diagram: one event, and all that is known of it.
+// The panel beside the diagram, with everything that is known of one event.
 
 import { button, el } from "./dom.js";
 import { fieldsOf, show } from "./values.js";
@@ -11,17 +11,17 @@ import { fieldsOf, show } from "./values.js";
  * @property {string} name
  * @property {string} text
  * @property {"holds" | "almost" | "violated" | "unknown"} verdict
- * @property {[number, string][]} [changes] the verdict from an event on
- * @property {[string, string][]} [witness] what parts of the text were
+ * @property {[number, string][]} [changes] the verdict from each event on at which it changes
+ * @property {[string, string][]} [witness] parts of the text with their values
  * @property {string} [message]
- * @property {[string, import("./charts.js").Link][]} [links] where it is not as it should be
+ * @property {[string, import("./charts.js").Link][]} [links] exceptions and violations to open
  */
 
 /**
  * @typedef {object} Actions
  * @property {(at: number) => void} select
  * @property {(cone: "past" | "future" | undefined) => void} light
- * @property {boolean} cut whether the states of all nodes are what matters
+ * @property {boolean} cut whether the states of all nodes matter
  */
 
 /**
@@ -128,7 +128,7 @@ function state(execution, node, at) {
   return el("details", { open: true }, summary, content);
 }
 
-/** All nodes at this moment: nodes by variables. @param {Execution} execution @param {number} at @param {boolean} open */
+/** The states of all nodes at this moment, as a table of nodes by variables. @param {Execution} execution @param {number} at @param {boolean} open */
 function others(execution, at, open) {
   const box = el("details", { open }, el("summary", {}, "All nodes at this step"));
   const fill = () => box.children.length === 1 && box.append(stateTable(execution, at));
@@ -156,7 +156,7 @@ function stateTable(execution, at) {
 }
 
 /**
- * A value that opens and closes.
+ * A value as a tree that opens and closes.
  * @param {Value} value
  * @param {string[]} names
  * @returns {HTMLElement}

@@ -1,5 +1,5 @@
-// The space-time diagram: a lane a node, time downwards. Only what is in view is drawn, so its
-// cost does not depend on the length of the execution.
+// The space-time diagram: one lane for each node, time downwards. Only the visible part is drawn,
+// so the cost does not depend on the length of the execution.
 
 import { el, svg } from "./dom.js";
 import { duration } from "./model.js";
@@ -10,7 +10,7 @@ import { show } from "./values.js";
 /** @typedef {import("./rows.js").Choice} Choice */
 
 const EDGE = 8;
-/** Where lanes begin, how close they may be, how much room the text after them has. */
+/** The position of the first lane, the smallest gap between lanes, and the width of the text after them. */
 const WIDE = { lanes: 276, gap: 72, text: 280 };
 /** The same where two diagrams are side by side. */
 const NARROW = { lanes: 256, gap: 46, text: 150 };
@@ -113,7 +113,7 @@ export class Diagram {
     return `${this.host.id}-event-${at}`;
   }
 
-  /** Whether an event is outside of what is highlighted. @param {number[]} events */
+  /** Whether an event is outside of the highlighted ones. @param {number[]} events */
   #isDim(events) {
     const { lit } = this;
     return lit !== undefined && !events.some((at) => lit.has(at));
@@ -147,7 +147,7 @@ export class Diagram {
   }
 
   /**
-   * What a row says on the right: what turned bad, the changes, the note.
+   * The text on the right of a row: verdicts that became false, changes, and the note.
    * @param {number[]} events
    * @param {number} at
    */
@@ -248,7 +248,7 @@ export class Diagram {
    * @param {string} label
    * @param {string[]} classes
    * @param {{x1: number, y1: number, x2: number, y2: number}} ends
-   * @param {number} share how much of the way the message makes
+   * @param {number} share the part of the way that the message covers
    * @param {boolean} lost
    */
   #arrow(label, classes, { x1, y1, x2, y2 }, share, lost) {
@@ -262,7 +262,8 @@ export class Diagram {
       ? `M${x1 + 5} ${y1} C${x1 + 40} ${y1} ${x1 + 40} ${y2} ${tipX} ${tipY}`
       : `M${x1 + ux * 5} ${y1 + uy * 5} L${tipX} ${tipY}`;
     const wing = (/** @type {number} */ side) => `${tipX - ux * 8 - uy * side * 4} ${tipY - uy * 8 + ux * side * 4}`;
-    // What arrives is named half-way; what does not, where it ends, clear of what goes the same way.
+    // A message that arrives has its label half-way; one that does not has it at its end, away from
+    // others on the same way.
     const along = share === 1 ? 0.5 : 1;
     const [midX, midY] = toSelf ? [x1 + 34, (y1 + y2) / 2] : [x1 + (tipX - x1) * along, y1 + (tipY - y1) * along - (share === 1 ? 4 : 8)];
     return svg("g", { class: classes.join(" ") },
@@ -305,7 +306,7 @@ export class Diagram {
     }
   }
 
-  /** The next event that is shown, in a direction. @param {number} at @param {1 | -1} way */
+  /** The next visible event in a direction. @param {number} at @param {1 | -1} way */
   neighbour(at, way) {
     const row = this.rows.rowOf[at];
     if (row >= 0) {
@@ -318,7 +319,7 @@ export class Diagram {
     return at;
   }
 
-  /** The whole picture as a file, up to a bound. */
+  /** The whole diagram as a file, up to a bound on its size. */
   toSvg() {
     const last = Math.min(this.rows.rows.length, EXPORT_ROWS) - 1;
     if (last < 0) return "";
@@ -342,7 +343,7 @@ export class Diagram {
 }
 
 /**
- * An event's mark: told apart by its form, not only by its colour.
+ * An event's mark; kinds differ in form, not only in colour.
  * @param {string} kind
  * @param {number} x
  * @param {number} y

@@ -1,4 +1,4 @@
-// Small helpers for elements. Text is only ever set as text: nothing recorded becomes markup.
+// Small helpers for elements. Text is only ever set as text: recorded data never becomes markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -58,7 +58,8 @@ export function button(label, click, attributes = {}) {
 }
 
 /**
- * Copies a text, also from `file://`, where the clipboard may be closed to scripts.
+ * Copies a text. This also works on `file://` pages, where scripts may have no access to the
+ * clipboard.
  * @param {string} text
  */
 export async function copy(text) {
@@ -75,7 +76,7 @@ export async function copy(text) {
 }
 
 /**
- * A button that copies a text and says so.
+ * A button that copies a text and confirms it.
  * @param {string} label
  * @param {() => string} text
  */

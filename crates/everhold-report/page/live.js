@@ -1,4 +1,4 @@
-// What a watch says while it runs: it is asked every second for what is new.
+// The page that follows a running watch, which it asks every second for new data.
 
 import { chart } from "./charts.js";
 import { button, el } from "./dom.js";
@@ -47,8 +47,8 @@ import { button, el } from "./dom.js";
  * @property {number} version
  * @property {number} now
  * @property {number} number
- * @property {string} verdict of all rules together
- * @property {string[]} failing what does not work at present
+ * @property {string} verdict the verdict on all rules together
+ * @property {string[]} failing the functions that do not work at present
  * @property {Rule[]} rules
  * @property {Node[]} nodes
  * @property {boolean} own_clock_strays
@@ -65,9 +65,9 @@ import { button, el } from "./dom.js";
 
 const LIVE_VERSION = 1;
 const PERIOD = 1000;
-/** Seconds of history in the charts. */
+/** The length of the history in the charts, in seconds. */
 const HISTORY = 180;
-/** Violations and notices that are listed. */
+/** The largest number of violations and notices in the lists. */
 const LISTED = 100;
 
 /** @param {Status} status */
@@ -88,7 +88,7 @@ class Live {
     this.violations = new Map();
     /** @type {Status["notices"]} */
     this.notices = [];
-    /** What was measured at each answer. @type {{at: number, lag: number, records: number}[]} */
+    /** The measurements of each answer. @type {{at: number, lag: number, records: number}[]} */
     this.past = [];
     /** @type {Status | undefined} */
     this.status = undefined;
@@ -132,7 +132,7 @@ class Live {
 
   /** @param {Status} status */
   #take(status) {
-    // Numbers begin anew with the process.
+    // The numbers start from zero when the process restarts.
     if (status.number < this.number) {
       this.number = 0;
       this.violations.clear();
@@ -261,7 +261,7 @@ function nodeList(status) {
   }))];
 }
 
-/** How far a clock is off. @param {number} ms */
+/** The offset of a clock, in words. @param {number} ms */
 function offset(ms) {
   return `${(Math.abs(ms) / 1e3).toFixed(3)} s ${ms > 0 ? "ahead" : "behind"}`;
 }

@@ -1,4 +1,4 @@
-// An execution as a Mermaid sequence diagram, which issue trackers draw.
+// An execution as a Mermaid sequence diagram, which issue trackers can render.
 
 /** @typedef {import("./model.js").Execution} Execution */
 

@@ -1,4 +1,4 @@
-// An execution as the page knows it: states, order, faults.
+// An execution as the page sees it: states, order and faults.
 
 import { changed, differences } from "./values.js";
 
@@ -7,7 +7,7 @@ import { changed, differences } from "./values.js";
 /** @typedef {import("./values.js").Difference} Difference */
 
 /**
- * What Rust writes of an event: node, kind, label, time, messages received and sent, the state
+ * An event as Rust writes it: node, kind, label, time, messages received and sent, the state
  * or its changes, a line for people.
  * @typedef {object} EventData
  * @property {number} n
@@ -22,7 +22,7 @@ import { changed, differences } from "./values.js";
  */
 
 /**
- * What Rust writes of a message: label, sender, receiver, payload, the events at its ends, fate.
+ * A message as Rust writes it: label, sender, receiver, payload, the events at its ends, fate.
  * @typedef {object} MessageData
  * @property {string} l
  * @property {number} f
@@ -48,8 +48,8 @@ import { changed, differences } from "./values.js";
  * @property {EventData[]} events
  * @property {MessageData[]} messages
  * @property {MarkData[]} marks
- * @property {number} first the number of the first event that is here
- * @property {number} left how many events after the last are not here
+ * @property {number} first the number of the first event in the data
+ * @property {number} left the number of events after the last one in the data
  * @property {number} [violating]
  * @property {number} [turning]
  * @property {string} [turned]
@@ -57,7 +57,7 @@ import { changed, differences } from "./values.js";
  * @property {"ns" | "ticks" | "wall"} [unit]
  */
 
-/** How often a node's state is kept whole. */
+/** The number of events between two whole states that are kept of a node. */
 const KEYFRAME = 32;
 
 export class Execution {
@@ -94,7 +94,8 @@ export class Execution {
   }
 
   /**
-   * A node's state after its event number `place`; undefined before the first and after a crash.
+   * A node's state after its event number `place`; undefined before its first event and after a
+   * crash.
    * @param {number} node
    * @param {number} place
    * @returns {Value | undefined}
@@ -121,7 +122,7 @@ export class Execution {
   }
 
   /**
-   * A node's state when the first `at + 1` events have happened.
+   * A node's state after the first `at + 1` events of the execution.
    * @param {number} node
    * @param {number} at
    */
@@ -147,7 +148,7 @@ export class Execution {
   }
 
   /**
-   * What an event changed at its node.
+   * The changes that an event made at its node.
    * @param {number} at
    * @returns {Difference[]}
    */
@@ -210,7 +211,8 @@ export class Execution {
   }
 
   /**
-   * The stretches in which a node is up: from one event to another, in terms of all events.
+   * The stretches in which a node is up, each from one event to another by their numbers in the
+   * execution.
    * @param {number} node
    * @returns {[number, number][]}
    */
@@ -233,7 +235,7 @@ export class Execution {
     return lives;
   }
 
-  /** The stretches in which the network is parted. */
+  /** The stretches in which the network is partitioned. */
   #bands() {
     /** @type {{from: number, to: number, text: string}[]} */
     const bands = [];
@@ -247,7 +249,7 @@ export class Execution {
   }
 
   /**
-   * What an event is, in a few words.
+   * An event in a few words.
    * @param {number} at
    */
   words(at) {
@@ -260,7 +262,7 @@ export class Execution {
   }
 
   /**
-   * When an event happened, in words.
+   * The time of an event, in words.
    * @param {number} at
    */
   time(at) {

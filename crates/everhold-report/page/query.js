@@ -1,8 +1,8 @@
-// Searching events: plain text, or an expression of the property language.
+// The search for events, by plain text or by an expression of the property language.
 //
-// An expression is judged at every event, in the state after it. Names stand for the fields of the
-// event's node; `node`, `kind`, `event`, `message` and `step` describe the event itself;
-// `forall`, `exists`, `count` and `sum` range over `nodes`.
+// An expression is judged at every event, in the state after it. Names refer to the fields of the
+// event's node; `node`, `kind`, `event`, `message` and `step` describe the event itself; `forall`,
+// `exists`, `count` and `sum` range over `nodes`.
 
 import { fieldsOf, same, show, tagOf } from "./values.js";
 
@@ -332,13 +332,13 @@ function bindings(binder, scope) {
   return where ? found.filter((inner) => where(inner)) : found;
 }
 
-/** Whether a text is meant as an expression. @param {string} text */
+/** Whether a text should be read as an expression. @param {string} text */
 function isExpression(text) {
   return /[=<>]|\b(?:in|not|and|or|forall|exists|implies)\b/.test(text);
 }
 
 /**
- * The events that a search finds, and how it was understood.
+ * The events that a search finds, and how its text was read.
  * @param {Execution} execution
  * @param {string} text
  * @returns {{hits: number[], how: "text" | "property", problem?: string}}

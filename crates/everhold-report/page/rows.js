@@ -1,19 +1,19 @@
-// Which events a diagram shows, and how far down each of them is.
+// The selection of the events that a diagram shows, and their vertical positions.
 
 /** @typedef {import("./model.js").Execution} Execution */
 
 /**
- * What to leave out, and how to space the rest.
+ * The events to leave out, and the spacing of the rest.
  * @typedef {object} Choice
  * @property {Set<number>} hiddenNodes
  * @property {Set<string>} hiddenKinds
- * @property {Set<number> | undefined} only the events to show, if not all
- * @property {boolean} collapse runs of local events into one row
+ * @property {Set<number> | undefined} only the events to show; undefined for all
+ * @property {boolean} collapse whether runs of local events share one row
  * @property {"steps" | "time"} axis
  */
 
 export const ROW = 26;
-/** No gap on the time axis is drawn longer than this. */
+/** The largest gap on the time axis, in pixels. */
 const GAP_MAX = 110;
 const BLOCK = 64;
 
@@ -73,7 +73,7 @@ export class Rows {
     return tops;
   }
 
-  /** Messages by the blocks of rows that they cross. @param {Choice} choice */
+  /** Messages, grouped by the blocks of rows that they cross. @param {Choice} choice */
   #arrows(choice) {
     /** @type {{message: number, from: number, to: number}[][]} */
     const blocks = Array.from({ length: Math.ceil(this.rows.length / BLOCK) + 1 }, () => []);
@@ -114,7 +114,7 @@ export class Rows {
   }
 
   /**
-   * How far down the boundary before an event is, also if the event itself is not shown.
+   * The vertical position of the boundary before an event, even if the event itself is hidden.
    * @param {number} at
    */
   before(at) {

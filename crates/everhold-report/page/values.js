@@ -30,7 +30,7 @@ export function fieldsOf(value) {
 }
 
 /**
- * A value as people read it, the way Everhold writes it elsewhere.
+ * A value as text, in the notation that Everhold uses elsewhere.
  * @param {Value} value
  * @param {string[]} names of the nodes
  * @returns {string}
@@ -72,7 +72,7 @@ export function same(a, b) {
 }
 
 /**
- * The parts of a value that can change on their own, by the text of the way to them.
+ * The parts of a value that can change on their own, by the text of the path to them.
  * @param {Value} value
  * @param {string[]} names
  * @returns {[string, Value][] | undefined}
@@ -88,7 +88,7 @@ function parts(value, names) {
 }
 
 /**
- * What differs between two values, recursively; unchanged parts are left out.
+ * The differences between two values, recursively; unchanged parts are omitted.
  * @param {Value | undefined} old
  * @param {Value | undefined} now
  * @param {string[]} names
@@ -109,10 +109,10 @@ export function differences(old, now, names, path = "") {
 }
 
 /**
- * Replays one recorded change. Values are shared, so what changes is copied.
+ * Replays one recorded change. Values are shared, so the changed parts are copied.
  * @param {Value} value
  * @param {Step[]} steps
- * @param {Value | undefined} now `undefined` takes the part away
+ * @param {Value | undefined} now the new value; `undefined` removes the part
  * @returns {Value}
  */
 export function changed(value, steps, now) {

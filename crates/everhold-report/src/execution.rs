@@ -8,18 +8,18 @@ use everhold_trace::{
 };
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-/// What of an execution a page keeps and points at.
+/// The part of an execution that a page keeps, and the events that it points at.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// The event at which a property is violated.
     pub violating: Option<usize>,
-    /// The event at which the execution turned, and in which words.
+    /// The event at which the execution became slow, with a description.
     pub turning: Option<(usize, String)>,
     /// The events of its critical path, which can be shown alone.
     pub path: Vec<usize>,
-    /// At most this many events are kept: those around the violating or turning one.
+    /// The largest number of events to keep: those around the violating or turning one.
     pub events_max: usize,
-    /// Times count nanoseconds of a virtual clock, not steps.
+    /// Whether times count nanoseconds of a virtual clock, not steps.
     pub simulated: bool,
 }
 
@@ -115,7 +115,7 @@ impl Serialize for Held {
     }
 }
 
-/// `[steps]` takes a part away, `[steps, value]` sets it.
+/// A change: `[steps]` removes a part, `[steps, value]` sets it.
 #[derive(Clone, Debug)]
 struct ChangeData(Change);
 
@@ -177,7 +177,8 @@ fn unit(execution: &Execution, window: &Window) -> &'static str {
     }
 }
 
-/// The events that are kept: all, or as many as allowed with the important one at two thirds.
+/// The range of events to keep: all of them, or as many as allowed, with the important one at two
+/// thirds.
 fn range(execution: &Execution, window: &Window) -> std::ops::Range<usize> {
     let all = execution.events().len();
     if all <= window.events_max {
@@ -207,9 +208,9 @@ impl Kept<'_> {
         ends.into_iter().any(|event| self.range.contains(&event.index()))
     }
 
-    /// The number of a message among those that are kept.
+    /// The index of a message among those that are kept.
     fn number(&self, id: MessageId) -> Option<usize> {
-        // Messages are sorted by identity, and whole executions are the usual case.
+        // Messages are sorted by identity, and a window usually contains the whole execution.
         let all = self.execution.messages();
         let place = all.binary_search_by_key(&id, |message| message.id).ok()?;
         if self.range.len() == self.execution.events().len() {
@@ -235,7 +236,7 @@ impl Kept<'_> {
         }
     }
 
-    /// The node's state if it is the first that is kept, or what changed.
+    /// The node's whole state at its first event in the window, and otherwise the changes.
     fn state(&self, at: usize, event: &Event) -> (Option<Value>, Vec<Change>) {
         let own = self.execution.events_of(event.node);
         let place = own.partition_point(|id| id.index() < at);
@@ -274,7 +275,7 @@ impl Kept<'_> {
 
     fn mark(&self, kind: &MarkKind) -> Option<(&'static str, String, Option<u32>)> {
         match kind {
-            // The arrows of these messages show it.
+            // These faults are visible in the arrows of their messages.
             MarkKind::Lost(_) | MarkKind::Duplicated(_) => None,
             MarkKind::Heal => Some(("heal", String::new(), None)),
             MarkKind::Partition(groups) => {

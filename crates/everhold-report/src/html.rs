@@ -1,4 +1,4 @@
-//! Data and script in one file.
+//! The page as one file: data and script.
 
 use crate::page::Page;
 
@@ -30,7 +30,7 @@ const MODULES: [(&str, &str); 11] = [
     ("app.js", include_str!("../page/app.js")),
 ];
 
-/// Data smaller than this is left readable.
+/// Data smaller than this is not compressed, so that it can be read in the file.
 #[cfg(feature = "gzip")]
 const PLAIN_MAX: usize = 64 * 1024;
 
@@ -38,7 +38,8 @@ const PLAIN_MAX: usize = 64 * 1024;
 pub(crate) fn page(data: &Page) -> String {
     let json = serde_json::to_string(data).expect("a page is plain data");
     let (form, text) = embed(&json);
-    // The parts come last to first, so that no part is looked for within another.
+    // The parts are inserted from last to first, so that no placeholder is searched for within
+    // inserted text.
     let (head, tail) = split(TEMPLATE, "/*SCRIPT*/");
     let (head, between) = split(head, ">DATA<");
     let head = head.replacen("FORM", form, 1);
@@ -58,7 +59,8 @@ fn split<'a>(text: &'a str, mark: &str) -> (&'a str, &'a str) {
     text.split_once(mark).expect("the template has every mark")
 }
 
-/// All modules as one: a page that is opened from a file cannot import others.
+/// Joins all modules into one script, because a page that is opened from a file cannot import
+/// others.
 fn script(modules: &[(&str, &str)]) -> String {
     let mut script = String::new();
     for (name, text) in modules {
@@ -89,7 +91,7 @@ fn embed(json: &str) -> (&'static str, String) {
     ("json", escaped(json))
 }
 
-/// JSON that no parser of HTML can take for markup.
+/// Escapes JSON so that no HTML parser can take it for markup.
 fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -98,8 +100,8 @@ fn escaped(json: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Modules become one by dropping these words, so they must stand alone at the start of a line,
-    /// and no two modules may name a thing alike.
+    /// Modules are joined by removing these keywords, so the keywords must stand alone at the start
+    /// of a line, and no two modules may use the same top-level name.
     #[test]
     fn the_modules_join() {
         check(&MODULES);

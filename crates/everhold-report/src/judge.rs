@@ -7,7 +7,7 @@ use crate::page::PropertyView;
 
 /// Judges a property along the recorded order, event by event.
 ///
-/// This is for looking at one execution: `everhold check` judges all cuts of it.
+/// The result describes this one order of events: `everhold check` judges all cuts.
 #[must_use]
 pub fn judged(rule: &Rule, execution: &Execution) -> PropertyView {
     let property = rule.property();
@@ -46,7 +46,7 @@ pub fn judged(rule: &Rule, execution: &Execution) -> PropertyView {
     view
 }
 
-/// `a.term = 3`, a line each.
+/// Splits lines of the form `a.term = 3` into names and values.
 fn pairs(witness: &str) -> Vec<(String, String)> {
     let lines = witness.lines().filter_map(|line| line.split_once(" = "));
     lines.map(|(part, value)| (part.trim().to_owned(), format!("= {value}"))).collect()

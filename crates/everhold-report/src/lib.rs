@@ -1,9 +1,9 @@
-//! What a person sees: findings as one HTML page each, which works from a file, without a server
-//! and without a network.
+//! Findings as HTML pages: one file each, which works without a server and without a network.
 //!
-//! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions, [charts](Chart)
-//! and [tables](Table); [`live_page`] follows a watch. Whoever finds something fills one; [`Page::html`] puts the data into the
-//! page's own script, which draws it. Nothing recorded ever becomes markup.
+//! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions,
+//! [charts](Chart) and [tables](Table). The code that makes a finding fills a page; [`Page::html`]
+//! puts the data into the page's own script, which draws it. [`live_page`] follows a watch.
+//! Recorded text never becomes markup.
 //!
 //! ```
 //! use everhold_report::{Kind, Page, Window};
@@ -20,8 +20,8 @@
 //! assert!(page.html().contains("terms stay at zero"));
 //! ```
 //!
-//! - `page`: what a page is made of; `execution`: an execution as the page's script reads it;
-//!   `judge`: a property's verdict at every event; `html`: data and script in one file.
+//! - `page`: the data of a page; `execution`: an execution as the page's script reads it; `judge`:
+//!   a property's verdict at every event; `html`: data and script in one file.
 
 mod execution;
 mod html;

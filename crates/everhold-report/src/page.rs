@@ -1,24 +1,24 @@
-//! What a page is made of.
+//! The data of a page.
 
 use everhold_trace::Execution;
 use serde::Serialize;
 
 use crate::execution::{ExecutionData, Window};
 
-/// What the data says; the page's script refuses another.
+/// The version of the data format; the page's script refuses any other.
 pub(crate) const VERSION: u32 = 1;
 
-/// What sort of finding a page shows.
+/// The kind of finding that a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Something is violated.
+    /// A property is violated.
     Violation,
     /// Nothing was found.
     Clean,
     /// An execution that takes far longer than others.
     Slow,
-    /// What holds in all but a few cases.
+    /// Properties that hold in all but a few cases.
     Almost,
     /// A recording, not judged.
     Trace,
@@ -44,7 +44,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page about one thing; the title says where it comes from, such as the name of a test.
+    /// A page with a headline; `title` names its origin, such as a test.
     #[must_use]
     pub fn new(kind: Kind, headline: &str, title: &str) -> Page {
         Page {
@@ -64,7 +64,7 @@ impl Page {
         }
     }
 
-    /// The lines below the headline: which values are wrong.
+    /// The lines below the headline, such as the values that falsify the property.
     pub fn message(&mut self, text: &str) {
         self.message = Some(text.to_owned());
     }
@@ -74,12 +74,12 @@ impl Page {
         self.facts.push((name.to_owned(), value.to_string()));
     }
 
-    /// A command to copy; the first is the one that shows the finding again.
+    /// A command to copy. The first command should reproduce the finding.
     pub fn command(&mut self, name: &str, command: &str) {
         self.commands.push((name.to_owned(), command.to_owned()));
     }
 
-    /// Something that the reader must know first: what is missing, what is not proved.
+    /// A warning that the reader must see first, such as a missing part or a claim without proof.
     pub fn note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
@@ -112,7 +112,7 @@ impl Page {
     }
 }
 
-/// A property and what became of it.
+/// A property and its verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PropertyView {
     /// Its name.
@@ -121,16 +121,16 @@ pub struct PropertyView {
     pub text: String,
     /// `holds`, `almost`, `violated` or `unknown`.
     pub verdict: String,
-    /// The verdict from an event on, where it changes.
+    /// The verdict from each event on at which it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<(usize, String)>,
-    /// Parts of the text and what they were.
+    /// Parts of the property's text, with their values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub witness: Vec<(String, String)>,
-    /// More in words.
+    /// A further explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where it is not as it should be, each with a few words.
+    /// Exceptions and violations to open, each with a few words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<(String, Link)>,
 }
@@ -144,7 +144,7 @@ pub struct Link {
     pub event: usize,
 }
 
-/// What an axis counts in.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -160,13 +160,13 @@ pub enum Unit {
 /// One axis of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// Its title.
     pub name: String,
     /// Its unit.
     pub unit: Unit,
     /// Whether it is logarithmic.
     pub log: bool,
-    /// What the numbers 0, 1, ... stand for, if they are not numbers.
+    /// The names of the positions 0, 1 and so on, if the axis is not numeric.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -178,7 +178,7 @@ impl Axis {
         Axis { name: name.to_owned(), unit, log: false, names: Vec::new() }
     }
 
-    /// An axis of things with names, the first at 0.
+    /// An axis with named positions, the first at 0.
     #[must_use]
     pub fn named(name: &str, names: Vec<String>) -> Axis {
         Axis { names, ..Axis::new(name, Unit::Number) }
@@ -205,19 +205,19 @@ pub enum Form {
     Bars,
 }
 
-/// Some points of a chart.
+/// A named sequence of points in a chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// Its name.
     pub name: String,
     /// How it is drawn.
     pub form: Form,
-    /// Where.
+    /// The points, as (x, y).
     pub points: Vec<(f64, f64)>,
     /// The lower and upper end at each point, such as a confidence band.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub band: Vec<(f64, f64)>,
-    /// What each point opens.
+    /// The event that a click on each point opens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Option<Link>>,
 }
@@ -233,16 +233,16 @@ impl Series {
 /// A vertical line with a label, such as a multiple of a timer's period.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Where on the x axis.
+    /// Its place on the x axis.
     pub at: f64,
-    /// What it is.
+    /// Its label.
     pub label: String,
 }
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// A line below it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -251,7 +251,7 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
     /// Vertical lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -263,7 +263,7 @@ pub struct Chart {
 pub struct Row {
     /// Its cells.
     pub cells: Vec<String>,
-    /// What it opens.
+    /// The event that a click on the row opens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
 }
@@ -271,7 +271,7 @@ pub struct Row {
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// A line below the title.
     #[serde(skip_serializing_if = "Option::is_none")]

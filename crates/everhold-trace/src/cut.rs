@@ -58,7 +58,7 @@ pub struct Slice<'a> {
 /// How the preorder of a quiet slice falls into components of events that come together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Components {
-    /// How many there are.
+    /// The number of cuts.
     pub count: usize,
     /// The number of events in the largest.
     pub largest: usize,
@@ -237,7 +237,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// What each state of `p` needs of the nodes at places `qs`.
+    /// For each state of `p`, the states that it requires of the nodes at places `qs`.
     fn columns(&self, p: usize, qs: std::ops::Range<usize>) -> Vec<Vec<u32>> {
         let count = self.states[p].len();
         let mut columns = vec![Vec::with_capacity(count); qs.len()];

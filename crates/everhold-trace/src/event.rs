@@ -65,7 +65,7 @@ pub enum EventKind {
     },
     /// Something came from outside the system: a request, a command.
     Input {
-        /// What it was.
+        /// The name of the fault.
         name: String,
     },
     /// The node stopped; what it did not store is gone.
@@ -74,7 +74,7 @@ pub enum EventKind {
     Restart,
     /// A step of the node's own.
     Local {
-        /// What it was.
+        /// The name of the event.
         name: String,
     },
 }
@@ -141,18 +141,18 @@ pub struct Send {
     pub to: Option<NodeId>,
     /// The sender's count of messages.
     pub seq: u64,
-    /// What kind of message it is, for people.
+    /// The kind of message, for people.
     pub label: String,
-    /// What it says.
+    /// The contents of the message.
     pub payload: Option<Value>,
 }
 
-/// What a node showed of itself at an event.
+/// The state that a node showed at an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
     /// The whole state.
     State(Value),
-    /// What changed since the node's previous observation.
+    /// The changes since the node's previous observation.
     Changes(Vec<Change>),
 }
 
@@ -170,7 +170,7 @@ pub struct Event {
     pub time: Time,
     /// The messages sent during the step.
     pub sends: Vec<Send>,
-    /// What the node showed at the end of the step.
+    /// The state that the node showed at the end of the step.
     pub observation: Option<Observation>,
     /// A line for people.
     pub text: Option<String>,
@@ -213,13 +213,13 @@ impl Event {
 /// Something that befell the system between two events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// How many events of the execution came before it.
+    /// The number of events of the execution that came before the mark.
     pub after: u32,
-    /// What befell it.
+    /// The fault itself.
     pub kind: MarkKind,
 }
 
-/// What can befall a system besides the crash and restart of a node.
+/// Faults of a system other than the crash and restart of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkKind {
     /// The network lost this message.
@@ -234,7 +234,7 @@ pub enum MarkKind {
     Fault {
         /// The node it struck, if one.
         node: Option<NodeId>,
-        /// What it was.
+        /// The name of the fault.
         name: String,
     },
 }

@@ -52,7 +52,7 @@ fn node_name(execution: &Execution, id: MessageId) -> String {
     node.map_or_else(|| id.sender.to_string(), |node| node.name.clone())
 }
 
-/// What happened at an event, in a few words.
+/// An event in a few words.
 fn summary(execution: &Execution, event: &Event) -> String {
     match &event.kind {
         EventKind::Deliver { message } => {

@@ -1,4 +1,4 @@
-//! How many messages are in flight.
+//! The number of messages in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ impl Flights {
         self.0.iter().map(|flight| flight.kind.as_str()).collect()
     }
 
-    /// How many of each kind are in flight at a cut; kinds of which none is are left out.
+    /// The number of messages in flight at a cut, by kind; kinds without any are left out.
     #[must_use]
     pub fn at(&self, cut: &[u32]) -> BTreeMap<String, u64> {
         let has = |(node, count): &(NodeId, u32)| *count <= cut[node.index()];

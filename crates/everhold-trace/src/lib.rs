@@ -1,4 +1,4 @@
-//! What happened: values, events, clocks, traces, cuts and file formats.
+//! Recorded executions: values, events, clocks, traces, cuts and file formats.
 //!
 //! - [`id`]: who took part.
 //! - [`value`]: what a variable can hold.

@@ -35,13 +35,13 @@ pub mod notes {
 pub struct NodeInfo {
     /// Its name, unique in the execution.
     pub name: String,
-    /// What kind of node it is; empty when unknown.
+    /// The kind of node, such as `server`; empty when unknown.
     pub kind: String,
     /// How often it came up: 1, and 1 more for each restart.
     pub incarnations: u32,
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It arrived.
@@ -69,7 +69,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// What became of it.
+    /// The fate of the message.
     #[must_use]
     pub fn fate(&self) -> Fate {
         match (self.delivered.is_empty(), self.lost) {
@@ -184,7 +184,7 @@ impl Execution {
         found.ok().map(|place| &self.messages[place])
     }
 
-    /// What the sender said of a message: receiver, label, payload.
+    /// The sender's description of a message: receiver, label, payload.
     #[must_use]
     pub fn send_of(&self, message: &Message) -> Option<&crate::event::Send> {
         self.event(message.sent?).sends.get(message.slot as usize)

@@ -1,4 +1,4 @@
-//! What a variable can hold: the closed set of values that traces record and properties speak of.
+//! Values of variables: the closed set that traces record and that properties speak of.
 //!
 //! - [`Value`] with total order and hash, and its text form.
 //! - [`Value::of`] turns any `Serialize` value into one.
@@ -85,7 +85,7 @@ pub enum Value {
     Variant {
         /// The name of the case.
         name: String,
-        /// What it carries: a value, a list (tuple) or a record (struct).
+        /// The payload: a value, a list (for a tuple variant) or a record (for a struct variant).
         payload: Box<Value>,
     },
     /// A participant, kept apart from numbers.

@@ -1,4 +1,4 @@
-//! What a probe or an agent tells a checker while the system runs.
+//! The tuple protocol: messages from a probe or an agent to a checker while the system runs.
 //!
 //! A stream of frames in both directions, over TCP or anything else that keeps order. The checker
 //! speaks first with a [`Greeting`], the probe introduces itself with a [`Hello`], the checker
@@ -71,7 +71,7 @@ pub const FRAME_MAX: usize = 1 << 20;
 /// How deep a value may nest.
 pub const DEPTH_MAX: usize = 64;
 
-/// How many names a connection may number; later ones are spelled out each time.
+/// The largest number of names that a connection numbers; further names are spelled out each time.
 pub const NAMES_MAX: usize = 1 << 16;
 
 /// A variable, relation or label. Cheap to copy: a connection names many records alike.
@@ -84,11 +84,11 @@ pub enum Frame {
     Greeting(Greeting),
     /// The probe's first words.
     Hello(Hello),
-    /// What happened at the node.
+    /// Events at the node.
     Batch(Batch),
     /// Everything with a stamp below `at` has been sent: the node's clock passed it.
     Heartbeat {
-        /// How far the node's clock has come.
+        /// The time that the node's clock has reached.
         at: Stamp,
     },
     /// The node leaves for good, cleanly.
@@ -101,7 +101,7 @@ pub enum Frame {
         /// The probe's own time, which comes back in the answer.
         sent: Stamp,
     },
-    /// What time it is.
+    /// The checker's time, in answer to a ping.
     Pong {
         /// The time in the question.
         sent: Stamp,
@@ -110,10 +110,12 @@ pub enum Frame {
     },
     /// How well the node's stamps are known; it holds until the next such frame.
     Clock {
-        /// How many microseconds the node's wall clock is ahead of the checker's. Its stamps are
-        /// corrected by that; it is for people, who may want to set the clock.
+        /// The number of microseconds by which the node's wall clock is ahead of the checker's.
+        /// Stamps are already corrected by it; it is reported so that an administrator can set the
+        /// clock.
         ahead: i64,
-        /// How many microseconds a stamp may differ from the checker's time, either way.
+        /// The largest difference between a stamp and the checker's time, either way, in
+        /// microseconds.
         error: u64,
     },
     /// The checker has the batches up to this number; 0 accepts the [`Hello`].
@@ -130,7 +132,7 @@ pub enum Frame {
     },
 }
 
-/// What a checker says when somebody connects.
+/// A checker's answer to a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// Its version of the protocol.
@@ -184,7 +186,7 @@ pub enum Refusal {
     NodeInUse,
     /// It does not watch this system.
     System,
-    /// What came is not the protocol.
+    /// The bytes are not of this protocol.
     Garbage,
     /// It has too much to do.
     Busy,
@@ -197,9 +199,9 @@ pub enum Refusal {
 pub struct Batch {
     /// The sender's count of batches, from 1.
     pub number: u64,
-    /// How many records were dropped since the previous batch.
+    /// The number of records that were dropped since the previous batch.
     pub dropped: u64,
-    /// What happened.
+    /// The records, in the order of their events.
     pub records: Vec<Record>,
 }
 
@@ -222,19 +224,19 @@ impl Record {
     }
 }
 
-/// How far a process has come in one byte stream: this record happens after every send whose
+/// A position in a byte stream between two processes: this record happens after every send whose
 /// first byte the process had received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The stream, the same number at both ends.
     pub stream: u64,
-    /// How many bytes had been sent.
+    /// The number of bytes that had been sent.
     pub sent: u64,
-    /// How many bytes had been received.
+    /// The number of bytes that had been received.
     pub received: u64,
 }
 
-/// What happened.
+/// An event of a node, as a probe reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// These variables have these values from now on; the others keep theirs.
@@ -251,7 +253,7 @@ pub enum What {
         to: Option<NodeId>,
         /// The sender's count of messages.
         seq: u64,
-        /// What kind of message it is.
+        /// The kind of message.
         label: Name,
     },
     /// A line for people about the present step.
@@ -278,7 +280,7 @@ impl What {
 pub struct Tuple {
     /// Which relation.
     pub relation: Name,
-    /// What partitions it.
+    /// The key, which also decides the partition.
     pub key: Value,
     /// The rest; null if the key says all.
     pub value: Value,

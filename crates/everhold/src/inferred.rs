@@ -10,8 +10,8 @@ use everhold_trace::Execution;
 
 /// Properties that the executions of a search suggest.
 ///
-/// The whole loop: explore, infer, attack. What falls is not a property of the system, or it is
-/// one and the execution that breaks it shows a bug that no one specified.
+/// The whole loop is: explore, infer, attack. A candidate that falls is not a property of the
+/// system, or it is one and the execution that breaks it shows a bug that no specification covers.
 ///
 /// ```
 /// use everhold::Infer;
@@ -38,10 +38,10 @@ use everhold_trace::Execution;
 ///     system.nodes("adder", 2, |_| Adder::default());
 /// }
 ///
-/// // 1. Explore, and keep what was seen.
+/// // 1. Explore, and keep some executions.
 /// let report = Explorer::new().executions(20).traces(20).run(adders);
 /// // 2. Infer: it prints as a file of properties, with what speaks for each.
-/// let inferred = report.infer();
+/// // 2. Infer: the result prints as a file of properties, with the support for each.
 /// println!("{inferred}");
 /// let candidates = inferred.candidates();
 /// assert!(candidates.iter().any(|p| p.name == "n's largest is at most n's total"), "{inferred}");
@@ -71,19 +71,20 @@ impl Infer for Report {
     }
 }
 
-/// What the executions of a search suggest.
+/// Properties that the executions of a search suggest.
 #[derive(Clone, Debug)]
 pub struct Inferred {
-    /// How many executions were looked at.
+    /// The number of executions that were examined.
     pub runs: usize,
-    /// What always held.
+    /// Properties that always held.
     pub always: Always,
-    /// What held in all but a few cases, with the cases.
+    /// Properties that held in all but a few cases, with those cases.
     pub almost: AlmostReport,
 }
 
 impl Inferred {
-    /// What always held, to be [attacked](everhold_sim::Explorer::attack); each has its own name.
+    /// The properties that always held, to be [attacked](everhold_sim::Explorer::attack); their
+    /// names are distinct.
     #[must_use]
     pub fn candidates(&self) -> Vec<Property> {
         let mut names = BTreeSet::new();
@@ -103,7 +104,7 @@ impl Inferred {
     }
 }
 
-/// As a file of properties, with what speaks for each in comments.
+/// Prints a file of properties, with the support for each in comments.
 impl fmt::Display for Inferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.runs == 0 {

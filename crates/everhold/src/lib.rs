@@ -34,7 +34,7 @@ pub use everhold_trace::Value;
 #[cfg(feature = "watch")]
 pub use everhold_watch as watch;
 
-/// What a test needs, in one line.
+/// The items that most tests need, in one import.
 pub mod prelude {
     pub use crate::{
         AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Either, Elapsed, Explorer, Faults,
@@ -48,7 +48,7 @@ pub mod prelude {
 }
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
 #[cfg(all(doctest, feature = "timed"))]

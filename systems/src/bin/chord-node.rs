@@ -1,7 +1,7 @@
-//! Nodes of a Chord ring as a process.
+//! A process that hosts nodes of a Chord ring.
 //!
 //! ```text
-//! chord-node CONFIG REACH ID..   runs these nodes, each with so many neighbours on each side,
+//! chord-node CONFIG REACH ID..   runs these nodes, each with REACH neighbours on each side,
 //!                                until standard input ends
 //! ```
 

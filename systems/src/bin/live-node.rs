@@ -1,10 +1,10 @@
-//! Nodes of a case study as a process.
+//! A process that hosts nodes of a case study.
 //!
 //! ```text
 //! live-node CONFIG BUG ID..    runs these nodes until standard input ends
 //! ```
 //!
-//! The configuration's `system` says which case study it is.
+//! The configuration's `system` selects the case study.
 
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn run(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     };
     let ids = ids.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     let running = Case::find(&config.system)?.host(config, &ids, bug)?;
-    // Whoever started this process ends it by closing its standard input, or by a signal.
+    // The parent process ends this one by closing its standard input, or by a signal.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(running.stop()?)
 }

@@ -1,4 +1,4 @@
-//! A Raft peer as a process, and a client for it.
+//! A process that hosts Raft peers, and a client for them.
 //!
 //! ```text
 //! raft-node CONFIG host ID..          runs these peers until standard input ends
@@ -69,8 +69,8 @@ fn serve(config: Config, ids: &[&str]) -> Result<(), Box<dyn std::error::Error>>
 }
 
 fn until_input_ends(running: Running) -> Result<(), Box<dyn std::error::Error>> {
-    // Whoever started this process ends it by closing its standard input, or by a signal: both
-    // are safe, since nothing is promised before it is on disk.
+    // The parent process ends this one by closing its standard input, or by a signal. Both are
+    // safe, since no promise is made before it is on disk.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(running.stop()?)
 }

@@ -2,7 +2,7 @@
 
 use everhold::prelude::*;
 
-/// A set of blocks, a bit for each.
+/// A set of blocks, with one bit for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocks {
     words: Vec<u64>,
@@ -22,7 +22,7 @@ impl Blocks {
         blocks
     }
 
-    /// How many there are.
+    /// The number of blocks in the set.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -55,12 +55,12 @@ impl Blocks {
         self.count = self.words.iter().map(|word| word.count_ones()).sum();
     }
 
-    /// How many of these blocks are in neither of two other sets.
+    /// The number of these blocks that are in neither of two other sets.
     pub(super) fn count_without(&self, a: &Blocks, b: &Blocks) -> u32 {
         self.without(a, b).map(u64::count_ones).sum()
     }
 
-    /// The block with a number among those that are in neither of two other sets.
+    /// The block at index `number` among those that are in neither of two other sets.
     pub(super) fn nth_without(&self, a: &Blocks, b: &Blocks, mut number: u32) -> Option<u32> {
         for (at, mut word) in self.without(a, b).enumerate() {
             if number >= word.count_ones() {

@@ -8,35 +8,35 @@ use super::ransub::RanSub;
 use super::wire::Msg;
 use super::{Blocks, Bug, File, SOURCE};
 
-/// How many nodes a node receives from at most.
+/// The largest number of senders of a node.
 const SENDERS_MAX: usize = 5;
-/// How many nodes a node sends to at most.
+/// The largest number of receivers of a node.
 const RECEIVERS_MAX: usize = 6;
-/// How many candidates the source names.
+/// The number of candidates that the source names.
 const CANDIDATES: usize = 5;
-/// How many requests are under way to a sender.
+/// The number of outstanding requests to a sender.
 const WINDOW: u32 = 2;
-/// When a block is sent again that found the buffer full.
+/// The time after which a block that found the buffer full is sent again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Where blocks come from.
+/// A node from which blocks are received.
 #[derive(Clone, Debug, Serialize)]
 struct Sender {
     node: NodeId,
-    /// What it said it has.
+    /// The blocks that it has announced.
     blocks: Blocks,
     requested: u32,
-    /// It was asked for more, and has not answered yet.
+    /// Whether it was asked for a diff and has not answered yet.
     is_asked: bool,
 }
 
-/// Where blocks go.
+/// A node to which blocks are sent.
 #[derive(Clone, Debug, Serialize)]
 struct Receiver {
     node: NodeId,
-    /// How many of the blocks, in the order of arrival, it was told of.
+    /// The number of blocks, in the order of arrival, that were announced to it.
     told: usize,
-    /// It wants to hear of more.
+    /// Whether it waits for a diff.
     is_waiting: bool,
     queue: VecDeque<u32>,
 }
@@ -47,16 +47,16 @@ pub struct Bullet {
     bug: Bug,
     file: File,
     ransub: RanSub,
-    /// The blocks it has, and in which order they came.
+    /// The blocks of this node, and the order in which they arrived.
     blocks: Blocks,
     arrived: Vec<u32>,
     requested: Blocks,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
-    /// Whom it asked to be its sender, and who has not answered yet.
+    /// The nodes that were asked to become senders and have not answered yet.
     asked: BTreeSet<NodeId>,
     pending: usize,
-    /// At the source: who has said hello.
+    /// At the source: the nodes that have said hello.
     members: Vec<NodeId>,
 }
 
@@ -85,13 +85,13 @@ impl Bullet {
         self.blocks.count() == self.file.blocks
     }
 
-    /// The blocks it has.
+    /// The blocks of this node.
     #[must_use]
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// At the source: names candidates among those who came before.
+    /// At the source: names candidates among the nodes that came before.
     fn hello(&mut self, cx: &mut Cx<Msg>, from: NodeId) {
         let mut pool = self.members.clone();
         let mut candidates = Vec::new();
@@ -102,7 +102,7 @@ impl Bullet {
         cx.send(from, Msg::Candidates(candidates));
     }
 
-    /// Asks some nodes to be senders, as far as more are wanted.
+    /// Asks some nodes to become senders, if more senders are needed.
     fn ask(&mut self, cx: &mut Cx<Msg>, candidates: &[NodeId]) {
         for node in candidates {
             let is_wanted = self.senders.len() + self.pending < SENDERS_MAX;
@@ -123,7 +123,7 @@ impl Bullet {
         let receiver = Receiver { node: from, told, is_waiting: told == 0, queue: VecDeque::new() };
         self.receivers.push(receiver);
         cx.send(from, Msg::JoinAccept(self.arrived.clone()));
-        // Those who came first know few: who joins them is a candidate too.
+        // Nodes that came first know few others, so a node that joins them is a candidate too.
         self.ask(cx, &[from]);
     }
 
@@ -148,7 +148,7 @@ impl Bullet {
         if self.is_complete() || peers.is_empty() {
             return;
         }
-        // One for one, so that rejections do not multiply.
+        // One new request for each rejection, so that rejections do not multiply.
         let fresh = peers.iter().filter(|peer| **peer != cx.id() && !self.asked.contains(peer));
         let fresh: Vec<NodeId> = fresh.copied().collect();
         if !fresh.is_empty() {
@@ -157,7 +157,7 @@ impl Bullet {
         }
     }
 
-    /// A sender has blocks.
+    /// Handles a sender's announcement of blocks.
     fn told(&mut self, cx: &mut Cx<Msg>, from: NodeId, blocks: &[u32]) {
         let Some(at) = self.senders.iter().position(|sender| sender.node == from) else { return };
         for block in blocks {
@@ -167,7 +167,7 @@ impl Bullet {
         self.request(cx, at);
     }
 
-    /// Requests from a sender what it has and nobody was asked for.
+    /// Requests blocks that a sender has and that were not requested from anyone.
     fn request(&mut self, cx: &mut Cx<Msg>, at: usize) {
         while self.senders[at].requested < WINDOW {
             let Some(block) = self.pick(cx, at) else { return self.ask_for_more(cx, at) };
@@ -177,7 +177,7 @@ impl Bullet {
         }
     }
 
-    /// A block to request from a sender: one that no other sender has, if there is any.
+    /// The block to request from a sender: if possible, one that no other sender has.
     fn pick(&self, cx: &mut Cx<Msg>, at: usize) -> Option<u32> {
         let known = &self.senders[at].blocks;
         let left = known.count_without(&self.blocks, &self.requested);
@@ -196,7 +196,7 @@ impl Bullet {
         known.nth_without(&self.blocks, avoided, number)
     }
 
-    /// Asks a sender for a diff, before the last block from it arrives.
+    /// Asks a sender for a diff before its last announced block arrives.
     fn ask_for_more(&mut self, cx: &mut Cx<Msg>, at: usize) {
         let sender = &mut self.senders[at];
         if !sender.is_asked && sender.requested < WINDOW {
@@ -219,7 +219,7 @@ impl Bullet {
         }
     }
 
-    /// Tells a receiver that waits for it which blocks have come.
+    /// Announces new blocks to a receiver that waits for a diff.
     fn tell(&mut self, cx: &mut Cx<Msg>, at: usize) {
         let receiver = &mut self.receivers[at];
         if receiver.is_waiting && receiver.told < self.arrived.len() {
@@ -230,7 +230,7 @@ impl Bullet {
         }
     }
 
-    /// Sends a receiver what it asked for, as far as the buffer has room.
+    /// Sends a receiver the blocks that it requested, as far as the buffer has room.
     fn pump(&mut self, cx: &mut Cx<Msg>, at: usize) {
         let receiver = &mut self.receivers[at];
         let retry = Timer::from("retry").with(u64::from(receiver.node.0));
@@ -254,7 +254,7 @@ impl Bullet {
             self.leave_all(cx);
         } else if let Some(at) = self.senders.iter().position(|sender| sender.node == from) {
             self.senders[at].requested -= 1;
-            // A diff that was due before this block is not coming any more.
+            // A diff that should have come before this block was lost.
             self.senders[at].is_asked = false;
         }
         for at in 0..self.senders.len() {
@@ -271,7 +271,7 @@ impl Bullet {
         }
     }
 
-    /// RanSub brings candidates: they replace senders that have nothing for this node.
+    /// Handles candidates from RanSub: they replace senders that have nothing for this node.
     fn subset(&mut self, cx: &mut Cx<Msg>, members: &[NodeId]) {
         if self.is_complete() || members.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! RanSub: a random subset of all nodes for every node, again and again.
+//! RanSub: a new random subset of all nodes for every node in each epoch.
 
 use everhold::prelude::*;
 
@@ -6,34 +6,36 @@ use super::wire::Msg;
 
 /// The time between two subsets.
 pub const EPOCH: Duration = Duration::from_secs(5);
-/// When the root starts the first epoch.
+/// The time at which the root starts the first epoch.
 const FIRST_EPOCH: Duration = Duration::from_millis(100);
-/// How many nodes a subset has.
+/// The number of nodes in a subset.
 const SUBSET: usize = 10;
-/// How many children a node of the tree has.
+/// The number of children of a node in the tree.
 const DEGREE: usize = 12;
 
-/// A subset and how many nodes it stands for.
+/// A subset and the number of nodes that it represents.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Part {
     members: Vec<NodeId>,
     count: u32,
 }
 
-/// What a node does for RanSub.
+/// The state of a node in RanSub.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RanSub {
     me: NodeId,
     parent: Option<NodeId>,
     children: Vec<NodeId>,
     epoch: u32,
-    /// What the children collected: in this epoch, and in the last one that is complete.
+    /// The subsets that the children collected: those of this epoch, and those of the last complete
+    /// one.
     collecting: Vec<Part>,
     collected: Vec<Part>,
 }
 
 impl RanSub {
-    /// A node's place in a tree in which node `n` has the children `12 n + 1` to `12 n + 12`.
+    /// The position of a node in a tree in which node `n` has the children `12 n + 1` to `12 n +
+    /// 12`.
     pub(super) fn new(number: usize, nodes: usize) -> RanSub {
         let node = |number: usize| NodeId(number as u32);
         let children = number * DEGREE + 1..nodes.min(number * DEGREE + DEGREE + 1);
@@ -53,13 +55,13 @@ impl RanSub {
         }
     }
 
-    /// The root starts an epoch; returns its own subset.
+    /// Starts an epoch at the root; returns the root's own subset.
     pub(super) fn timer(&mut self, cx: &mut Cx<Msg>) -> Vec<NodeId> {
         cx.set_timer("epoch", EPOCH);
         self.distribute(cx, self.epoch + 1, Part::default())
     }
 
-    /// A subset arrives from above and is passed on, mixed with what is known of the nodes below.
+    /// Handles a subset from above: mixes it with the nodes known from below and passes it on.
     /// Returns the subset of this node.
     pub(super) fn distribute_from(
         &mut self,
@@ -112,7 +114,7 @@ impl RanSub {
     }
 }
 
-/// A subset of all parts, in which each is represented by its weight.
+/// A subset of all parts, in which each part is represented by its weight.
 fn compact(cx: &mut Cx<Msg>, parts: &[Part]) -> Part {
     let count: u32 = parts.iter().map(|part| part.count).sum();
     let mut members = Vec::new();

@@ -1,8 +1,8 @@
-//! What the nodes say to each other.
+//! The messages between nodes.
 
 use everhold::prelude::*;
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// To the source: who could send to me?
@@ -22,18 +22,18 @@ pub enum Msg {
     Leave,
     /// Send me a block.
     Request {
-        /// Which.
+        /// The block.
         block: u32,
     },
     /// I know of nothing more that you have for me: send me a diff.
     More,
     /// Blocks that I have got since the last diff.
     Diff(Vec<u32>),
-    /// A block. The content is left out; what it weighs is not.
+    /// A block. Its content is left out, but its size counts.
     Block {
-        /// Which.
+        /// The block.
         block: u32,
-        /// How large it is.
+        /// Its size.
         bytes: u32,
     },
     /// RanSub, down the tree: a random subset of all nodes.
@@ -42,7 +42,7 @@ pub enum Msg {
         epoch: u32,
         /// The subset.
         members: Vec<NodeId>,
-        /// How many nodes it stands for.
+        /// The number of nodes that it represents.
         count: u32,
     },
     /// RanSub, up the tree: a random subset of the nodes below.
@@ -51,12 +51,12 @@ pub enum Msg {
         epoch: u32,
         /// The subset.
         members: Vec<NodeId>,
-        /// How many nodes it stands for.
+        /// The number of nodes that it represents.
         count: u32,
     },
 }
 
-/// How many bytes a message takes.
+/// The size of a message in bytes.
 #[must_use]
 pub fn size(msg: &Msg) -> u64 {
     let content = match msg {

@@ -1,8 +1,8 @@
-//! Two checks of a ring that runs (D3S, figure 3 and section 5.4), as graphs of stages.
+//! Two checks of a running ring (D3S, figure 3 and section 5.4), as graphs of stages.
 //!
-//! - [`coverage`]: how much of the ring the nodes take for theirs, all together. Below 100 % there
-//!   are holes, above there are overlaps, and both may hide each other.
-//! - [`sampled_keys`]: how many nodes take each of some keys for theirs.
+//! - [`coverage`]: the share of the ring that all nodes together hold. Below 100 % there are holes,
+//!   above it overlaps; holes and overlaps may cancel each other out.
+//! - [`sampled_keys`]: the number of nodes that hold each of some sampled keys.
 
 use everhold::Value;
 use everhold_trace::wire::Stamp;
@@ -11,10 +11,10 @@ use everhold_watch::{Collection, Delta, Finding, Flow, Graph, Spread, Stage};
 /// The number of keys.
 const RING: i64 = 1 << 32;
 
-/// The variable that both read.
+/// The variable that both checks read.
 const RANGE: &str = "range";
 
-/// The keys of a tuple `[node, null, {pred, own}]`: how many, and where they end.
+/// The keys of a tuple `[node, null, {pred, own}]`: their number, and the last one.
 fn keys(tuple: &Value) -> (i64, i64) {
     let Value::List(parts) = tuple else { return (0, 0) };
     let field = |name: &str| parts.get(2)?.get(name)?.as_int();
@@ -53,8 +53,8 @@ impl Stage for Share {
     }
 }
 
-/// How much of the ring is covered, in thousandths, after every change; `each` hears all of them.
-/// Three stages: what the nodes show, sums in four shards, their total.
+/// The share of the ring that is covered, in thousandths, after every change; each value is passed
+/// to `each`. Three stages: the nodes' states, sums in four shards, and their total.
 pub fn coverage(mut each: impl FnMut(Stamp, i64) + Send + 'static) -> Flow {
     let graph = Graph::new()
         .then(Spread { shards: 4, keys: 1.0 }, || RangeSum)
@@ -71,7 +71,7 @@ pub fn coverage(mut each: impl FnMut(Stamp, i64) + Send + 'static) -> Flow {
     flow.each(move |at, output| each(at, share(output)))
 }
 
-/// Which of the sampled keys a node holds: `[key, node]` each.
+/// The sampled keys that a node holds, as pairs `[key, node]`.
 struct Holds {
     samples: i64,
 }
@@ -91,14 +91,15 @@ impl Stage for Holds {
     }
 }
 
-/// Where a sampled key is: one in each of as many equal parts of the ring, somewhere in it.
+/// The position of a sampled key: the ring is divided into equal parts with one key at a
+/// pseudo-random place in each.
 fn place(sample: i64, samples: i64) -> i64 {
     let part = RING / samples;
     let somewhere = (sample.wrapping_mul(0x9e37_79b9) & 0xffff_ffff) * part / RING;
     sample * part + somewhere
 }
 
-/// How many hold each of the sampled keys, in the order of the ring.
+/// The number of holders of each sampled key, in the order of the ring.
 struct Holders {
     samples: i64,
 }
@@ -121,8 +122,8 @@ impl Stage for Holders {
     }
 }
 
-/// How many nodes hold each of `samples` keys, after every change; `each` hears all of them. Held
-/// by exactly one is right.
+/// The number of nodes that hold each of `samples` keys, after every change; each result is passed
+/// to `each`. In a correct ring each key has one holder.
 pub fn sampled_keys(samples: u32, mut each: impl FnMut(Stamp, Vec<i64>) + Send + 'static) -> Flow {
     let samples = i64::from(samples);
     let graph = Graph::new()

@@ -1,5 +1,6 @@
-//! The same nodes on a network whose members die: each also keeps the few before and behind it on
-//! the ring, pings them, and goes on without those who do not answer (i3's Chord, D3S section 5.4).
+//! Chord nodes for a network whose members die. Each node also remembers a few nodes before and
+//! behind it on the ring, pings them, and continues without those that do not answer (i3's Chord,
+//! D3S section 5.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,33 +14,33 @@ use super::ring::{ahead, key};
 /// The time between pings.
 const PING: Duration = Duration::from_millis(250);
 
-/// Who leaves so many pings in a row unanswered is dead.
+/// The number of consecutive unanswered pings after which a node counts as dead.
 const MISSED_MAX: u32 = 4;
 
-/// A node on the ring that survives others.
+/// A node on the ring that tolerates the death of others.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveChord {
     #[serde(skip)]
     chord: Chord,
-    /// How many it keeps on each side.
+    /// The number of nodes that it remembers on each side.
     #[serde(skip)]
     reach: usize,
-    /// Those just before it, the nearest first.
+    /// The nodes just before it, the nearest first.
     #[serde(skip)]
     before: Vec<NodeId>,
-    /// Those just behind it, the nearest first.
+    /// The nodes just behind it, the nearest first.
     #[serde(skip)]
     behind: Vec<NodeId>,
-    /// Pings that were not answered yet.
+    /// The number of unanswered pings of each node.
     #[serde(skip)]
     missed: BTreeMap<NodeId, u32>,
     #[serde(skip)]
     dead: BTreeSet<NodeId>,
-    /// What it shows: the keys that it takes for its own.
+    /// The observed state: the keys that the node holds.
     range: Keys,
 }
 
-/// The keys behind `pred` up to `own`; all, if they are the same.
+/// The keys after `pred` up to and including `own`; all keys if the two are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Keys {
     pred: u32,
@@ -47,7 +48,7 @@ struct Keys {
 }
 
 impl LiveChord {
-    /// A node that keeps `reach` others on each side.
+    /// A node that remembers `reach` others on each side.
     #[must_use]
     pub fn new(me: NodeId, reach: usize) -> LiveChord {
         LiveChord {
@@ -65,7 +66,7 @@ impl LiveChord {
         self.chord.me()
     }
 
-    /// Any node that is heard of may be one of the nearest.
+    /// Records nodes, each of which may be among the nearest.
     fn meet(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         let me = self.me();
         let own = key(me);
@@ -83,7 +84,7 @@ impl LiveChord {
         let near: BTreeSet<NodeId> = self.before.iter().chain(&self.behind).copied().collect();
         self.missed.retain(|node, _| near.contains(node));
         if near.is_empty() {
-            // Nobody near is left: somebody far away may know the way.
+            // All near nodes are gone; a distant one may know the way.
             self.chord.search_again(cx);
         }
         for node in near {
@@ -105,7 +106,7 @@ impl LiveChord {
         self.chord.forget(node, self.before.first().copied(), &self.behind);
     }
 
-    /// What is said of the dead is left out; `None` if nothing remains.
+    /// Removes dead nodes from a message; `None` if nothing remains.
     fn without_dead(&self, from: NodeId, msg: Msg) -> Option<Msg> {
         let lives = |node: &NodeId| !self.dead.contains(node);
         match msg {
@@ -120,7 +121,7 @@ impl LiveChord {
     }
 
     fn show(&mut self) {
-        // A predecessor that died when no other was known is replaced by the next one that is.
+        // A predecessor that died when no other was known is replaced as soon as another is known.
         let (pred, other) = (self.chord.pred(), self.before.first().copied());
         if self.dead.contains(&pred) && other.is_some() {
             self.chord.forget(pred, other, &self.behind);
@@ -129,7 +130,7 @@ impl LiveChord {
     }
 }
 
-/// Keeps a node if it is among the nearest.
+/// Inserts a node if it is among the nearest.
 fn keep(nearest: &mut Vec<NodeId>, node: NodeId, reach: usize, far: impl Fn(NodeId) -> u64) {
     if !nearest.contains(&node) {
         let place = nearest.partition_point(|other| far(*other) < far(node));
@@ -167,8 +168,8 @@ impl Node for LiveChord {
     }
 }
 
-/// Hosts some of the nodes of a configured ring in this process; each keeps `reach` others on each
-/// side.
+/// Hosts some of the nodes of a configured ring in this process; each remembers `reach` others on
+/// each side.
 pub fn host(config: Config, here: &[NodeId], reach: usize) -> Host<Msg> {
     let mut host = Host::new(config, Codec::postcard());
     for id in here.iter().copied() {

@@ -7,7 +7,7 @@ use everhold::prelude::*;
 use super::ring::{Range, ahead, key};
 use super::{Bug, FIX_FINGERS, JOIN, STABILISE, SUCCESSORS};
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Which node is just before this key?
@@ -16,7 +16,7 @@ pub enum Msg {
     FindPredReply {
         /// My successor.
         succ: NodeId,
-        /// What was searched for.
+        /// The finger of the search, if it was for one.
         finger: Option<u8>,
     },
     /// To the successor: who do you think is before you?
@@ -25,9 +25,9 @@ pub enum Msg {
     GetPredReply {
         /// My predecessor.
         pred: NodeId,
-        /// Those after me, without you.
+        /// My successors, without you.
         successors: Vec<NodeId>,
-        /// The one I know to come next after you.
+        /// The node that, to my knowledge, comes next after you.
         likely: Option<NodeId>,
     },
     /// I am before you.
@@ -39,16 +39,16 @@ pub enum Msg {
 pub struct Search {
     key: u32,
     asker: NodeId,
-    /// Which finger it is for; none if the asker wants to join.
+    /// The finger that the search is for; none if the asker wants to join.
     finger: Option<u8>,
 }
 
-/// Where a node stands.
+/// The progress of a node's join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
-    /// It looks for its place.
+    /// The node searches for its place.
     Joining,
-    /// It has one.
+    /// The node has its place.
     Joined,
 }
 
@@ -59,19 +59,19 @@ pub struct Chord {
     bug: Bug,
     me: NodeId,
     status: Status,
-    /// Itself while it knows no other, like the successor.
+    /// The node itself while it knows no other, like the successor.
     pred: NodeId,
     succ: NodeId,
-    /// The last of the successors.
+    /// The last successor.
     max_succ: NodeId,
-    /// The keys between the predecessor's and its own.
+    /// The keys between the predecessor's key and the node's own.
     my_range: Range,
-    /// The nearest of those it knows, in the order of the ring. A node that asks twice for its
-    /// place is told that it is there: then it is its own successor, at the end.
+    /// The nearest nodes that it knows, in the order of the ring. A node that asks for its place
+    /// twice is told about itself: it is then its own last successor.
     successors: Vec<NodeId>,
-    /// By exponent: finger 20 is the node after `me + 2^20`.
+    /// By exponent: finger 20 is the first node after `me + 2^20`.
     fingers: BTreeMap<u8, NodeId>,
-    /// Searches that wait until it has joined.
+    /// Searches that are held back until the node has joined.
     waiting: Vec<Search>,
 }
 
@@ -95,12 +95,12 @@ impl Chord {
         self.me
     }
 
-    /// True if both have joined and know each other as neighbours.
+    /// Whether both nodes have joined and know each other as neighbours.
     pub(super) fn is_followed_by(&self, next: &Chord) -> bool {
         self.status == Status::Joined && self.succ == next.me && next.pred == self.me
     }
 
-    /// Looks for its place by way of any node that was there before.
+    /// Searches for its place by way of any node that was present before.
     fn join(&self, cx: &mut Cx<Msg>) {
         let bootstrap = NodeId(cx.choose("bootstrap", self.me.index()) as u32);
         let search = Search { key: key(self.me), asker: self.me, finger: None };
@@ -126,7 +126,7 @@ impl Chord {
         }
     }
 
-    /// Answers if the key comes before the successor, else passes the search on towards it.
+    /// Answers if the key comes before the successor; otherwise passes the search on towards it.
     fn route(&self, cx: &mut Cx<Msg>, search: Search) {
         let distance = ahead(key(self.me), search.key);
         if distance <= self.distance(self.succ) {
@@ -160,12 +160,12 @@ impl Chord {
                 cx.send(self.succ, Msg::UpdatePred);
                 self.joined(cx);
             }
-            // The answer to a request that was repeated.
+            // The answer to a repeated request.
             None => {}
         }
     }
 
-    /// Every node it hears of may be one of its neighbours.
+    /// Records nodes, each of which may be a neighbour.
     fn learn(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         for node in nodes {
             if !self.successors.contains(&node) {
@@ -183,7 +183,7 @@ impl Chord {
         self.my_range = Range { after: self.pred, before: self.me };
     }
 
-    /// True if a node is between the predecessor and this one.
+    /// Whether a node lies between the predecessor and this one.
     fn is_closer(&self, node: NodeId) -> bool {
         Range { after: self.pred, before: self.me }.has(node)
     }
@@ -210,7 +210,7 @@ impl Chord {
         self.route(cx, Search { key, asker: self.me, finger: Some(finger) });
     }
 
-    /// What this node has to say about the part of the ring where `asker` is.
+    /// The answer to a question of `asker` about its part of the ring.
     fn answer(&self, pred: NodeId, asker: NodeId) -> Msg {
         let others = self.known().chain([self.me]).filter(|node| *node != asker);
         let likely = others.min_by_key(|node| ahead(key(asker), key(*node)));
@@ -227,7 +227,7 @@ impl Chord {
         if self.bug == Bug::TellsNobody {
             return;
         }
-        // Whoever is not the predecessor has another successor: this one's predecessor, or one
+        // A node that is not the predecessor has another successor: this node's predecessor, or one
         // that is nearer still.
         for other in [before, node] {
             if other != self.pred && other != self.me {
@@ -244,7 +244,7 @@ impl Chord {
     }
 }
 
-/// For rings whose members die.
+/// Operations for rings whose members die.
 #[cfg(feature = "live")]
 impl Chord {
     pub(super) fn pred(&self) -> NodeId {
@@ -256,8 +256,8 @@ impl Chord {
         self.successors.iter().copied().chain([self.pred]).collect()
     }
 
-    /// A node is dead: `pred` takes its place before this one, `others` behind it. Without them,
-    /// its keys stay as they are.
+    /// Removes a dead node: `pred` takes its place before this node, `others` behind it. Without a
+    /// new predecessor the keys of this node do not change.
     pub(super) fn forget(&mut self, node: NodeId, pred: Option<NodeId>, others: &[NodeId]) {
         self.fingers.retain(|_, finger| *finger != node);
         self.successors.retain(|successor| *successor != node);
@@ -271,7 +271,7 @@ impl Chord {
         self.learn(others.iter().copied().chain(alone.then_some(me)));
     }
 
-    /// Asks one of those far away for its place on the ring.
+    /// Asks a distant node for this node's place on the ring.
     pub(super) fn search_again(&self, cx: &mut Cx<Msg>) {
         let far: Vec<NodeId> =
             self.fingers.values().copied().filter(|node| *node != self.me).collect();
@@ -301,7 +301,7 @@ impl Node for Chord {
             Msg::GetPredReply { pred, successors, likely } if from == self.succ => {
                 self.told(cx, pred, successors.into_iter().chain(likely));
             }
-            // It was the successor when it was asked.
+            // The sender was the successor when the question was sent, and no longer is.
             Msg::GetPredReply { .. } => {}
             Msg::UpdatePred => self.update_pred(cx, from),
         }

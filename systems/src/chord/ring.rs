@@ -6,7 +6,7 @@ use everhold::prelude::*;
 /// The number of keys.
 const RING: u64 = 1 << 32;
 
-/// Where a node is on the ring: a hash of its number (the last steps of MurmurHash3).
+/// The position of a node on the ring: a hash of its number (the finalizer of MurmurHash3).
 #[must_use]
 pub fn key(node: NodeId) -> u32 {
     let mut hash = node.0.wrapping_add(1);
@@ -15,7 +15,7 @@ pub fn key(node: NodeId) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// How far it is from one key to another, clockwise: from a key to itself it is once around.
+/// The clockwise distance from one key to another; from a key to itself it is one full turn.
 pub(super) fn ahead(from: u32, to: u32) -> u64 {
     match to.wrapping_sub(from) {
         0 => RING,
@@ -23,17 +23,17 @@ pub(super) fn ahead(from: u32, to: u32) -> u64 {
     }
 }
 
-/// The keys between two nodes'; all keys if the two are the same.
+/// The keys between those of two nodes; all keys if the two nodes are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// The node before the first of them.
+    /// The node just before the first key.
     pub after: NodeId,
-    /// The node behind the last of them.
+    /// The node just behind the last key.
     pub before: NodeId,
 }
 
 impl Range {
-    /// True if the node's key is one of them.
+    /// Whether the node's key is in the range.
     #[must_use]
     pub fn has(self, node: NodeId) -> bool {
         let distance = |to| ahead(key(self.after), key(to));

@@ -4,20 +4,20 @@ use everhold::prelude::*;
 
 use super::{Id, Ids};
 
-/// How many nodes a side has room for.
+/// The capacity of one side.
 pub const HALF: usize = 8;
 
-/// A side of a node on the ring.
+/// One side of a node on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Side {
-    /// Where identifiers are smaller.
+    /// The side of smaller identifiers.
     Left,
-    /// Where identifiers are larger.
+    /// The side of larger identifiers.
     Right,
 }
 
-/// The nearest nodes on both sides, nearest first. In a small ring a node could count for either
-/// side; it is kept on one.
+/// The nearest nodes on both sides, nearest first. In a small ring a node could belong to either
+/// side; it is stored on one of them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leafset {
     #[serde(skip)]
@@ -42,31 +42,31 @@ impl Leafset {
         }
     }
 
-    /// All of them, in no order that means anything.
+    /// All nodes, in an unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.left.iter().chain(&self.right).copied()
     }
 
-    /// How many there are.
+    /// The number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.left.len() + self.right.len()
     }
 
-    /// Whether nobody else is known.
+    /// Whether it has no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a node is in it.
+    /// Whether it contains a node.
     #[must_use]
     pub fn contains(&self, node: NodeId) -> bool {
         self.left.contains(&node) || self.right.contains(&node)
     }
 
-    /// The nearest node on a side. If that side is empty, the ring closes with the farthest of
-    /// the other one.
+    /// The nearest node on a side. If that side is empty, the ring closes with the farthest node of
+    /// the other side.
     #[must_use]
     pub fn neighbour(&self, side: Side) -> Option<NodeId> {
         let (this, other) = match side {
@@ -76,19 +76,20 @@ impl Leafset {
         this.first().or(other.last()).copied()
     }
 
-    /// Whether keys at `key` are between the outermost nodes.
+    /// Whether a key lies between the outermost nodes.
     pub(super) fn covers(&self, key: Id) -> bool {
         match (self.left.last(), self.right.last()) {
             (Some(left), Some(right)) => {
                 let (left, right) = (self.ids.of(*left), self.ids.of(*right));
                 left.clockwise_to(key) <= left.clockwise_to(right)
             }
-            // With one side empty the other one closes the ring.
+            // If one side is empty, the other one closes the ring.
             _ => !self.is_empty(),
         }
     }
 
-    /// On which side `node` would be put; `None` if it is known or both sides have nearer ones.
+    /// The side on which `node` would be inserted; `None` if it is known already or both sides have
+    /// nearer nodes.
     pub(crate) fn place(&self, node: NodeId) -> Option<Side> {
         if self.contains(node) {
             return None;
@@ -109,13 +110,13 @@ impl Leafset {
         }
     }
 
-    /// Whether `node` is nearer than the farthest of that side.
+    /// Whether `node` is nearer than the farthest node of that side.
     fn is_inside(&self, side: Side, node: NodeId) -> bool {
         let farthest = self.side(side).last();
         farthest.is_some_and(|farthest| self.away(side, node) < self.away(side, *farthest))
     }
 
-    /// How far `node` is away on that side.
+    /// The distance of `node` on that side.
     fn away(&self, side: Side, node: NodeId) -> u64 {
         match side {
             Side::Left => self.ids.of(node).clockwise_to(self.me),
@@ -123,7 +124,7 @@ impl Leafset {
         }
     }
 
-    /// Puts `node` on that side and returns the node that had to leave it.
+    /// Inserts `node` on that side and returns the node that was evicted from it.
     pub(crate) fn insert(&mut self, side: Side, node: NodeId) -> Option<NodeId> {
         let away = self.away(side, node);
         let at = self.side(side).partition_point(|leaf| self.away(side, *leaf) < away);

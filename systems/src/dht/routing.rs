@@ -1,10 +1,10 @@
-//! Where a message to a key goes next.
+//! Routing of a message towards the owner of a key.
 
 use everhold::prelude::*;
 
 use super::{Id, Ids, Leafset, ROWS, Side, Table};
 
-/// What a node knows of the others.
+/// A node's knowledge of the other nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Routing {
     #[serde(skip)]
@@ -22,7 +22,7 @@ impl Routing {
         Routing { ids, me, leafset: Leafset::new(me, ids), table }
     }
 
-    /// The node that knows this.
+    /// The node whose knowledge this is.
     #[must_use]
     pub fn me(&self) -> NodeId {
         self.me
@@ -72,7 +72,7 @@ impl Routing {
         fitting.min_by_key(|node| key.distance(self.ids.of(*node))).unwrap_or(self.me)
     }
 
-    /// Forgets a node that cannot be used; returns whether it had been a leaf.
+    /// Removes a node that cannot be used; returns whether it was a leaf.
     pub(crate) fn remove(&mut self, node: NodeId) -> bool {
         self.table.remove(node);
         let was_leaf = self.leafset.contains(node);
@@ -80,7 +80,7 @@ impl Routing {
         was_leaf
     }
 
-    /// Puts a node into the table if there is room; returns the row that changed.
+    /// Adds a node to the table if there is room; returns the row that changed.
     pub(crate) fn learn(&mut self, node: NodeId) -> Option<usize> {
         self.table.learn(node)
     }

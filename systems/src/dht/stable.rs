@@ -6,29 +6,29 @@ use super::{COLUMNS, HALF, Ids, Routing, Side};
 
 /// A node of an overlay.
 pub trait Overlay {
-    /// Whether it is part of the ring.
+    /// Whether the node is part of the ring.
     fn is_joined(&self) -> bool;
-    /// What it knows of the others.
+    /// The node's knowledge of the others.
     fn routing(&self) -> &Routing;
 }
 
-/// Which of its leaves a node must know.
+/// The leaves that a node must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaves {
     Neighbours,
     All,
 }
 
-/// The ring as it should be.
+/// The ring in its ideal state.
 #[derive(Clone, Debug)]
 pub struct Ring {
     ids: Ids,
     leaves: Leaves,
     /// All nodes, sorted by identifier.
     order: Vec<NodeId>,
-    /// The place of each node in that order.
+    /// The index of each node in that order.
     places: Vec<usize>,
-    /// How long a route may be.
+    /// The largest number of hops of a route.
     hops_max: usize,
 }
 
@@ -42,18 +42,18 @@ impl Ring {
         for (place, node) in order.iter().enumerate() {
             places[node.index()] = place;
         }
-        // One hop for each digit that tells the nodes apart, and one within the leafset.
+        // One hop for each digit that distinguishes the nodes, and one within the leafset.
         let digits = (0..).find(|digits| COLUMNS.pow(*digits) >= nodes).unwrap_or(0);
         Ring { ids, leaves: Leaves::Neighbours, order, places, hops_max: digits as usize + 1 }
     }
 
-    /// The same ring, where nodes must also know all their leaves.
+    /// The same ring with the requirement that nodes know all their leaves.
     #[must_use]
     pub fn complete(self) -> Ring {
         Ring { leaves: Leaves::All, ..self }
     }
 
-    /// Whether all nodes have joined, know the nodes that are really nearest to them, and reach
+    /// Whether all nodes have joined, know the nodes that are in fact nearest to them, and reach
     /// each other in a number of hops that is logarithmic in the number of nodes.
     pub fn is_stable<'a, O: Overlay + 'static>(
         &self,
@@ -73,7 +73,7 @@ impl Ring {
             && self.routes_are_short(&routings)
     }
 
-    /// The node so many places further to the right.
+    /// The node `places` positions further to the right.
     fn beside(&self, node: NodeId, places: usize) -> NodeId {
         self.order[(self.places[node.index()] + places) % self.order.len()]
     }

@@ -1,4 +1,4 @@
-//! Nodes for each prefix of the own identifier.
+//! Nodes for each prefix of a node's own identifier.
 
 use everhold::prelude::*;
 
@@ -9,8 +9,8 @@ pub const ROWS: usize = 16;
 /// One column for each value of a digit.
 pub const COLUMNS: usize = 16;
 
-/// Row `r` has nodes that share `r` digits with this one; its columns are the values of the next
-/// digit, with a few nodes each.
+/// A routing table. Row `r` has nodes that share `r` digits with the owner; its columns are the
+/// values of the next digit, with a few nodes each.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     #[serde(skip)]
@@ -19,7 +19,7 @@ pub struct Table {
     me: Id,
     #[serde(skip)]
     cell_max: usize,
-    /// Sorted by identifier, so that a column is a range.
+    /// Each row is sorted by identifier, so that a cell is a range.
     rows: Vec<Vec<NodeId>>,
 }
 
@@ -28,13 +28,13 @@ impl Table {
         Table { ids, me: ids.of(me), cell_max, rows: vec![Vec::new(); ROWS] }
     }
 
-    /// The nodes of a row, without this one.
+    /// The nodes of a row, without the owner.
     #[must_use]
     pub fn row(&self, row: usize) -> &[NodeId] {
         &self.rows[row]
     }
 
-    /// The nodes of a column of a row.
+    /// The nodes of one cell.
     #[must_use]
     pub fn cell(&self, row: usize, column: usize) -> &[NodeId] {
         let digit = |node: &NodeId| self.ids.of(*node).digit(row);

@@ -1,4 +1,4 @@
-//! The surroundings of the manager: a thin node around it, and a model of everything else.
+//! The environment of the manager: a thin node around it, and a model of everything else.
 
 use everhold::prelude::*;
 use serde::Serializer;
@@ -9,7 +9,7 @@ use super::manager::{
     EnId, ExtentCenter, ExtentId, ExtentManager, NetworkEngine, Order, REPLICAS, Report,
 };
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
     /// Extent node to manager: I am alive.
@@ -22,13 +22,13 @@ pub enum Msg {
     Repair(ExtentId, EnId),
     /// Extent node to extent node: give me this extent.
     CopyRequest(ExtentId),
-    /// Extent node to extent node: here it is, if I have it.
+    /// Extent node to extent node: the extent, if the sender has it.
     CopyResponse(Option<ExtentId>),
     /// Driver to extent node: fail.
     Fail,
 }
 
-/// What the specification hears.
+/// The notifications that the specification receives.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Heard {
     /// The node has the extent now.
@@ -37,10 +37,10 @@ pub(super) enum Heard {
     Failed(EnId),
 }
 
-/// The only extent of the scenarios.
+/// The only extent in the scenarios.
 pub(super) const EXTENT: ExtentId = ExtentId(1);
 
-/// The modelled network engine: what the manager sends goes through the context.
+/// The modelled network engine, which sends the manager's orders through the context.
 struct ModelNetwork<'a, 'b>(&'a mut Cx<'b, Msg>);
 
 impl NetworkEngine for ModelNetwork<'_, '_> {
@@ -53,7 +53,7 @@ impl NetworkEngine for ModelNetwork<'_, '_> {
     }
 }
 
-/// The real manager with its loops driven from outside.
+/// The real manager, with its loops driven by timers.
 #[derive(Clone, Debug)]
 pub struct ManagerNode {
     manager: ExtentManager,
@@ -67,15 +67,16 @@ impl ManagerNode {
         ManagerNode { manager, now: Duration::ZERO }
     }
 
-    /// The manager inside.
+    /// The wrapped manager.
     #[must_use]
     pub fn manager(&self) -> &ExtentManager {
         &self.manager
     }
 }
 
-/// Shows how long nodes have been silent, not when they spoke: the manager's behaviour does not
-/// depend on the date, and a state that shows it would never come again.
+/// The observed state contains how long nodes have been silent, not when they reported last: the
+/// manager's behaviour does not depend on absolute times, and a state that contains them would
+/// never recur.
 impl Serialize for ManagerNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let silences: Vec<_> = self.manager.silences(self.now).collect();
@@ -114,7 +115,7 @@ impl Node for ManagerNode {
     }
 }
 
-/// An extent node, modelled. It keeps its books in the manager's own [`ExtentCenter`].
+/// A modelled extent node. It stores its replicas in the manager's own [`ExtentCenter`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ExtentNode {
     manager: NodeId,
@@ -132,7 +133,7 @@ impl ExtentNode {
         ExtentNode { manager, id, center }
     }
 
-    /// True if this node has the extent.
+    /// Whether this node has the extent.
     #[must_use]
     pub fn has(&self, extent: ExtentId) -> bool {
         self.center.has(self.id, extent)
@@ -195,7 +196,7 @@ pub struct Driver {
 impl Driver {
     const TICK: Duration = Duration::from_millis(100);
 
-    /// Fails a node of the strategy's choice and launches a new one.
+    /// Fails a node that the strategy chooses, and launches a new one.
     fn inject_failure(&self, cx: &mut Cx<Msg>) {
         let victim = self.nodes[cx.choose("victim", self.nodes.len())];
         cx.send(victim, Msg::Fail);

@@ -1,7 +1,7 @@
-//! The extent manager itself: plain code that does not know who runs it.
+//! The extent manager itself: plain code that is independent of its environment.
 //!
-//! It is told the time, what extent nodes report and when to run its two loops, and it speaks
-//! through a [`NetworkEngine`].
+//! The caller supplies the time and the reports of extent nodes, and decides when to run the two
+//! loops. Orders are sent through a [`NetworkEngine`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,61 +10,61 @@ use serde::{Deserialize, Serialize};
 
 use super::Bug;
 
-/// How many extent nodes should have each extent.
+/// The required number of replicas of each extent.
 pub const REPLICAS: usize = 3;
-/// How long an extent node may be silent before it is given up.
+/// The time of silence after which an extent node expires.
 pub const EXPIRATION: Duration = Duration::from_millis(300);
 
 /// An extent node (EN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EnId(pub u32);
 
-/// A container of data, several gigabytes of it.
+/// A container of several gigabytes of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExtentId(pub u32);
 
-/// What an extent node reports.
+/// The reports of an extent node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Often: it is alive.
+    /// Frequent: the node is alive.
     Heartbeat,
-    /// Now and then: all the extents it has.
+    /// Less frequent: all extents of the node.
     Sync(Vec<ExtentId>),
 }
 
-/// What the manager orders an extent node to do.
+/// The orders to an extent node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Send a sync report now.
     Sync,
-    /// Get a copy of `extent` from `source`.
+    /// Copy `extent` from `source`.
     Repair {
-        /// What is missing.
+        /// The missing extent.
         extent: ExtentId,
-        /// Who has it.
+        /// A node that has it.
         source: EnId,
     },
 }
 
-/// How the manager reaches the extent nodes.
+/// The connection from the manager to the extent nodes.
 pub trait NetworkEngine {
     /// Sends an order.
     fn send(&mut self, to: EnId, order: Order);
 }
 
-/// Which extent nodes have which extents.
+/// The extents of each extent node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExtentCenter {
     replicas: BTreeMap<ExtentId, BTreeSet<EnId>>,
 }
 
 impl ExtentCenter {
-    /// Notes a replica.
+    /// Records a replica.
     pub fn add(&mut self, node: EnId, extent: ExtentId) {
         self.replicas.entry(extent).or_default().insert(node);
     }
 
-    /// Replaces what is known about a node by what it says itself.
+    /// Replaces the known extents of a node by those in its own report.
     pub fn update(&mut self, node: EnId, extents: &[ExtentId]) {
         self.remove(node);
         for extent in extents {
@@ -72,14 +72,14 @@ impl ExtentCenter {
         }
     }
 
-    /// Forgets the replicas of a node; the extents stay known.
+    /// Removes the replicas of a node; the extents stay known.
     pub fn remove(&mut self, node: EnId) {
         for nodes in self.replicas.values_mut() {
             nodes.remove(&node);
         }
     }
 
-    /// True if the node has the extent.
+    /// Whether the node has the extent.
     #[must_use]
     pub fn has(&self, node: EnId, extent: ExtentId) -> bool {
         self.replicas.get(&extent).is_some_and(|nodes| nodes.contains(&node))
@@ -115,13 +115,13 @@ pub struct ExtentManager {
 }
 
 impl ExtentManager {
-    /// A manager that has not heard of anybody yet.
+    /// A manager that has not received any report yet.
     #[must_use]
     pub fn new(bug: Bug) -> Self {
         ExtentManager { bug, center: ExtentCenter::default(), nodes: ExtentNodeMap::default() }
     }
 
-    /// A manager that takes over nodes which all have the same extents.
+    /// A manager that takes over nodes with the same extents.
     #[must_use]
     pub fn of_nodes(bug: Bug, nodes: &[EnId], extents: &[ExtentId]) -> Self {
         let mut manager = ExtentManager::new(bug);
@@ -132,7 +132,7 @@ impl ExtentManager {
         manager
     }
 
-    /// Takes in what an extent node reports.
+    /// Handles a report of an extent node.
     pub fn process_message(
         &mut self,
         now: Duration,
@@ -147,7 +147,7 @@ impl ExtentManager {
                     network.send(from, Order::Sync);
                 }
             }
-            // A report may be older than its node's expiration. Whoever is not in the map never
+            // A report may be older than its node's expiration. A node that is not in the map never
             // expires again, so its replicas would count for ever.
             Report::Sync(extents) => {
                 if self.is_alive(from) || self.bug == Bug::SyncFromExpired {
@@ -165,7 +165,8 @@ impl ExtentManager {
         }
     }
 
-    /// The repair loop: has every missing replica made by a node that lacks it.
+    /// The repair loop: for every missing replica, orders a node without it to copy it from one
+    /// that has it.
     pub fn repair(&self, network: &mut impl NetworkEngine) {
         for (extent, replicas) in &self.center.replicas {
             let Some(source) = replicas.first() else { continue };
@@ -176,19 +177,19 @@ impl ExtentManager {
         }
     }
 
-    /// Which extent nodes have which extents, as far as the manager knows.
+    /// The extents of each extent node, as far as the manager knows.
     #[must_use]
     pub fn center(&self) -> &ExtentCenter {
         &self.center
     }
 
-    /// True if the node has not expired.
+    /// Whether the node has not expired.
     #[must_use]
     pub fn is_alive(&self, node: EnId) -> bool {
         self.nodes.heartbeats.contains_key(&node)
     }
 
-    /// The nodes that are alive and how long they have been silent.
+    /// The nodes that are alive, with the time for which each has been silent.
     pub fn silences(&self, now: Duration) -> impl Iterator<Item = (EnId, Duration)> {
         self.nodes.heartbeats.iter().map(move |(node, at)| (*node, now.saturating_sub(*at)))
     }

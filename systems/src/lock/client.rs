@@ -1,4 +1,4 @@
-//! A client: keeps locks for its application, and gives them back when asked.
+//! A client: caches locks for its application, and returns them on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::{LEASE, Lock, Mode, Msg, RENEW, SERVER};
 /// Holds locks under a lease.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Client {
-    /// What it holds, used or cached.
+    /// The locks that it holds, in use or cached.
     held: BTreeMap<Lock, Mode>,
     in_use: BTreeSet<Lock>,
-    /// Those that the server wants back once they are not in use.
+    /// The locks that the server wants back once they are not in use.
     asked_back: BTreeSet<Lock>,
     wanted: BTreeMap<Lock, (Mode, Ticket)>,
-    /// Until when it may hold anything.
+    /// The time until which it may hold locks.
     leased_until: Option<Time>,
 }
 
@@ -26,7 +26,7 @@ impl Client {
     }
 
     fn renewed(&mut self, cx: &mut Cx<Msg>, asked: Time) {
-        // Counted from when it asked: the server counts from later, whenever that was.
+        // The lease counts from the time of the request, while the server counts from a later time.
         let until = asked + LEASE;
         if until <= cx.now() {
             return;
@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// The lease is over: others may hold what this client held.
+    /// Drops all locks at the end of the lease: other clients may hold them now.
     fn lose_all(&mut self) {
         self.leased_until = None;
         self.held.clear();
@@ -66,7 +66,7 @@ impl Client {
 
     fn granted(&mut self, cx: &mut Cx<Msg>, lock: Lock, mode: Mode) {
         if self.leased_until.is_none_or(|until| until <= cx.now()) {
-            // It was on its way for too long.
+            // The grant arrived after the end of the lease.
             cx.send(SERVER, Msg::Release(lock));
             return;
         }

@@ -1,4 +1,4 @@
-//! The lock server: who may hold what, and for how long.
+//! The lock server: it decides who holds which lock, and for how long.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,7 +6,7 @@ use everhold::prelude::*;
 
 use super::{Bug, GRACE, LEASE, Lock, Mode, Msg};
 
-/// Grants locks to clients that have a lease.
+/// Grants locks to clients with a lease.
 #[derive(Clone, Debug, Serialize)]
 pub struct Server {
     bug: Bug,
@@ -17,7 +17,7 @@ pub struct Server {
 #[derive(Clone, Debug, Default, Serialize)]
 struct Entry {
     holders: BTreeMap<NodeId, Mode>,
-    /// Holders that were asked to give it back.
+    /// The holders that were asked to return the lock.
     asked: BTreeSet<NodeId>,
     waiting: VecDeque<(NodeId, Mode)>,
 }
@@ -35,14 +35,14 @@ impl Entry {
 }
 
 impl Server {
-    /// A server that has granted nothing.
+    /// A server without any granted locks.
     #[must_use]
     pub fn new(bug: Bug) -> Server {
         Server { bug, leased: BTreeSet::new(), locks: BTreeMap::new() }
     }
 
     fn acquire(&mut self, cx: &mut Cx<Msg>, client: NodeId, lock: Lock, mode: Mode) {
-        // Whoever has no lease holds nothing, and asks again when it has one.
+        // A client without a lease holds nothing, and asks again when it has one.
         if !self.leased.contains(&client) {
             return;
         }
@@ -53,7 +53,7 @@ impl Server {
         self.serve(cx, lock);
     }
 
-    /// Grants to those who wait, in their order, as far as nobody is in the way.
+    /// Grants the lock to waiting clients in their order, as long as no holder conflicts.
     fn serve(&mut self, cx: &mut Cx<Msg>, lock: Lock) {
         let Some(entry) = self.locks.get_mut(&lock) else { return };
         while let Some(&(client, mode)) = entry.waiting.front() {

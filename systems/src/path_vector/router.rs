@@ -1,4 +1,4 @@
-//! A router: what it was told, what it uses, what it tells.
+//! A router: its received routes, its table, and its announcements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use everhold::prelude::*;
 
 use super::{AS_TRANS, Bug, NUMBERS, Prefix};
 
-/// What the routers say to each other, and what the driver tells them.
+/// The messages between routers, and from the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Msg {
-    /// I have another way to a network, or none any more.
+    /// A new path to a network, or none if there is no path any more.
     Update(Prefix, Option<Update>),
     /// Driver: announce your network, or withdraw it.
     Toggle,
@@ -17,23 +17,23 @@ pub enum Msg {
     Down(NodeId),
 }
 
-/// A way to a network as it is told.
+/// A path to a network as it is announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// The numbers on the way, the sender's first; in 16 bits if either side knows no others.
+    /// The numbers on the path, the sender's first; in 16 bits if either router supports no others.
     pub path: Vec<u32>,
-    /// The end of the path in full, if somebody on it had to shorten a number.
+    /// The end of the path with full numbers, if a router on it had to shorten a number.
     pub path_32: Option<Vec<u32>>,
 }
 
-/// A way to a network as it is used.
+/// A path to a network as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
-    /// The peer that told of it; the router itself for its own network.
+    /// The peer that announced it; the router itself for its own network.
     pub next_hop: NodeId,
-    /// The numbers on the way as this router sees them.
+    /// The numbers on the path as this router sees them.
     pub path: Vec<u32>,
-    /// What a router that knows no large numbers passes on without looking.
+    /// The attribute that a router without support for large numbers passes on unread.
     pub path_32: Option<Vec<u32>>,
 }
 
@@ -45,15 +45,15 @@ pub struct Router {
     me: NodeId,
     number: u32,
     peers: BTreeSet<NodeId>,
-    /// What the peers told and still stands.
+    /// The announcements of the peers that are in force.
     told: BTreeMap<Prefix, BTreeMap<NodeId, Route>>,
-    /// The best of it.
+    /// The best route to each network.
     table: BTreeMap<Prefix, Route>,
     /// Whether its own network is announced.
     announces: bool,
 }
 
-/// True if a router knows numbers of 32 bits.
+/// Whether a router supports numbers of 32 bits.
 fn is_wide(number: u32) -> bool {
     number > u32::from(u16::MAX)
 }
@@ -81,7 +81,7 @@ impl Router {
 
     fn update(&mut self, cx: &mut Cx<Msg>, from: NodeId, network: Prefix, told: Option<Update>) {
         if !self.peers.contains(&from) {
-            // On its way when the link went.
+            // The message was in flight when the link failed.
             return;
         }
         let told = told.map(|update| self.read(from, update));
@@ -97,7 +97,7 @@ impl Router {
         self.decide(cx, network);
     }
 
-    /// What an update says, as this router sees it.
+    /// The route of an update, as this router sees it.
     fn read(&self, from: NodeId, update: Update) -> Route {
         let Update { mut path, path_32 } = update;
         if !is_wide(self.number) {
@@ -110,7 +110,7 @@ impl Router {
         Route { next_hop: from, path, path_32: None }
     }
 
-    /// Takes the best way to a network; tells the peers if it is another than before.
+    /// Selects the best route to a network; announces it to the peers if it has changed.
     fn decide(&mut self, cx: &mut Cx<Msg>, network: Prefix) {
         let own = (network == self.own() && self.announces).then(|| Route {
             next_hop: self.me,
@@ -132,7 +132,7 @@ impl Router {
         }
     }
 
-    /// A route for a peer's eyes.
+    /// A route as it is announced to a peer.
     fn tell(&self, route: &Route, peer: NodeId) -> Option<Update> {
         let peer = NUMBERS[peer.index()];
         let path: Vec<u32> = [self.number].iter().chain(&route.path).copied().collect();

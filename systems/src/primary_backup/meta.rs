@@ -1,4 +1,4 @@
-//! The metadata server: which group there is.
+//! The metadata server, which keeps the present group.
 
 use everhold::prelude::*;
 
@@ -12,13 +12,14 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// A server that knows the first group.
+    /// A server with the initial group.
     #[must_use]
     pub fn new(bug: Bug) -> Meta {
         Meta { bug, group: Group::first() }
     }
 
-    /// Accepts what follows the present group and comes from it; answers with the group there is.
+    /// Accepts a change that directly follows the present group and comes from one of its members;
+    /// answers with the present group.
     fn change(&mut self, cx: &mut Cx<Msg>, from: NodeId, asked: Group) {
         if asked.version == self.group.version + 1 && self.group.members.contains(&from) {
             self.group = asked;

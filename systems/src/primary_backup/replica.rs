@@ -1,4 +1,4 @@
-//! A replica: leads its group, follows, or waits.
+//! A replica, which leads its group, follows its primary, or waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use everhold::prelude::*;
 
 use super::{BEACON, GRACE, Group, LEASE, META, Msg, RETRY, STAGGER};
 
-/// What a replica is.
+/// The role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// Takes writes.
+    /// It takes writes.
     Primary,
-    /// Would be the primary, but does not know whether the others still agree.
+    /// It is named as primary, but does not know whether the others still agree.
     Waiting,
-    /// Prepares what the primary says.
+    /// It prepares the primary's writes.
     Secondary,
-    /// Does not belong to the group any more.
+    /// It no longer belongs to the group.
     Spare,
 }
 
@@ -26,13 +26,14 @@ pub struct Replica {
     role: Role,
     group: Group,
     log: Vec<u64>,
-    /// Of each secondary: when the last beacon that it answered was sent.
+    /// For each secondary, the time at which the last beacon that it answered was sent.
     heard: BTreeMap<NodeId, Time>,
-    /// The group that it asks for, and since when.
+    /// The group that the replica asks for, and the time of its first request.
     asking: Option<(Group, Time)>,
-    /// The version that it asked for before its last crash: when that was agreed to is not known.
+    /// The version that it asked for before its last crash; the time of the agreement to it is
+    /// unknown.
     asked_before: u64,
-    /// Writes that are not everywhere yet: by whom, and who has to answer.
+    /// Writes that some members have not prepared yet, with their clients and those members.
     pending: BTreeMap<u64, (Ticket, BTreeSet<NodeId>)>,
 }
 
@@ -52,13 +53,13 @@ impl Replica {
         }
     }
 
-    /// What it is now.
+    /// The present role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Takes its place in the group.
+    /// Takes its role in the group.
     fn take_place(&mut self, cx: &mut Cx<Msg>) {
         for timer in ["beacon", "lease", "grace", "retry"] {
             cx.cancel_timer(timer);
@@ -75,7 +76,7 @@ impl Replica {
         }
     }
 
-    /// Leads as soon as all others have answered, or goes on without those who do not.
+    /// Leads as soon as all others have answered, or without those that do not answer.
     fn try_to_lead(&mut self, cx: &mut Cx<Msg>) {
         cx.set_timer("beacon", BEACON);
         cx.set_timer("lease", LEASE);
@@ -86,13 +87,14 @@ impl Replica {
         GRACE + STAGGER * self.me.0
     }
 
-    /// Leads for a lease from the earliest time that all others are known to agree with.
+    /// Leads if all others have answered a beacon: for the length of a lease, counted from the
+    /// oldest of these beacons.
     fn lead_if_heard(&mut self, cx: &mut Cx<Msg>) {
         let heard = |member| self.heard.get(&member).copied();
         let all: Option<Vec<Time>> = self.group.secondaries().map(heard).collect();
         let Some(all) = all else { return };
         let Some(earliest) = all.into_iter().min() else {
-            // Alone: nobody else can be asked, and nobody else can ask.
+            // A single member needs no agreement, and no other replica can ask for a new group.
             self.role = Role::Primary;
             cx.cancel_timer("lease");
             return;
@@ -111,22 +113,23 @@ impl Replica {
         let asked = self.asking.take().filter(|(asked, _)| *asked == group).map(|(_, at)| at);
         let asked = asked.filter(|_| group.version > self.asked_before);
         self.group = group;
-        // The metadata server agreed at some time after it was asked.
+        // The metadata server agreed at some time after the request.
         let agreed = self.group.secondaries().filter_map(|member| Some((member, asked?)));
         self.heard = agreed.collect();
         self.keep(cx);
         self.take_place(cx);
         match (self.role, asked) {
             (Role::Waiting, Some(_)) => self.try_to_lead(cx),
-            // Asked for before a crash, and since then it may have agreed to the old primary.
+            // The request was made before a crash, and the replica may have agreed to the old
+            // primary since.
             (Role::Waiting, None) => cx.set_timer("grace", self.grace()),
             _ => {}
         }
     }
 
-    /// On disk before anybody hears of it.
+    /// Stores the state on disk before any node hears of it.
     fn keep(&self, cx: &mut Cx<Msg>) {
-        // One record: of two, a crash before the sync may keep either without the other.
+        // One record, because of two, a crash before the sync may keep either without the other.
         cx.disk().save("state", &(&self.group, &self.log));
         cx.disk().sync();
     }
@@ -134,7 +137,7 @@ impl Replica {
     fn ask(&mut self, cx: &mut Cx<Msg>, gone: &[NodeId]) {
         let group = self.group.without(gone, self.me);
         self.asking = Some((group.clone(), cx.now()));
-        // Agreement to what was asked for before a crash may be older than a later question.
+        // An agreement to a request from before a crash may be older than a later request.
         cx.disk().save("asked", &group.version);
         cx.disk().sync();
         cx.send(META, Msg::Change(group));
@@ -162,7 +165,8 @@ impl Replica {
         }
         self.adopt(cx, group);
         if self.group.primary == from && self.role == Role::Secondary {
-            // Who asked for another primary goes on asking: the answer may be under way already.
+            // A replica that asked for another primary continues to ask: the answer may already be
+            // in flight.
             if self.asking.is_none() {
                 cx.set_timer("grace", self.grace());
                 cx.send(from, Msg::Heard(self.group.version, sent));
@@ -180,7 +184,8 @@ impl Replica {
         }
     }
 
-    /// Some secondary did not answer in time: goes on without it, if that is agreed to.
+    /// Continues without the secondaries that did not answer in time, if the metadata server
+    /// agrees.
     fn lease_ends(&mut self, cx: &mut Cx<Msg>) {
         self.role = Role::Waiting;
         let silent =

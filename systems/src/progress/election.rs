@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::tell_others;
 
 const LEAD: Duration = Duration::from_millis(50);
-/// The shortest timeout, and by how much it varies, in milliseconds.
+/// The shortest timeout, which is also the width of its random range, in milliseconds.
 const TIMEOUT: u64 = 150;
-/// A leader that was heard so often in a row stays.
+/// The number of consecutive heartbeats after which a leader stays.
 const STAYS: u32 = 3;
 
-/// What servers say.
+/// The messages between servers.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub enum Vote {
     /// Vote for me.
@@ -27,7 +27,7 @@ pub enum Vote {
         /// The term of the vote.
         term: u32,
     },
-    /// I lead.
+    /// I am the leader.
     Lead {
         /// The leader's term.
         term: u32,
@@ -38,7 +38,7 @@ pub enum Vote {
 #[derive(Clone, Debug, Serialize)]
 pub struct Server {
     servers: u32,
-    /// Keeps its vote when a new term begins.
+    /// The bug: a server keeps its vote when a new term begins.
     bug: bool,
     term: u32,
     voted: Option<NodeId>,
@@ -119,7 +119,7 @@ impl Node for Server {
     }
 }
 
-/// Servers that lose a few messages at first.
+/// Servers on a network that loses a few messages at first.
 pub fn system(servers: u32, bug: bool) -> impl Fn(&mut System<Vote>) + Clone + Send + Sync {
     move |system| {
         for _ in 0..servers {

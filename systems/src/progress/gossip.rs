@@ -1,4 +1,4 @@
-//! A rumour: every node that knows it tells it to a random peer at every tick.
+//! A rumour: at every tick, each node that knows it tells it to a random peer.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ const PERIOD: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Serialize)]
 pub struct Rumour;
 
-/// One who listens and tells.
+/// A node that listens and tells.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gossip {
     nodes: u32,
     knows: bool,
-    /// How often it may still tell; the bug gives up.
+    /// The number of times that it may still tell the rumour; with the bug it gives up.
     left: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Node for Gossip {
     }
 }
 
-/// Nodes of which the first knows the rumour.
+/// Nodes of which the first one knows the rumour.
 pub fn system(nodes: u32, bug: bool) -> impl Fn(&mut System<Rumour>) + Clone + Send + Sync {
     move |system| {
         for me in 0..nodes {

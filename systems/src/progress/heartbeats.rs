@@ -1,4 +1,4 @@
-//! Heartbeats from all to all with acknowledgements; beside them a token has to make ten hops.
+//! Heartbeats from all nodes to all with acknowledgements, and a token that has to make ten hops.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::tell_others;
 const PERIOD: Duration = Duration::from_millis(100);
 const HOPS: u32 = 10;
 
-/// What members say.
+/// The messages between members.
 #[derive(Clone, Debug, Serialize)]
 pub enum Beat {
-    /// I am here.
+    /// I am alive.
     Heartbeat,
-    /// I heard it.
+    /// I received the heartbeat.
     Ack,
-    /// The token, with the hops that it made.
+    /// The token, with the number of hops that it has made.
     Token(u32),
 }
 
@@ -27,7 +27,7 @@ pub enum Beat {
 pub struct Member {
     nodes: u32,
     next: NodeId,
-    /// Loses a token that comes while acknowledgements are missing.
+    /// The bug: loses a token that arrives while acknowledgements are missing.
     bug: bool,
     missing: u32,
     arrived: bool,

@@ -1,4 +1,5 @@
-//! A lock that is lent for a while; clients wait in line and ask again until it is theirs.
+//! A lock that is granted for a limited time; clients queue and repeat their requests until they
+//! get it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,21 +12,21 @@ const LEASE: Duration = Duration::from_millis(500);
 const HOLD: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What is said.
+/// The messages.
 #[derive(Clone, Debug, Serialize)]
 pub enum Msg {
-    /// I want it.
+    /// I want the lock.
     Ask,
-    /// It is yours.
+    /// The lock is yours.
     Grant,
-    /// I had it.
+    /// I release the lock.
     Release,
 }
 
-/// Lends the lock.
+/// Grants the lock.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Lender {
-    /// Leases do not end by themselves.
+    /// The bug: leases do not expire.
     bug: bool,
     holder: Option<NodeId>,
     line: VecDeque<NodeId>,
@@ -66,7 +67,7 @@ impl Node for Lender {
     }
 }
 
-/// Wants the lock once.
+/// Takes the lock once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Client {
     lender: NodeId,
@@ -96,7 +97,7 @@ impl Node for Client {
     }
 }
 
-/// A lender and its clients, and a network that loses a few messages.
+/// A lender and its clients, on a network that loses a few messages.
 pub fn system(nodes: u32, bug: bool) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync {
     move |system| {
         let lender = system.node("lender", Lender { bug, ..Lender::default() });

@@ -1,4 +1,4 @@
-//! Clients send a request again until it is answered.
+//! Clients repeat a request until it is answered.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use serde::Serialize;
 
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What is said.
+/// The messages.
 #[derive(Clone, Debug, Serialize)]
 pub enum Msg {
-    /// Please do it.
+    /// Please carry this out.
     Request,
-    /// It is done.
+    /// It is carried out.
     Answer,
 }
 
-/// Does what it is asked, once for each client.
+/// Carries out requests, once for each client.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Server {
-    /// Does not answer a request that it knows.
+    /// The bug: does not answer a request that it knows.
     bug: bool,
     known: BTreeSet<NodeId>,
 }
@@ -36,7 +36,7 @@ impl Node for Server {
     }
 }
 
-/// Asks until it is answered.
+/// Repeats its request until it is answered.
 #[derive(Clone, Debug, Serialize)]
 pub struct Client {
     server: NodeId,
@@ -64,7 +64,7 @@ impl Node for Client {
     }
 }
 
-/// A server and its clients, and a network that loses a few messages.
+/// A server and its clients, on a network that loses a few messages.
 pub fn system(nodes: u32, bug: bool) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync {
     move |system| {
         let server = system.node("server", Server { bug, ..Server::default() });

@@ -1,4 +1,4 @@
-//! A peer as a process that asserts a property of the whole system after each of its events.
+//! A peer as a process, which asserts a property of the whole system after each of its events.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,18 +14,18 @@ use everhold_live::{Assertion, Report};
 use super::serve::codec;
 use super::silent::{Silent, peer};
 
-/// A peer whose invariant is asserted.
+/// A peer that asserts an invariant.
 #[derive(Clone, Debug)]
 pub struct Asserted {
-    /// Which peer, of those in the configuration.
+    /// The peer's id in the configuration.
     pub me: NodeId,
-    /// Where the peers ask each other for their states, by UDP.
+    /// The UDP addresses at which the peers ask each other for their states.
     pub addresses: Vec<SocketAddr>,
-    /// Whose invariant is asserted.
+    /// The bug whose invariant is asserted.
     pub invariant: Silent,
-    /// Ticks until that invariant is broken; never, if there is none.
+    /// The number of ticks until the invariant is broken; `None` if it never is.
     pub wait: Option<u32>,
-    /// How often it is asserted, of the times that an event ends; 0 for never.
+    /// The probability that the invariant is asserted at the end of an event; 0 for never.
     pub probability: f64,
     /// Whether the peer waits for the answer, as in Dinv.
     pub blocking: bool,
@@ -36,7 +36,7 @@ impl Asserted {
     ///
     /// # Errors
     ///
-    /// If it is something else.
+    /// If the text has another form.
     pub fn parse(words: &[&str]) -> Result<Asserted, Box<dyn Error>> {
         let [id, addresses, invariant, wait, probability, how] = words else {
             let usage = "ID ADDRESS,.. INVARIANT TICKS|never PROBABILITY blocking|async";
@@ -52,12 +52,12 @@ impl Asserted {
         })
     }
 
-    /// Starts the peer. `tell` hears `begun MICROS` when it begins to misbehave, and
-    /// `violated MICROS` when it finds that somebody does; microseconds since 1970.
+    /// Starts the peer. `tell` receives `begun MICROS` when the peer begins to misbehave, and
+    /// `violated MICROS` when it detects a violation; the times are microseconds since 1970.
     ///
     /// # Errors
     ///
-    /// If its sockets cannot be had.
+    /// If its sockets cannot be opened.
     pub fn start(
         self,
         config: Config,
@@ -68,7 +68,7 @@ impl Asserted {
         let make = move || peer(me.index(), peers, bug, wait);
         let running = Host::new(config, codec()).node(me, "raft", make).start()?;
         if bug.is_none() && self.probability == 0.0 {
-            return Ok(running); // Nobody looks.
+            return Ok(running); // nothing is asserted
         }
         let look = running.look(me).ok_or("it is hosted here")?;
         let nodes: BTreeMap<NodeId, SocketAddr> = (0..).map(NodeId).zip(self.addresses).collect();
@@ -87,7 +87,8 @@ impl Asserted {
         let misbehaves = bug.is_some() && me.index() + 1 == peers;
         let begun = AtomicBool::new(!misbehaves);
         running.after_each_event(me, move || {
-            // Others may see what it did before this is reached: the moment is the peer's own.
+            // Other peers may observe its actions before this line runs, so the peer's own time
+            // counts.
             let nanos = || look().and_then(|(state, _)| state.get("begun")?.as_int());
             if !begun.load(Ordering::Relaxed)
                 && let Some(nanos) = nanos()

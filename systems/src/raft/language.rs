@@ -5,13 +5,14 @@ use everhold::prelude::*;
 use super::wire::Msg;
 use super::{Bug, environment};
 
-/// Next to this file, so that an error in it is shown with its place.
+/// The path of the file, so that an error in it is reported with its place.
 const PROPERTIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/raft/raft.prop");
 
-/// As [`system`](super::system), with the properties and goals of `raft.prop`.
+/// Does the same as [`system`](super::system), with the properties and goals of `raft.prop`.
 ///
-/// They see states alone, and so less than the monitors of the typed version: a peer that led in a
-/// term and no longer does, or that restarted since it applied an entry, is not remembered.
+/// These refer to states only, and so detect less than the monitors of the typed version: a peer
+/// that led in a term and no longer does, or that restarted since it applied an entry, is not
+/// remembered.
 pub fn system_in_language(
     peers: usize,
     bug: Bug,

@@ -1,4 +1,4 @@
-//! A peer: the crate's state machine and the environment it asks for.
+//! A peer: the crate's state machine and the environment that it expects.
 
 use everhold::prelude::*;
 use raft::prelude::{Config, Entry, Message, RawNode, Ready};
@@ -15,14 +15,14 @@ use super::wire::{Call, Msg, complete, is_answer, shorten};
 /// The name of the boot counter on the disk.
 const INCARNATION: &str = "incarnation";
 
-/// What a peer takes itself for.
+/// The role of a peer in its own view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Role {
-    /// It hears from a leader, or waits for one.
+    /// It follows a leader, or waits for one.
     Follower,
     /// It asks for votes.
     Candidate,
-    /// It was elected.
+    /// It won an election.
     Leader,
 }
 
@@ -33,17 +33,17 @@ pub struct RaftNode {
     peers: usize,
     incarnation: u64,
     raw: RawNode<Store>,
-    /// The term of every call of this incarnation, by its number.
+    /// The term of every call of this incarnation, indexed by the call's number.
     calls: Vec<u64>,
     /// The call that is being answered.
     answering: Option<Call>,
-    /// The commands that were applied, with their indices.
+    /// The applied commands, with their indices.
     applied: Vec<(u64, u64)>,
-    /// The last term in which it was seen to lead.
+    /// The last term in which it was observed to lead.
     led: u64,
-    /// A follower that hears nothing for so many of its ticks asks for votes.
+    /// The number of ticks without a message after which a follower asks for votes.
     election_ticks: usize,
-    /// Clients that wait until their command is applied.
+    /// Clients that wait for their commands to be applied.
     writers: Vec<(u64, Ticket)>,
 }
 
@@ -56,8 +56,8 @@ impl std::fmt::Debug for RaftNode {
 impl RaftNode {
     pub(super) const TICK: Duration = Duration::from_millis(100);
 
-    /// A peer under exploration: the strategy decides whose tick comes first, so elections race
-    /// although all wait equally long.
+    /// A peer under exploration. All peers have the same timeout; the strategy decides whose tick
+    /// comes first, so elections race nevertheless.
     pub(super) fn explored(number: usize, peers: usize, bug: Bug) -> RaftNode {
         RaftNode::new(number, peers, bug, 2)
     }
@@ -78,7 +78,7 @@ impl RaftNode {
         }
     }
 
-    /// What it takes itself for.
+    /// Its role in its own view.
     #[must_use]
     pub fn role(&self) -> Role {
         match self.raw.raft.state {
@@ -88,7 +88,7 @@ impl RaftNode {
         }
     }
 
-    /// The term it is in.
+    /// Its present term.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.raw.raft.term
@@ -99,22 +99,22 @@ impl RaftNode {
         self.raw.store().log()
     }
 
-    /// The indices and commands that it applied, in that order.
+    /// The indices and commands that it applied, in the order of application.
     #[must_use]
     pub fn applied(&self) -> &[(u64, u64)] {
         &self.applied
     }
 
-    /// Gives a message to the crate.
+    /// Passes a message to the crate.
     fn step(&mut self, message: Message) {
         match self.raw.step(message) {
-            // A proposal that comes when no leader is known.
+            // A proposal that arrives while no leader is known is dropped.
             Ok(()) | Err(Error::ProposalDropped) => {}
             Err(error) => panic!("the crate refuses a message: {error}"),
         }
     }
 
-    /// An answer arrives, perhaps to a call of an earlier incarnation.
+    /// Handles an answer, which may belong to a call of an earlier incarnation.
     fn answered(&mut self, call: Call, mut message: Message) {
         if call.incarnation != self.incarnation && self.bug != Bug::WrongIncarnation {
             return;
@@ -124,7 +124,7 @@ impl RaftNode {
         self.step(message);
     }
 
-    /// Does what the crate asks for until it asks for nothing more.
+    /// Carries out the crate's requests until there are no more.
     fn work(&mut self, cx: &mut Cx<Msg>) {
         while self.raw.has_ready() {
             let mut ready = self.raw.ready();
@@ -227,15 +227,15 @@ impl RaftNode {
     }
 }
 
-/// What silent bugs do, and what they are seen by.
+/// The effects of silent bugs, and the state through which they are detected.
 #[cfg(feature = "live")]
 impl RaftNode {
-    /// How many peers there are.
+    /// The number of peers.
     pub(super) fn peers(&self) -> usize {
         self.peers
     }
 
-    /// Whom it takes for the leader: a peer's number from 1, or 0.
+    /// The peer that it considers to be the leader: a number from 1, or 0 for none.
     pub(super) fn leader(&self) -> u64 {
         self.raw.raft.leader_id
     }
@@ -259,19 +259,19 @@ impl RaftNode {
         self.raw.store().tail(count)
     }
 
-    /// Appends entries of its own to the log, behind the crate's back.
+    /// Appends entries to the log, bypassing the crate.
     pub(super) fn append_unled(&mut self, count: u64) {
         self.raw.mut_store().grow(count);
     }
 
-    /// Damages an entry of the log, behind the crate's back.
+    /// Damages an entry of the log, bypassing the crate.
     pub(super) fn damage(&mut self, index: u64) {
         self.raw.mut_store().damage(index);
     }
 }
 
-/// The crate's state machine over what the disk has. It draws its election timeouts from the
-/// operating system's randomness; a range of one value leaves nothing to draw.
+/// The crate's state machine over the data on disk. The crate draws its election timeouts from the
+/// operating system's randomness; a range with a single value leaves nothing to draw.
 fn start(number: usize, election_ticks: usize, store: Store) -> RawNode<Store> {
     let config = Config {
         id: number as u64 + 1,
@@ -296,7 +296,7 @@ impl Node for RaftNode {
     fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
         match msg {
             Msg::Propose(command) => {
-                // Without a leader the proposal is dropped, and the driver does not care.
+                // Without a leader the proposal is dropped, which the driver ignores.
                 let _ = self.raw.propose(Vec::new(), payload(command));
             }
             Msg::Request(call, message) => {
@@ -306,7 +306,7 @@ impl Node for RaftNode {
             Msg::Answer(call, message) => self.answered(call, *message),
             Msg::Write(command) => {
                 self.writers.push((command, cx.ticket()));
-                // Without a leader it is dropped; the client asks again.
+                // Without a leader the proposal is dropped; the client asks again.
                 let _ = self.raw.propose(Vec::new(), payload(command));
             }
             Msg::Read => cx.reply(Msg::Applied(self.applied.clone())),
@@ -316,7 +316,7 @@ impl Node for RaftNode {
     }
 
     fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
-        // For the correct environment there is nothing left to sync.
+        // In the correct environment there is nothing left to sync.
         cx.disk().sync();
         self.raw.tick();
         self.work(cx);
@@ -334,7 +334,7 @@ impl Node for RaftNode {
     }
 }
 
-/// What people see of a peer.
+/// The observed state of a peer.
 impl Serialize for RaftNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raft = &self.raw.raft;

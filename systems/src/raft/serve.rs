@@ -10,7 +10,7 @@ use super::{Bug, RaftNode};
 
 /// Hosts some of the peers of a configured system in this process.
 ///
-/// Timeouts differ from peer to peer, so that elections end: the first waits 5 ticks, the next 7.
+/// Timeouts differ between peers, so that elections end: the first peer waits 5 ticks, the next 7.
 pub fn host(config: Config, here: &[NodeId], bug: Bug) -> Host<Msg> {
     let peers = config.nodes.len();
     let mut host = Host::new(config, codec());
@@ -22,7 +22,7 @@ pub fn host(config: Config, here: &[NodeId], bug: Bug) -> Host<Msg> {
     host
 }
 
-/// Messages of the crate travel in its own format, behind a byte that tells the cases apart.
+/// The crate's messages are encoded in its own format, after a byte that gives the variant.
 #[must_use]
 pub fn codec() -> Codec<Msg> {
     Codec { encode, decode: |bytes| decode(bytes).ok_or_else(|| "it is no message".to_owned()) }

@@ -1,8 +1,8 @@
-//! Three bugs that nobody notices (Dinv, section 7): nothing crashes, clients are served.
+//! Three silent bugs (Dinv, section 7): nothing crashes, and clients are served.
 //!
-//! The peers are those of [`host`](super::host). After a while the last of them begins to
-//! misbehave, for as long as it follows. What the peers show is bounded, so that a property of the
-//! log can be asserted after every event of a long run: the last entries, not all.
+//! The peers are those of [`host`](super::host). After a while the last one begins to misbehave, as
+//! long as it follows. The observed state is bounded, so that a property of the log can be asserted
+//! after every event of a long run: it contains the last entries, not all.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,23 +15,23 @@ use super::node::RaftNode;
 use super::wire::Msg;
 use super::{Bug, Role};
 
-/// What goes wrong silently.
+/// The silent bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silent {
-    /// A follower appends entries to its log that no leader sent; the leader's next ones replace
+    /// A follower appends entries to its log that no leader sent; the leader's next entries replace
     /// them.
     AppendsUnled,
-    /// A follower takes a peer of its own choice for the leader.
+    /// A follower chooses another peer as its leader.
     PicksLeader,
-    /// A follower damages an entry that was committed.
+    /// A follower damages a committed entry.
     DamagesLog,
 }
 
 impl Silent {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Silent; 3] = [Silent::AppendsUnled, Silent::PicksLeader, Silent::DamagesLog];
 
-    /// Dinv's name for what is violated.
+    /// Dinv's name for the violated invariant.
     #[must_use]
     pub fn invariant(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Silent {
         }
     }
 
-    /// What is asserted, as text: nobody writes code for it.
+    /// The asserted property, as text in the property language.
     #[must_use]
     pub fn assertion(self) -> &'static str {
         match self {
@@ -68,17 +68,17 @@ impl Silent {
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// If there is none of this name.
     pub fn named(name: &str) -> Result<Silent, Box<dyn Error>> {
         let found = Silent::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
         found.ok_or_else(|| format!("{name} is none of {:?}", Silent::ALL).into())
     }
 }
 
-/// How many entries of its log a peer shows.
+/// The number of entries of its log in a peer's observed state.
 const TAIL: usize = 128;
 
-/// How many entries are appended without a leader at a time.
+/// The number of entries that are appended without a leader at a time.
 const UNLED: u64 = 50;
 
 /// A peer that may begin to misbehave.
@@ -86,9 +86,9 @@ const UNLED: u64 = 50;
 pub struct SilentPeer {
     raft: RaftNode,
     bug: Option<Silent>,
-    /// Ticks until it does.
+    /// The number of ticks until it misbehaves.
     wait: u32,
-    /// When it did, by its own clock.
+    /// The time at which it began, by its own clock.
     begun: Option<Time>,
 }
 
@@ -105,12 +105,12 @@ impl SilentPeer {
         }
         self.begun = self.begun.or(Some(cx.now()));
         match bug {
-            // Without clients nobody replaces them; then those of last time do.
+            // Without clients no leader replaces the entries; the earlier ones are still there.
             Silent::AppendsUnled if self.raft.log().len() as u64 > commit + UNLED => {}
             Silent::AppendsUnled => self.raft.append_unled(UNLED),
             Silent::PicksLeader => {
                 let peers = self.raft.peers();
-                // Anybody but the one that leads.
+                // Any peer except the actual leader.
                 let other = cx.choose("leader to believe in", peers - 1) as u64 + 1;
                 let leader = self.raft.leader();
                 self.raft.believe_in(if other >= leader { other + 1 } else { other });
@@ -137,7 +137,7 @@ impl Node for SilentPeer {
 
     fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         self.raft.message(cx, from, msg);
-        // A heartbeat sets the leader right; it must be set wrong again.
+        // A heartbeat corrects the leader; the bug must set it wrong again.
         if self.bug == Some(Silent::PicksLeader) {
             self.misbehave(cx);
         }
@@ -170,7 +170,7 @@ impl Serialize for SilentPeer {
     }
 }
 
-/// A peer that is right so far.
+/// A peer that may begin to misbehave after `wait` ticks.
 pub(super) fn peer(number: usize, peers: usize, bug: Option<Silent>, wait: u32) -> SilentPeer {
     let bug = bug.filter(|_| number + 1 == peers);
     SilentPeer::new(RaftNode::new(number, peers, Bug::None, 5 + 2 * number), bug, wait)

@@ -1,4 +1,4 @@
-//! The safety properties of Raft's paper (figure 3), and goals that show they are not empty.
+//! The safety properties of Raft's paper (figure 3), and goals that show that they are not vacuous.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use everhold::prelude::*;
 use super::node::{RaftNode, Role};
 use super::wire::Msg;
 
-/// The name of: at most one leader is elected in a term.
+/// The property that at most one leader is elected in a term.
 pub const ELECTION_SAFETY: &str = "election safety";
-/// The name of: two logs that have an entry of the same index and term agree up to it.
+/// The property that two logs with an entry of the same index and term agree up to that entry.
 pub const LOG_MATCHING: &str = "log matching";
-/// The name of: what is committed in a term is in the logs of the leaders of all later ones.
+/// The property that entries committed in a term are in the logs of the leaders of all later terms.
 pub const LEADER_COMPLETENESS: &str = "leader completeness";
-/// The name of: no two peers apply different entries at the same index.
+/// The property that no two peers apply different entries at the same index.
 pub const STATE_MACHINE_SAFETY: &str = "state machine safety";
 
-/// What the specifications hear.
+/// The notifications that the specifications receive.
 #[derive(Clone, Debug)]
 pub enum Heard {
     /// A peer was elected.
     Leads {
-        /// Who.
+        /// The peer.
         node: NodeId,
-        /// In which term.
+        /// The term.
         term: u64,
-        /// The terms of its log's entries then.
+        /// The terms of the entries in its log at that time.
         log: Vec<u64>,
     },
     /// A leader counted a majority for an entry.
     Committed {
-        /// Its place in the log, from 1.
+        /// The index of the entry in the log, from 1.
         index: u64,
         /// The entry's term.
         term: u64,
@@ -39,9 +39,9 @@ pub enum Heard {
     },
     /// A peer applied a command.
     Applied {
-        /// Who.
+        /// The peer.
         node: NodeId,
-        /// The entry's place in the log, from 1.
+        /// The index of the entry in the log, from 1.
         index: u64,
         /// The entry's term.
         term: u64,
@@ -58,7 +58,7 @@ pub(super) fn add(system: &mut System<Msg>, peers: usize) {
     system.monitor(STATE_MACHINE_SAFETY, StateMachineSafety::default());
     system.sometimes("a leader is elected", |s| leaders(s).next().is_some());
     system.sometimes("a second leader, in a later term", |s| {
-        // Every leader begins with an entry of its own.
+        // Every leader begins its term with an entry of its own.
         leaders(s).any(|leader| leader.log().any(|entry| entry.term < leader.term()))
     });
     system.sometimes("a command is applied on all", move |s| {
@@ -91,10 +91,10 @@ impl Monitor for ElectionSafety {
 
 #[derive(Clone, Default, Serialize)]
 struct LeaderCompleteness {
-    /// For each index the entry's term, and the first leader's that is known to have counted a
-    /// majority for it.
+    /// For each index, the term of the entry, and the first leader's term that is known to have
+    /// counted a majority for it.
     committed: BTreeMap<u64, (u64, u64)>,
-    /// For each term the log with which its leader began.
+    /// For each term, the log with which its leader began.
     leaders: BTreeMap<u64, Vec<u64>>,
 }
 
@@ -131,7 +131,7 @@ impl Monitor for LeaderCompleteness {
 
 #[derive(Clone, Default, Serialize)]
 struct StateMachineSafety {
-    /// For each index who first applied what.
+    /// For each index, the first application: the peer, the term and the command.
     applied: BTreeMap<u64, (NodeId, u64, u64)>,
 }
 
@@ -165,7 +165,8 @@ fn logs_match(s: &View<'_, Msg>) -> Result<(), String> {
     Ok(())
 }
 
-/// The first index at which two logs differ although a later entry has the same term in both.
+/// Returns the first index at which two logs differ although a later entry has the same term in
+/// both.
 fn match_pair(one: &RaftNode, other: &RaftNode) -> Result<(), usize> {
     let mut differs = None;
     for (at, (a, b)) in one.log().zip(other.log()).enumerate() {

@@ -1,17 +1,17 @@
-//! What a peer must not forget: the crate's view of it, and its form on the disk.
+//! The persistent data of a peer: the crate's view of them, and their form on disk.
 
 use everhold::prelude::*;
 use raft::prelude::{ConfState, Entry, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Result, Storage, StorageError};
 
-/// The names on the disk.
+/// The names of the files on disk.
 const HARD: &str = "hard state";
 const LOG: &str = "log";
 
-/// An entry of the log, as people see it.
+/// An entry of the log as it is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LogEntry {
-    /// The term of the leader that made it.
+    /// The term of the leader that created it.
     pub term: u64,
     /// The command, or `None` for the empty entry with which a leader begins its term.
     pub command: Option<u64>,
@@ -23,7 +23,7 @@ impl LogEntry {
     }
 }
 
-/// A command as the log's payload.
+/// The encoding of a command in the log.
 pub(super) fn payload(command: u64) -> Vec<u8> {
     command.to_le_bytes().to_vec()
 }
@@ -50,14 +50,14 @@ struct Hard {
 }
 
 impl Store {
-    /// Nothing yet; peers are numbered from 1, because 0 means nobody.
+    /// An empty storage; peers are numbered from 1, because 0 means none.
     pub(super) fn empty(peers: usize) -> Store {
         let mut conf = ConfState::default();
         conf.set_voters((1..=peers as u64).collect());
         Store { conf, ..Store::default() }
     }
 
-    /// What the disk kept.
+    /// The data that the disk kept.
     pub(super) fn recover(peers: usize, disk: &Disk) -> Store {
         let mut store = Store::empty(peers);
         if let Some(hard) = disk.load::<Hard>(HARD).expect("hard states are written whole") {
@@ -71,8 +71,8 @@ impl Store {
     }
 
     /// Entries and hard state are two files: a crash before their sync may keep either without the
-    /// other. Nobody heard of what was not synced, so the commit index may go back to the log that is
-    /// there, and a term that only the log shows has had no vote.
+    /// other. No other peer has heard of unsynced data, so the commit index may be reduced to the
+    /// length of the log, and a term that occurs only in the log has had no vote.
     fn reconcile(&mut self) {
         self.hard.commit = self.hard.commit.min(self.entries.len() as u64);
         let last = self.entries.last().map_or(0, |entry| entry.term);
@@ -115,10 +115,10 @@ impl Store {
     }
 }
 
-/// What silent bugs do, and what they are seen by.
+/// The effects of silent bugs, and the state through which they are detected.
 #[cfg(feature = "live")]
 impl Store {
-    /// Appends entries of no term, which whatever a leader sends replaces.
+    /// Appends entries of term 0, which any entry from a leader replaces.
     pub(super) fn grow(&mut self, count: u64) {
         let next = self.entries.len() as u64 + 1;
         let entry = |index| Entry { index, data: payload(u64::MAX).into(), ..Entry::default() };

@@ -1,10 +1,10 @@
-//! How long it takes until a command is committed after the leader has gone.
+//! The time until a command is committed after the leader has stopped.
 //!
-//! The peers elect peer 0, whose patience is the shortest, and it stops for good after a second.
-//! Another one is elected soon. A client sends a command to one peer after the other, again and
-//! again: that is how it gets over a peer that is gone or knows no leader. If its timer is set for
-//! a healthy system, where nothing need be sent twice, the new leader has nothing to do for
-//! seconds.
+//! The peers elect peer 0, whose timeout is the shortest, and which stops for good after a second.
+//! Another peer is elected soon. A client sends a command to one peer after the other, again and
+//! again; in this way it passes over a peer that has stopped or knows no leader. If the client's
+//! timer is set for a healthy system, in which nothing has to be sent twice, the new leader has
+//! nothing to do for seconds.
 
 use everhold::prelude::*;
 use everhold::timed::{Timed, TimedFault};
@@ -12,17 +12,17 @@ use everhold::timed::{Timed, TimedFault};
 use super::node::RaftNode;
 use super::wire::Msg;
 
-/// Which timer is mis-set.
+/// The timer that is set wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Bug {
     /// None.
     None,
-    /// The client is far too patient.
+    /// The client waits far too long.
     SlowRetry,
 }
 
 impl Bug {
-    /// How long the client waits before it sends another command.
+    /// The time that the client waits before it sends another command.
     #[must_use]
     pub fn retry(self) -> Duration {
         match self {
@@ -32,7 +32,7 @@ impl Bug {
     }
 }
 
-/// When the leader stops.
+/// The time at which the leader stops.
 pub const GONE: Duration = Duration::from_secs(1);
 /// A peer's tick.
 pub const TICK: Duration = RaftNode::TICK;
@@ -66,19 +66,19 @@ impl Node for Client {
     }
 }
 
-/// Whether a peer has applied a command that was sent after the leader had gone.
+/// Whether a peer has applied a command that was sent after the leader had stopped.
 fn is_over(peer: &RaftNode) -> bool {
     let gone = GONE.as_millis() as u64;
     peer.applied().iter().any(|(_, command)| *command >= gone)
 }
 
-/// The time until all peers that are left have applied a command sent without peer 0.
+/// The system until all remaining peers have applied a command that was sent after peer 0 stopped.
 #[must_use]
 pub fn timed(peers: usize, bug: Bug) -> Timed<Msg> {
     let setup = move |system: &mut System<Msg>| {
         system.network(Network::Streams);
         for number in 0..peers {
-            // The crate would draw it from the operating system's randomness.
+            // The crate would draw the timeout from the operating system's randomness.
             let patience = 2 + number;
             let make = move || RaftNode::new(number, peers, super::Bug::None, patience);
             system.node_with("raft", make);

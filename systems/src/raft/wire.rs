@@ -1,4 +1,4 @@
-//! Between peers: calls, and answers that do not repeat what the caller knows.
+//! The messages between peers: calls, and answers that omit what the caller knows.
 
 use std::fmt;
 
@@ -9,36 +9,36 @@ use serde::ser::SerializeStruct;
 
 use super::store::LogEntry;
 
-/// Which call an answer belongs to.
+/// The identity of a call, which its answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// How often the caller had been started when it called.
+    /// The number of times that the caller had been started before the call.
     pub incarnation: u64,
-    /// The calls of an incarnation are numbered from zero.
+    /// The number of the call in its incarnation, from zero.
     pub number: u64,
 }
 
-/// What the nodes say to each other.
+/// The messages between nodes.
 #[derive(Clone)]
 pub enum Msg {
     /// Driver to peer: put this command into the log.
     Propose(u64),
     /// Peer to peer: a message that asks for something.
     Request(Call, Box<Message>),
-    /// Peer to peer: a message that answers a request. If it agrees, its term is that of the
-    /// request and therefore left out.
+    /// Peer to peer: a message that answers a request. If it agrees, its term equals that of the
+    /// request and is therefore omitted.
     Answer(Call, Box<Message>),
-    /// Client to peer: put this command into the log, and answer when it is applied here.
+    /// Client to peer: put this command into the log, and answer when this peer has applied it.
     Write(u64),
     /// The answer: applied at this index.
     Written(u64),
-    /// Client to peer: what has been applied here?
+    /// Client to peer: a request for all applied commands.
     Read,
     /// The answer: commands with their indices.
     Applied(Vec<(u64, u64)>),
 }
 
-/// Whether a message of the crate answers another.
+/// Whether a message of the crate is an answer to another message.
 pub(super) fn is_answer(message: &Message) -> bool {
     match message.msg_type {
         MessageType::MsgRequestVoteResponse
@@ -52,14 +52,14 @@ pub(super) fn is_answer(message: &Message) -> bool {
     }
 }
 
-/// Leaves out the term of an answer that agrees.
+/// Removes the term of an answer that agrees.
 pub(super) fn shorten(message: &mut Message) {
     if !message.reject {
         message.term = 0;
     }
 }
 
-/// Puts it back: `term` is that of the call.
+/// Restores the term of an answer: `term` is that of the call.
 pub(super) fn complete(message: &mut Message, term: u64) {
     if !message.reject {
         message.term = term;
@@ -79,7 +79,7 @@ fn name(message: &Message) -> (u32, &'static str) {
     }
 }
 
-/// A line for pictures; all fields are in the serialised form.
+/// One line for pictures; the serialised form has all fields.
 impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (call, message) = match self {
@@ -101,7 +101,7 @@ impl fmt::Debug for Msg {
     }
 }
 
-/// Each sort of message of the crate is shown as a variant of its own.
+/// Each kind of message of the crate is serialised as a variant of its own.
 impl Serialize for Msg {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

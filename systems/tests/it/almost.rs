@@ -1,5 +1,5 @@
-//! The bugs of Avenger's Table 1, found by what almost always held, with no property given: each
-//! is among the first ten lines of the report, and with the bug mended it always holds.
+//! The bugs of Avenger's table 1, found by almost-invariants, with no property given: each is among
+//! the first ten lines of the report, and without the bug the property always holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use everhold_property::{
 use everhold_systems::{chord, path_vector, paxos, randtree};
 use everhold_trace::{EventId, Execution};
 
-/// Executions of a system without properties: how many, and of how many steps.
+/// Records executions of a system without properties: their number, and the number of their steps.
 fn record<M: Message>(
     search: Search,
     (executions, steps): (u64, u32),
@@ -22,10 +22,10 @@ fn record<M: Message>(
     explorer.traces(executions).regressions(false).run(setup).traces
 }
 
-/// Run and event of each snapshot.
+/// The snapshots in question, by run and event.
 type Snapshots = BTreeSet<(usize, usize)>;
 
-/// Where a property fails, by the plain evaluator.
+/// The snapshots in which a property fails, by the plain evaluator.
 fn fails(property: &Property, executions: &[Execution], library: &Library) -> Snapshots {
     let mut fails = Snapshots::new();
     for (run, execution) in executions.iter().enumerate() {
@@ -42,11 +42,11 @@ fn fails(property: &Property, executions: &[Execution], library: &Library) -> Sn
             event.received().for_each(|id| _ = flying.remove(&id));
             let lost = |id| execution.message(id).is_some_and(|message| message.lost);
             flying.extend(event.sent().filter(|id| !lost(*id)));
-            // It is only asked whether there are any.
+            // Only the presence of messages matters, not their number.
             now.set_in_flight(NodeId(0), NodeId(0), flying.len() as u32);
             let same = states.version(event.node, count) == states.version(event.node, count - 1);
             if !same || property.scope != Scope::EveryCut {
-                // Where it is not judged it is taken to be as it was.
+                // In an excluded snapshot the verdict is assumed not to change.
                 let verdict = evaluate(property, library, &[&now], &[]);
                 failed = verdict.map_or(failed, |verdict| verdict == Verdict::Violated);
             }
@@ -58,7 +58,7 @@ fn fails(property: &Property, executions: &[Execution], library: &Library) -> Sn
     fails
 }
 
-/// Where an almost-invariant was found to fail.
+/// The snapshots in which an almost-invariant was found to fail.
 fn found_failing(found: &AlmostInvariant, executions: &[Execution]) -> Snapshots {
     let each = |episode: &Episode| {
         let end = executions[episode.run].events().len();
@@ -68,8 +68,7 @@ fn found_failing(found: &AlmostInvariant, executions: &[Execution]) -> Snapshots
     found.episodes.iter().flat_map(each).collect()
 }
 
-/// The place of the first line, from 0, whose exceptions are those of the property, but for one in
-/// ten.
+/// The index of the first line whose exceptions match those of the property, up to one in ten.
 fn place(report: &AlmostReport, wanted: &Snapshots, executions: &[Execution]) -> Option<usize> {
     let same = |found: &AlmostInvariant| {
         let here = found_failing(found, executions);
@@ -79,7 +78,7 @@ fn place(report: &AlmostReport, wanted: &Snapshots, executions: &[Execution]) ->
     report.found.iter().position(same)
 }
 
-/// What is looked for, and with what.
+/// A property to be found, and the settings of the search.
 struct Wanted {
     property: String,
     library: Library,
@@ -87,8 +86,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// A property of a case study by its name, to be found among all variables by someone who does
-    /// not know where the bug is: with the simplest thousand properties of each kind.
+    /// A property of a case study by its name, to be found among all variables without knowledge of
+    /// the bug: with the simplest thousand properties of each kind.
     fn new(properties: &str, name: &str) -> Wanted {
         let properties = parse(properties).into_result().expect("they are right");
         let property = properties.iter().find(|property| property.name == name);
@@ -97,7 +96,8 @@ impl Wanted {
         Wanted { property, library: Library::new(), almost }
     }
 
-    /// Among the variables that Avenger was told of, with all that they give rise to.
+    /// Restricts the search to the variables that Avenger was given, with everything derived from
+    /// them.
     fn among(mut self, variables: &[&str]) -> Wanted {
         self.almost.variables = variables.iter().map(|name| (*name).to_owned()).collect();
         self.almost.properties_max = Almost::default().properties_max;
@@ -105,8 +105,8 @@ impl Wanted {
     }
 }
 
-/// What the property says is among the first ten lines, and with the bug mended it holds. The
-/// explorer's seed is fixed, and so is the rank.
+/// Checks that the property is among the first ten lines, and that it holds without the bug. The
+/// explorer's seed is fixed, and therefore the rank as well.
 #[track_caller]
 fn check(wanted: &Wanted, with_bug: &[Execution], without: &[Execution]) {
     let Wanted { property: text, library, almost } = wanted;
@@ -124,12 +124,12 @@ fn check(wanted: &Wanted, with_bug: &[Execution], without: &[Execution]) {
     assert!(mended.found.iter().all(gone), "{text}: still in the report\n{mended}");
 }
 
-/// What the numbers of a system count or name, which their type does not tell.
+/// The units of a system's numbers, which their types do not show.
 fn subtypes(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter().map(|(name, subtype)| ((*name).to_owned(), (*subtype).to_owned())).collect()
 }
 
-/// Line 3 at present: of 300 executions 3 meet the bug.
+/// At present line 3: of 300 executions 3 meet the bug.
 #[test]
 fn randtree_1() {
     let wanted = Wanted::new(randtree::PROPERTIES, randtree::PARENT_IS_NO_CHILD);
@@ -145,9 +145,9 @@ fn chord(mut wanted: Wanted, bug: chord::Bug, search: Search) {
     check(&wanted, &run(bug), &run(chord::Bug::None));
 }
 
-/// Timers that fire early meet the bug in half of the executions, which is not almost never; with
-/// few delays it takes a node that is slow to join. Line 8 at present; with what held where all is
-/// quiet it would be line 17, and among all variables line 20.
+/// Timers that fire early meet the bug in half of the executions, which is not rare enough; with
+/// few delays, it takes a node that joins slowly. At present line 8; with properties that hold in
+/// quiet states it would be line 17, and among all variables line 20.
 #[test]
 fn chord_1() {
     let mut wanted = Wanted::new(chord::PROPERTIES, chord::ALONE).among(&RING);
@@ -155,22 +155,22 @@ fn chord_1() {
     chord(wanted, chord::Bug::CountsItself, Search::Delay { delays: 2 });
 }
 
-/// Line 2 at present.
+/// At present line 2.
 #[test]
 fn chord_2() {
     let wanted = Wanted::new(chord::PROPERTIES, chord::NONE_BETWEEN);
     chord(wanted, chord::Bug::KeepsRange, Search::Portfolio);
 }
 
-/// Between those who learn what was chosen and those who propose; it is said of other pairs, too.
+/// A property of learners and proposers; it is judged on other pairs, too.
 const PAXOS_1: &str = r#"
 always "Paxos1":
   forall a in learner nodes, b in proposer nodes, k -> v in a.chosen, l -> w in b.chosen:
     k != l or v == w
 "#;
 
-/// Line 3 at present. Among all variables, numbers that mean different things are compared, and it
-/// is not among the first sixty.
+/// At present line 3. Among all variables, numbers with different meanings are compared, and the
+/// property is not among the first sixty.
 #[test]
 fn paxos_1() {
     let mut wanted = Wanted::new(PAXOS_1, "Paxos1").among(&["chosen"]);
@@ -179,8 +179,8 @@ fn paxos_1() {
     check(&wanted, &run(paxos::Bug::AdoptsLast), &run(paxos::Bug::None));
 }
 
-/// What is looked for once the routers have nothing more to tell, as Avenger did. Following the way
-/// to a network takes the tables of all routers.
+/// The property is searched for in states in which the routers have nothing more to announce, as
+/// Avenger did. Following the path to a network takes the tables of all routers.
 fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
     let variables = ["table.key", "table.value.next_hop"];
     let mut wanted = Wanted::new(path_vector::PROPERTIES, name).among(&variables);
@@ -195,13 +195,13 @@ fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
     check(&wanted, &run(bug), &run(path_vector::Bug::None));
 }
 
-/// Line 1 at present; among all variables it is not among the first sixty.
+/// At present line 1; among all variables it is not among the first sixty.
 #[test]
 fn bgp_1() {
     routers(path_vector::REACHABLE, path_vector::Bug::MistakesTrans, (60, 250));
 }
 
-/// Line 2 at present. In longer executions every second one ends with a loop.
+/// At present line 2. In longer executions every second one ends with a loop.
 #[test]
 fn bgp_2() {
     routers(path_vector::NO_LOOPS, path_vector::Bug::KeepsReplaced, (100, 60));

@@ -1,4 +1,4 @@
-//! Chord: both bugs that Avenger found; what MacePC found takes a clock.
+//! Chord: both bugs that Avenger found. MacePC's bug needs a clock and is tested in `macepc`.
 
 use everhold::prelude::*;
 use everhold_systems::chord::{ALONE, Bug, NONE_BETWEEN, system};
@@ -9,7 +9,7 @@ fn explorer() -> Explorer {
     Explorer::new().executions(2_000).steps(300)
 }
 
-/// Finds that `bug` breaks `property`.
+/// Checks that `bug` breaks `property`.
 #[track_caller]
 fn check(bug: Bug, property: &str) {
     let report = explorer().run(system(NODES, bug));
@@ -18,13 +18,13 @@ fn check(bug: Bug, property: &str) {
     println!("{report}");
 }
 
-// Every second execution meets it.
+// Every second execution meets the bug.
 #[test]
 fn counting_itself_is_found() {
     check(Bug::CountsItself, ALONE);
 }
 
-// Of 20 seeds the slowest needed 68 executions, and on average it took 10.
+// Of 20 seeds the slowest needed 68 executions; the average was 10.
 #[test]
 fn keeping_the_range_is_found() {
     check(Bug::KeepsRange, NONE_BETWEEN);

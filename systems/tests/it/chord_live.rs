@@ -1,4 +1,5 @@
-//! A ring on real sockets, watched: most of it is killed, and what is left takes over its keys.
+//! A watched ring on real sockets: most of it is killed, and the remaining nodes take over its
+//! keys.
 #![expect(clippy::disallowed_methods, reason = "processes of their own run in real time")]
 
 use std::fs;
@@ -19,7 +20,7 @@ use everhold_watch::{
 const NODES: u32 = 20;
 const SAMPLES: u32 = 64;
 
-/// A watch in this process, with both checks.
+/// A watch in this process, with both checks in force.
 struct Watched {
     intake: Intake,
     watch: Watch,
@@ -49,7 +50,7 @@ fn watch(folder: &Path) -> Watched {
         told: Box::new(|_| {}),
         trouble: Box::new(|text| eprintln!("{text}")),
     };
-    // A loaded machine must not look like a crash.
+    // A loaded machine must not be mistaken for a crash.
     let silence_max = Duration::from_secs(3);
     let timing = Timing { silence_max, wait_max: 2 * silence_max, ..Timing::default() };
     let check = CheckOptions { timing, ..CheckOptions::default() };
@@ -59,7 +60,7 @@ fn watch(folder: &Path) -> Watched {
     Watched { intake, watch, shares, holders }
 }
 
-/// Processes that do not outlive the test.
+/// Processes that end with the test.
 struct Ring {
     folder: PathBuf,
     processes: Vec<Child>,
@@ -74,7 +75,7 @@ impl Drop for Ring {
     }
 }
 
-/// A folder that is gone once nobody writes to it any more.
+/// A folder that is removed when nothing writes to it any more.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -109,13 +110,13 @@ impl Ring {
 }
 
 impl Watched {
-    /// How many nodes are up.
+    /// The number of nodes that are up.
     fn nodes(&self) -> usize {
         self.watch.status().values().map(|partition| partition.sizes.1).sum()
     }
 }
 
-/// Waits until the last of what was judged is as wanted.
+/// Waits until the latest result meets a condition.
 fn until<T: std::fmt::Debug>(judged: &Receiver<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
     let end = Instant::now() + Duration::from_secs(60);
     let mut seen = Vec::new();
@@ -128,7 +129,7 @@ fn until<T: std::fmt::Debug>(judged: &Receiver<T>, wanted: impl Fn(&T) -> bool) 
     }
 }
 
-/// Seven in ten die at once. The keys of the dead are nobody's until their successors notice.
+/// Seven of ten nodes die at once. Their keys have no owner until their successors notice.
 #[test]
 fn the_ring_closes_again_after_most_of_it_was_killed() {
     let folder = std::env::temp_dir().join(format!("everhold-chord-{}", std::process::id()));
@@ -139,7 +140,7 @@ fn the_ring_closes_again_after_most_of_it_was_killed() {
     let survives = |node: &u32| node % 10 < 3;
     ring.start((0..NODES).filter(survives));
     ring.start((0..NODES).filter(|node| !survives(node)));
-    // A few nodes make a ring too, so all must have come.
+    // A few nodes form a ring too, so the test waits for all.
     until(&watched.shares, |share| *share == 1_000 && watched.nodes() == NODES as usize);
     until(&watched.holders, |counts| counts.iter().all(|count| *count == 1));
 

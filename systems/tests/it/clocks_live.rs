@@ -1,5 +1,5 @@
 //! Order without exact clocks, on real sockets: a lease that a client carries from node to node,
-//! nodes whose clocks are set wrong, and mutual exclusion that never rests.
+//! nodes whose clocks are set wrong, and endless mutual exclusion.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::thread;
@@ -22,7 +22,7 @@ fn probe(watcher: &Watcher, node: u32) -> Builder {
         .report(Report::to(|_| ()))
 }
 
-/// Waits until the watch says so.
+/// Waits until the watch's status meets a condition.
 #[track_caller]
 fn wait(watcher: &Watcher, what: &str, is_so: impl Fn(&PartitionStatus) -> bool) {
     let begun = Instant::now();
@@ -32,7 +32,7 @@ fn wait(watcher: &Watcher, what: &str, is_so: impl Fn(&PartitionStatus) -> bool)
     }
 }
 
-/// Three probes that the watch knows, with wall clocks wrong by so many microseconds.
+/// Connects three probes, with wall clocks that are wrong by these numbers of microseconds.
 fn three(watcher: &Watcher, offsets: [i64; 3]) -> Vec<Probe> {
     let start = |(node, offset): (usize, &i64)| {
         let probe = probe(watcher, node as u32).clock_offset(*offset).start();
@@ -51,7 +51,7 @@ fn three(watcher: &Watcher, offsets: [i64; 3]) -> Vec<Probe> {
     probes
 }
 
-/// Hands a lease round without an envelope; returns how many violations were told.
+/// Hands a lease round without an envelope; returns the number of reported violations.
 fn hand_over(watcher: &Watcher, probes: &[Probe], rounds: usize) -> usize {
     let leases: Vec<_> = probes.iter().map(|probe| probe.var("lease")).collect();
     probes[0].add(leases[0], 1, true);
@@ -82,7 +82,8 @@ fn a_lease_that_a_client_carries_is_no_alarm() {
     println!("possible: {}", status[&0].rules["one holder"].counts.possible);
 }
 
-/// One node's clock is wrong: it is named, every planted violation is told once, and nothing else.
+/// Sets one node's clock wrong: the node must be named, every planted violation must be reported
+/// once, and nothing else.
 #[track_caller]
 fn check_skew(name: &str, offset: i64, strays: &[u32]) {
     const PLANTED: usize = 15;
@@ -157,8 +158,8 @@ fn host(watcher: &Watcher, count: u32, bug: Bug) -> Vec<Running> {
     (0..count).map(start).collect()
 }
 
-/// How many records the watch has seen when a test of mutual exclusion ends. The bar of a release
-/// is a million; see `EVERHOLD_EVENTS`.
+/// The number of records that the watch must see before a test of mutual exclusion ends. The bar of
+/// a release is a million; see `EVERHOLD_EVENTS`.
 fn events_wanted() -> u64 {
     let asked = std::env::var("EVERHOLD_EVENTS").ok();
     asked.and_then(|number| number.parse().ok()).unwrap_or(10_000)

@@ -3,7 +3,8 @@
 use everhold::prelude::*;
 use everhold_systems::extent::{BOUNDS, Bug, REPAIRED, Scenario, system};
 
-/// Finds the bug within 10,000 executions, shrinks it to at most `steps`, replays the token.
+/// Checks that the bug is found within 10,000 executions, shrinks to at most `steps`, and replays
+/// from its token.
 #[track_caller]
 fn check(search: Search, steps: usize) {
     let (explorer, system) =
@@ -19,8 +20,8 @@ fn check(search: Search, steps: usize) {
 }
 
 // A sync is sent, its EN fails, three rounds of the expiration loop pass, the sync arrives: 9
-// steps, or some more where shrinking ends early. Of 40,000 executions 108 met it with random,
-// 83 with PCT-2 and 65 with the portfolio, so 10,000 miss it with less than 1e-6.
+// steps, or some more where shrinking ends early. Of 40,000 executions 108 met the bug with random,
+// 83 with PCT-2 and 65 with the portfolio, so 10,000 miss it with a probability below 1e-6.
 
 #[test]
 fn a_sync_from_an_expired_node_is_found_by_random() {
@@ -56,7 +57,7 @@ fn the_fixed_manager_survives_failures() {
     check_fixed(Scenario::Fail);
 }
 
-// Nobody fails in the first scenario, so the report of an expired node does no lasting harm.
+// No EN fails in the first scenario, so the report of an expired one does no lasting harm.
 #[test]
 fn the_bug_is_harmless_without_failures() {
     let explorer = Explorer::new().bounds(BOUNDS).executions(10_000);

@@ -1,5 +1,5 @@
-//! A disk that is full, under a recording and under the log of a watch: both say so, the
-//! application does not notice, and when there is room again the rules are judged again.
+//! A full disk under a recording and under the log of a watch: both report it, the application is
+//! not affected, and when there is room again the rules are judged again.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::fs;
@@ -19,7 +19,7 @@ use crate::live::{PATIENCE, Watcher, folder};
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where mounting is not allowed.
+    /// Mounts the disk; `None` where mounting is not permitted.
     fn mount(at: &Path) -> Option<SmallDisk> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=1m", "everhold-test"]).arg(at);
@@ -27,7 +27,7 @@ impl SmallDisk {
         done.status.success().then(|| SmallDisk(at.to_owned()))
     }
 
-    /// Leaves no room.
+    /// Fills the disk.
     fn fill(&self) {
         let mut file = fs::File::create(self.0.join("filler")).unwrap();
         while file.write_all(&[0; 512]).is_ok() {}
@@ -44,7 +44,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Asks for locks, and is answered, until somebody complains.
+/// Requests locks, which are granted, until a report contains `words`.
 fn work_until(clients: &mut [Client<Msg>], told: &Receiver<String>, words: &str) {
     let begun = Instant::now();
     for lock in (0..4).cycle() {
@@ -97,7 +97,7 @@ fn a_full_disk_harms_nobody() {
     work_until(&mut clients, &told, "free some space there");
     work_until(&mut clients, &troubles, "the log cannot be written");
     disk.free();
-    // Whatever was lost is told again when it changes.
+    // Lost observations are sent again when they change.
     let begun = Instant::now();
     let violation = loop {
         for client in &mut clients {

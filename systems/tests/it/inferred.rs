@@ -1,4 +1,4 @@
-//! What inference learns from executions of the case studies: the claims of Dinv's table 2.
+//! Properties inferred from executions of the case studies: the claims of Dinv's table 2.
 
 use everhold::node::Message;
 use everhold::prelude::*;
@@ -20,23 +20,23 @@ fn infer<M: Message>(
     found
 }
 
-/// Scope and claim of a property, without its name and in one line.
+/// The scope and the claim of a property, without its name and on one line.
 fn claim(property: &Property) -> String {
     let text = print(property).replacen(&format!("{:?}", property.name), "", 1);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Where a claim is in the list, from 1.
+/// The position of a claim in the list, from 1.
 fn rank(found: &Always, wanted: &str) -> Option<usize> {
     found.lines.iter().position(|line| claim(&line.property) == wanted).map(|place| place + 1)
 }
 
-/// Whether a claim held, shown or not.
+/// Whether a claim held, shown or hidden.
 fn held(found: &Always, wanted: &str) -> bool {
     rank(found, wanted).is_some() || found.hidden.iter().any(|h| claim(&h.property) == wanted)
 }
 
-/// The claims are among the lines.
+/// Checks that the claims are among the lines.
 #[track_caller]
 fn check(found: &Always, wanted: &[&str]) {
     for wanted in wanted {
@@ -55,8 +55,8 @@ fn key_ownership() {
     assert!(!held(&infer(60, 200, shards::environment(shards::Bug::TakesTwice)), ONE_OWNER));
 }
 
-/// Safra's invariant: the counters of all nodes together are the work in flight. The token is a
-/// message too, and counted by nobody.
+/// Safra's invariant: the sum of all nodes' counters is the number of messages with work in flight.
+/// The token is a message too, but is not counted.
 #[test]
 fn work_in_flight() {
     use everhold_systems::termination::{Bug, environment};
@@ -85,9 +85,9 @@ fn minimal_distance() {
     assert!(!held(&infer(60, 400, kademlia::environment(kademlia::Bug::StopsEarly)), SAME_NODE));
 }
 
-/// A leader has everything that anyone in its term knows to be committed. That the logs of those who
-/// voted for it are prefixes of its own does not follow: a crash may leave one of them with entries
-/// that nobody else has, and fewer executions than these do not show it.
+/// A leader has every entry that a node of its term knows to be committed. It does not follow that
+/// the logs of its voters are prefixes of its own: a crash may leave a voter with entries that no
+/// other node has, which fewer executions than these do not show.
 #[cfg(feature = "raft")]
 #[test]
 fn raft() {

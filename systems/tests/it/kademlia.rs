@@ -3,7 +3,7 @@
 use everhold::prelude::*;
 use everhold_systems::kademlia::{Bug, MINIMAL, SAME_NODE, system};
 
-// Either shows in the first executions.
+// Both bugs appear in the first executions.
 #[test]
 fn both_bugs_are_found() {
     for bug in [Bug::ComparesNumbers, Bug::StopsEarly] {

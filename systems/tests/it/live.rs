@@ -1,5 +1,5 @@
-//! What tests of deployed systems share: nodes as processes, and an embedded watch that listens to
-//! them on a real socket.
+//! Common parts of the tests of deployed systems: nodes as processes, and an embedded watch that
+//! listens to them on a real socket.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use everhold_watch::{
 };
 use serde::de::DeserializeOwned;
 
-/// Long enough for a loaded machine.
+/// A time limit that is long enough for a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A folder that is empty now.
+/// An empty folder.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -44,7 +44,7 @@ impl Watcher {
         Watcher::start_telling(folder, rules, |text| println!("watch: {text}"))
     }
 
-    /// The same, and `trouble` is told what people should know.
+    /// Does the same, and passes warnings for people to `trouble`.
     pub(crate) fn start_telling(
         folder: &Path,
         rules: &str,
@@ -62,7 +62,7 @@ impl Watcher {
             told: Box::new(move |notice| drop(sender.send(notice.clone()))),
             trouble: Box::new(trouble.clone()),
         };
-        // The nodes are killed, and a loaded machine must not look like that.
+        // Nodes are killed in these tests, and a loaded machine must not be mistaken for that.
         let timing = Timing { silence_max: Duration::from_millis(1_500), ..Timing::default() };
         let check = CheckOptions { timing, ..CheckOptions::default() };
         let watch = Watch::start(parts, WatchOptions { check, ..WatchOptions::default() }).unwrap();
@@ -76,7 +76,7 @@ impl Watcher {
         self.intake.address()
     }
 
-    /// The next violation, if there is one in the time.
+    /// The next violation, if there is one within the time.
     pub(crate) fn violation(&self, patience: Duration) -> Option<Box<Violation>> {
         loop {
             match self.notices.recv_timeout(patience) {
@@ -87,7 +87,7 @@ impl Watcher {
         }
     }
 
-    /// How often the rules were judged.
+    /// The number of times that the rules were judged.
     pub(crate) fn evaluations(&self) -> u64 {
         let status = self.watch.status();
         let rules = status.values().flat_map(|partition| partition.rules.values());
@@ -99,7 +99,7 @@ impl Watcher {
     }
 }
 
-/// Nodes of a case study, each a process of its own.
+/// Nodes of a case study, each in a separate process.
 pub(crate) struct Cluster {
     folder: PathBuf,
     config: Config,
@@ -144,14 +144,14 @@ impl Cluster {
         self.processes.insert(node, process.expect("the program was built with this test"));
     }
 
-    /// `SIGKILL`: no last words.
+    /// Sends `SIGKILL`, which leaves the process no time to shut down.
     pub(crate) fn kill(&mut self, node: u32) {
         let mut process = self.processes.remove(&node).expect("it runs");
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// A client of a node, once that is there.
+    /// A client of a node, as soon as the node accepts it.
     pub(crate) fn client<M: Message + DeserializeOwned>(&self, node: u32) -> Client<M> {
         let id = NodeId(node);
         for _ in 0..400 {
@@ -164,7 +164,7 @@ impl Cluster {
         panic!("{id} does not come up");
     }
 
-    /// The folder with the recordings, after a clean end of all that still run.
+    /// The folder with the recordings, after a clean shutdown of all nodes that still run.
     pub(crate) fn end(mut self) -> PathBuf {
         for process in self.processes.values_mut() {
             drop(process.stdin.take());

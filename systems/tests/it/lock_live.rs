@@ -1,5 +1,5 @@
-//! The lock service as processes, watched: D³S's predicate, a planted double grant, a client that
-//! dies.
+//! The lock service as watched processes: D³S's predicate, a planted double grant, and a client
+//! that dies.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -23,7 +23,7 @@ fn a_double_grant_is_caught() {
     let cluster = Cluster::start(&folder, "lock", "grants-before-release", 3, &watcher);
     let (mut first, mut second) = (cluster.client(1), cluster.client(2));
     want(&mut first, Mode::Exclusive);
-    // The first uses it, and has not been asked whether it is done.
+    // The first client uses the lock, and has not been asked to return it.
     want(&mut second, Mode::Shared);
     let violation = watcher.violation(PATIENCE).expect("two clients hold the lock");
     assert_eq!(violation.rule, CONSISTENT);
@@ -40,12 +40,12 @@ fn a_client_that_dies_with_a_lock_is_no_alarm() {
     let watcher = Watcher::start(&folder, RULES);
     let mut cluster = Cluster::start(&folder, "lock", "none", 3, &watcher);
     let (mut first, mut second) = (cluster.client(1), cluster.client(2));
-    // A lock that is cached goes back when the other wants it.
+    // A cached lock is returned when the other client wants it.
     want(&mut second, Mode::Exclusive);
     second.tell(&Msg::Done(LOCK)).unwrap();
     want(&mut first, Mode::Exclusive);
     cluster.kill(1);
-    // The lease has to be over first; then it is granted.
+    // The lease must end first; then the lock is granted.
     want(&mut second, Mode::Exclusive);
     let judged = watcher.evaluations();
     assert_eq!(watcher.violation(std::time::Duration::from_secs(3)), None);

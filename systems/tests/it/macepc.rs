@@ -1,6 +1,6 @@
 //! The acceptance table of the systems of the MacePC paper. With each bug the tool finds slow
-//! executions by itself, names the timer that repairs them and the messages that decide; without
-//! it, it is silent: no finding, and no test fires.
+//! executions by itself, and names the timer that repairs them and the messages that decide.
+//! Without the bug it is silent: there is no finding, and no statistical test fires.
 
 use std::ops::RangeInclusive;
 
@@ -12,11 +12,11 @@ use everhold_systems::dht::Ids;
 use everhold_systems::timed::{chord, randtree};
 use everhold_systems::{bamboo, bullet, chord as ring, pastry, randtree as tree};
 
-/// What must be found.
+/// The expected finding.
 struct Expected {
-    /// The timer that the slow ones wait for, and its period in seconds.
+    /// The timer that slow executions wait for, and its period in seconds.
     timer: (&'static str, f64),
-    /// The share of executions that are slow.
+    /// The share of slow executions.
     share: RangeInclusive<f64>,
     /// Kinds of messages: changing one of them alone removes or shortens the wait.
     decides: &'static [&'static str],
@@ -48,7 +48,8 @@ fn check_fast<M: Message>(perf: Perf<M>, most: f64) {
     assert!(report.detection.times.quantile(1.0) < most, "{report}");
 }
 
-/// For systems with many messages: enough to name the timer and the kinds.
+/// Settings for systems with many messages: enough executions to name the timer and the kinds of
+/// messages.
 fn briefly<M: Message>(perf: Perf<M>, executions: usize) -> Perf<M> {
     let effort = Effort { points: 6, walks: 4, closely: 4, drops: 1 };
     perf.executions(executions).seek(executions / 4).effort(effort).messages(60).findings(1)
@@ -64,12 +65,12 @@ fn randtree_waits_for_recovery() {
         check_slow(&report, &Expected { timer: ("recovery", 10.0), share: 0.9..=1.0, decides });
         let because = report.finding().and_then(Finding::because).expect("a cause");
         assert!(because.contains("arrived after"), "{because}");
-        // The default settings, and nothing to say.
+        // With the default settings there must be no finding.
         check_fast(Perf::new(randtree(nodes, tree::Bug::None)), 1.0);
     }
 }
 
-/// Clusters at multiples of 20 s: who joins at once is told too little by the first node.
+/// Clusters at multiples of 20 s: nodes that join at once receive too little from the first node.
 #[test]
 fn pastry_waits_for_leafset_maintenance() {
     let slow = Perf::new(pastry::timed(40, pastry::Bug::SilentEviction));
@@ -96,8 +97,8 @@ fn bamboo_waits_for_leafset_maintenance() {
     check_fast(briefly(bamboo(40, Ids::Even, bamboo::Bug::None), 200), 1.0);
 }
 
-/// The first bug is rare: with a share of 3 % the odds to meet it in 300 executions fewer than
-/// three times are 1 in 160, and the seeds are fixed.
+/// The first bug is rare: with a share of 3 %, the probability to meet it fewer than three times in
+/// 300 executions is 1 in 160, and the seeds are fixed.
 #[test]
 fn bamboo_forgets_nodes_where_identifiers_crowd() {
     let forgets = bamboo(20, Ids::Crowded, bamboo::Bug::ForgetsEvicted);
@@ -107,7 +108,8 @@ fn bamboo_forgets_nodes_where_identifiers_crowd() {
     check_fast(bamboo(20, Ids::Crowded, bamboo::Bug::None), 1.0);
 }
 
-/// Slow in every execution alike, and in one mode: only a smaller ring, or the fixed one, shows it.
+/// Every execution is slow, and there is one mode: only a comparison with a smaller ring or with
+/// the fixed one shows the bug.
 #[test]
 fn chord_grows_step_by_step() {
     let bug = ring::Bug::TellsNobody;
@@ -119,7 +121,7 @@ fn chord_grows_step_by_step() {
     assert!(growth.power > 0.9 && growth.rounds.1 > 15.0, "{report}");
     let by_way_of = finding.path.messages(&finding.slow);
     assert!(by_way_of.iter().any(|(kind, _)| kind == "UpdatePred"), "{report}");
-    // The default settings, and nothing to say.
+    // With the default settings there must be no finding.
     let fixed = Perf::new(chord(40, ring::Bug::None));
     check_fast(fixed.smaller(chord(10, ring::Bug::None)), 1.0);
 }
@@ -134,15 +136,15 @@ fn chord_is_slower_than_its_fix() {
 }
 
 const EPOCH: (&str, f64) = ("epoch", 5.0);
-/// The file of 20 MB in the paper needs 17 Mbit/s at least.
+/// The bandwidth in Mbit/s: the file of 20 MB in the paper needs at least 17.
 const MBITS: f64 = 20.0;
 
 fn bullet(file: bullet::File, bug: bullet::Bug) -> Perf<bullet::Msg> {
     Perf::new(bullet::timed(100, file, bug, MBITS))
 }
 
-/// In about a quarter of the executions all reject some node, which then waits for the next epoch.
-/// Who is rejected depends on the order in which nodes say hello to the source.
+/// In about a quarter of the executions all candidates reject some node, which then waits for the
+/// next epoch. The order in which nodes say hello to the source decides which node is rejected.
 #[test]
 fn bullet_waits_for_ransub_when_rejected() {
     let rejected = bullet(bullet::File::SMALL, bullet::Bug::BareRejection);
@@ -151,7 +153,7 @@ fn bullet_waits_for_ransub_when_rejected() {
     check_fast(briefly(bullet(bullet::File::SMALL, bullet::Bug::None), 40), 2.0);
 }
 
-/// In a few executions a lost diff matters: they end just after the next epoch, here the third.
+/// In a few executions a lost diff matters: they end just after the next epoch, the third one here.
 #[test]
 fn bullet_waits_for_ransub_when_diffs_are_lost() {
     let lost = bullet(bullet::File::LARGE, bullet::Bug::DiffsWithData);
@@ -160,7 +162,7 @@ fn bullet_waits_for_ransub_when_diffs_are_lost() {
     check_fast(briefly(bullet(bullet::File::LARGE, bullet::Bug::None), 20).seek(0), 14.0);
 }
 
-/// The timer that is mis-set is the client's; the peers' ticks pace the election in any case.
+/// The timer that is set wrongly is the client's; the peers' ticks always pace the election.
 #[cfg(feature = "raft")]
 #[test]
 fn raft_waits_for_its_client() {

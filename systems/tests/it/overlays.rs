@@ -1,4 +1,4 @@
-//! Pastry and Bamboo in the explorer: what is slow is not wrong.
+//! Pastry and Bamboo in the explorer: their performance bugs do not violate properties.
 
 use everhold::prelude::*;
 use everhold_systems::dht::Ids;

@@ -1,9 +1,9 @@
-//! Path-vector routing: what Avenger found in XORP, and a loop that stays.
+//! Path-vector routing: the bug that Avenger found in XORP, and a persistent loop.
 
 use everhold::prelude::*;
 use everhold_systems::path_vector::{Bug, NO_LOOPS, REACHABLE, system};
 
-/// Finds that `bug` breaks exactly these properties.
+/// Checks that `bug` breaks exactly these properties.
 #[track_caller]
 fn check(bug: Bug, properties: &[&str]) {
     let explorer = Explorer::new().executions(400).steps(250).findings(properties.len());
@@ -19,8 +19,7 @@ fn mistaking_trans_is_found() {
     check(Bug::MistakesTrans, &[REACHABLE]);
 }
 
-// The ghost of a network that was withdrawn turns up in the first executions, a loop in about one
-// of ten.
+// A stale route to a withdrawn network appears in the first executions, a loop in about one of ten.
 #[test]
 fn keeping_what_was_replaced_is_found() {
     check(Bug::KeepsReplaced, &[NO_LOOPS, REACHABLE]);

@@ -3,7 +3,8 @@
 use everhold::prelude::*;
 use everhold_systems::paxos::{AGREEMENT, Bug, system};
 
-/// Finds the bug within 20,000 executions, shrinks it to at most `steps`, replays the token.
+/// Checks that the bug is found within 20,000 executions, shrinks to at most `steps`, and replays
+/// from its token.
 #[track_caller]
 fn check(bug: Bug, search: Search, steps: usize) {
     let report = Explorer::new().search(search).executions(20_000).run(system(bug));
@@ -17,9 +18,9 @@ fn check(bug: Bug, search: Search, steps: usize) {
 }
 
 // Three ballots: one acceptor accepts in the first, the other two choose another value in the
-// second, and the third finds both and adopts the first. Of 50,000 executions 241 met it with
-// random, 32 with PCT-10 and 104 with the portfolio, so 20,000 miss it with less than 1e-5. It
-// has more ordering constraints than PCT-2 is made for: that met it twice.
+// second, and the third finds both and adopts the first. Of 50,000 executions 241 met the bug with
+// random, 32 with PCT-10 and 104 with the portfolio, so 20,000 miss it with a probability below
+// 1e-5. The bug has more ordering constraints than PCT-2 is made for, which met it twice.
 #[test]
 fn adopting_the_lowest_is_found() {
     for search in [Search::Random, Search::Pct { depth: 10 }, Search::Portfolio] {
@@ -34,8 +35,8 @@ fn adopting_the_last_is_found() {
     }
 }
 
-// An acceptor promises, crashes, has forgotten it, and accepts under an older ballot. Of 50,000
-// executions 84, 31 and 60 met it, so 20,000 miss it with less than 1e-5.
+// An acceptor promises, crashes, has forgotten its promise, and accepts under an older ballot. Of
+// 50,000 executions 84, 31 and 60 met the bug, so 20,000 miss it with a probability below 1e-5.
 #[test]
 fn forgetting_a_promise_is_found() {
     for search in [Search::Random, Search::Pct { depth: 2 }, Search::Portfolio] {

@@ -1,4 +1,4 @@
-//! Primary/backup storage after PacificA, as in D³S, section 5.1.
+//! Primary/backup storage like PacificA's, as in D³S, section 5.1.
 
 use everhold::prelude::*;
 use everhold_systems::primary_backup::{Bug, ONE_PRIMARY, system};

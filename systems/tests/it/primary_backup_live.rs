@@ -1,5 +1,5 @@
-//! PacificA as processes, watched, with failures injected as D³S did (section 5.1): two primaries
-//! are caught live, and the recording shows them again in the explorer.
+//! PacificA as watched processes, with failures injected as by D³S (section 5.1): two primaries are
+//! detected live, and the recording reproduces them in the explorer.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use crate::live::{Cluster, PATIENCE, Watcher, folder};
 
 const META: u32 = 0;
 
-/// After this long what a node did is in its recording, even if it is killed.
+/// The delay after which an action of a node is in its recording, even if the node is killed.
 const RECORDED: Duration = Duration::from_millis(80);
 
-/// Asks a replica until it is a primary.
+/// Asks a replica until it is the primary.
 fn wait_until_primary(client: &mut Client<Msg>) {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -30,8 +30,8 @@ fn wait_until_primary(client: &mut Client<Msg>) {
     panic!("nobody leads");
 }
 
-/// The primary is killed; as soon as another leads, the metadata server is killed too, and comes
-/// back. Returns the recordings if that made two primaries.
+/// Kills the primary and, as soon as another replica leads, the metadata server, which restarts.
+/// Returns the recordings if that led to two primaries.
 fn inject(round: u32, bug: &'static str, patience: Duration) -> Option<PathBuf> {
     let folder = folder(&format!("primary-{bug}-{round}"));
     let watcher = Watcher::start(&folder, RULES);
@@ -54,8 +54,8 @@ fn inject(round: u32, bug: &'static str, patience: Duration) -> Option<PathBuf> 
     })
 }
 
-/// A round misses if the third replica hears of the new group before the metadata server is back:
-/// they have 0.3 to 0.8 s for that.
+/// A round misses if the third replica hears of the new group before the metadata server has
+/// restarted, which takes 0.3 to 0.8 s.
 #[test]
 fn two_primaries_are_caught_and_shown_again() {
     let rounds =
@@ -71,7 +71,7 @@ fn two_primaries_are_caught_and_shown_again() {
     assert!(finding.schedule.steps() < finding.original.steps() / 2, "{report}");
     assert!(!finding.schedule.follows_clocks(), "{report}");
 
-    // The fixed system does not do what was recorded: it says where.
+    // The fixed system diverges from the recording, and the report gives the place.
     let report = case.replay(Explorer::new(), &whole.executions[0], "none").unwrap();
     assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
     println!("{report}");

@@ -1,10 +1,11 @@
-//! Systems that make progress beside timers that never stop: silent without their bugs at every
-//! size, found with them.
+//! Systems that make progress although their timers never stop: no finding without their bugs at
+//! any size, and a finding with them.
 
 use everhold::prelude::*;
 use everhold_systems::progress::Family;
 
-// One in two executions of the rarest bug shows it, so that 200 executions miss it with 1e-60.
+// Every second execution of the rarest bug shows it, so 200 executions miss it with a probability
+// of 1e-60.
 #[test]
 fn progress_is_judged_rightly_at_every_size() {
     for family in Family::ALL {

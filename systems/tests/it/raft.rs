@@ -1,4 +1,5 @@
-//! The `raft` crate: each mistake of its environment is found, the correct one is silent.
+//! The `raft` crate: each bug of its environment is found, and the correct environment has no
+//! finding.
 
 use everhold::prelude::*;
 use everhold::{Cause, Finding};
@@ -6,7 +7,7 @@ use everhold_systems::raft::{
     Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, STATE_MACHINE_SAFETY, system,
 };
 
-/// Stands for a panic in the crate, which notices some of what its environment does to it.
+/// The name for a panic in the crate, which detects some mistakes of its environment.
 const OWN_ASSERTION: &str = "the crate's own assertions";
 const STEPS: u32 = 100;
 
@@ -14,8 +15,8 @@ fn faults() -> Faults {
     Faults::none().crash(2).partition(1).lose(2).duplicate(2)
 }
 
-/// With three peers the explorer finds that `bug` breaks the first of `broken`, within 20,000
-/// executions and in at most `steps_max` steps; what else it finds is among the others.
+/// Checks that with three peers `bug` breaks the first property of `broken`, within 20,000
+/// executions and in at most `steps_max` steps; any other finding must be in `broken` too.
 #[track_caller]
 fn check(bug: Bug, broken: &[&str], steps_max: usize) {
     let explorer = Explorer::new().executions(20_000).steps(STEPS).findings(broken.len());
@@ -31,7 +32,7 @@ fn check(bug: Bug, broken: &[&str], steps_max: usize) {
     assert!(steps <= steps_max, "the smallest schedule has {steps} steps");
 }
 
-/// The printed schedule fails alike.
+/// The printed schedule must fail in the same way.
 #[track_caller]
 fn check_token(bug: Bug, finding: &Finding) {
     let schedule = Schedule::parse(&finding.schedule.token()).expect("a token is readable");
@@ -62,8 +63,8 @@ fn applying_before_commit_is_found() {
     check(Bug::AppliesBeforeCommit, &[STATE_MACHINE_SAFETY], 26);
 }
 
-/// The correct environment is silent, every goal is met, and executions run twice are the same,
-/// although the crate draws from the operating system's randomness.
+/// The correct environment has no finding, every goal is reached, and repeated executions are
+/// identical although the crate draws from the operating system's randomness.
 #[track_caller]
 fn check_clean(peers: usize, executions: u64, steps: u32) {
     let explorer = Explorer::new().executions(executions).steps(steps);

@@ -1,4 +1,4 @@
-//! The `raft` crate with its properties as text: the same mistakes are found, nothing else is.
+//! The `raft` crate with its properties as text: the same bugs are found, and nothing else.
 
 use everhold::prelude::*;
 use everhold::property::{Library, Snapshot, State, Verdict as Judged, evaluate, parse};
@@ -14,9 +14,9 @@ fn faults() -> Faults {
     Faults::none().crash(2).partition(1).lose(2).duplicate(2)
 }
 
-/// With three peers the explorer finds within 10,000 executions that `bug` breaks one of `broken`,
-/// in at most `steps_max` steps, and the report shows the values. The crate itself may panic first, at
-/// what a crash left of its log.
+/// Checks that with three peers `bug` breaks a property of `broken`, within 10,000 executions and
+/// in at most `steps_max` steps, and that the report shows the values. The crate itself may panic
+/// first, because of the log that a crash left.
 #[track_caller]
 fn check(bug: Bug, broken: &[&str], steps_max: usize) {
     let explorer = Explorer::new().executions(10_000).steps(STEPS).findings(2);
@@ -31,7 +31,7 @@ fn check(bug: Bug, broken: &[&str], steps_max: usize) {
     check_typed(bug, finding);
 }
 
-/// The closures and monitors see something wrong in the same execution.
+/// The closures and monitors must report the same execution.
 #[track_caller]
 fn check_typed(bug: Bug, finding: &Finding) {
     let explorer = Explorer::new().steps(STEPS).replay(finding.schedule.clone());
@@ -72,7 +72,8 @@ fn five_peers_are_clean() {
     check_clean(5, 2_000, 150);
 }
 
-/// How "log matching", which none of the mistakes breaks, judges two logs of terms and commands.
+/// The verdict of "log matching", which none of the bugs violates, on two logs of terms and
+/// commands.
 fn logs_match(a: &[(i64, i64)], b: &[(i64, i64)]) -> bool {
     let properties = parse(include_str!("../../src/raft/raft.prop")).properties;
     let property = properties.iter().find(|property| property.name == LOG_MATCHING);

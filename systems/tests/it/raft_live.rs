@@ -1,5 +1,5 @@
-//! Three peers as three processes on loopback: one is killed while clients write, and comes back;
-//! one misbehaves, and an assertion finds out.
+//! Three peers as three processes on loopback: one is killed while clients write, and restarts; one
+//! misbehaves, and an assertion detects it.
 #![expect(clippy::disallowed_methods, reason = "processes of their own run in real time")]
 
 use std::fs;
@@ -52,8 +52,8 @@ impl Cluster {
         self.processes[peer].insert(process.expect("the program was built with this test"))
     }
 
-    /// Launches all peers so that they assert an invariant, which the last one breaks after so
-    /// many ticks; hears `begun` and `violated` with their times.
+    /// Launches all peers with an asserted invariant, which the last one breaks after a number of
+    /// ticks; the receiver gets `begun` and `violated` with their times.
     fn launch_asserting(&mut self, invariant: Silent, wait: &str) -> Receiver<(String, u64)> {
         let addresses = loopback(3).unwrap();
         let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
@@ -75,14 +75,14 @@ impl Cluster {
         told
     }
 
-    /// `SIGKILL`: no last words.
+    /// Sends `SIGKILL`, which leaves the process no time to shut down.
     fn kill(&mut self, peer: usize) {
         let mut process = self.processes[peer].take().expect("it runs");
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// Asks a peer until it answers.
+    /// Asks a peer until it gives a good answer.
     fn ask(&self, peer: usize, question: &Msg, good: impl Fn(&Msg) -> bool) -> Msg {
         let id = NodeId(peer as u32);
         let begun = Instant::now();
@@ -101,8 +101,8 @@ impl Cluster {
         self.ask(peer, &Msg::Write(command), |answer| matches!(answer, Msg::Written(_)));
     }
 
-    /// The commands at a peer, once they include `last`. One that was asked for twice may be
-    /// there twice.
+    /// The commands that a peer has applied, once they include `last`. A command that was sent
+    /// twice may occur twice.
     fn read(&self, peer: usize, last: u64) -> Vec<u64> {
         let has = |commands: &Vec<(u64, u64)>| commands.iter().any(|(_, command)| *command == last);
         let good = |answer: &Msg| matches!(answer, Msg::Applied(commands) if has(commands));
@@ -136,7 +136,7 @@ fn a_killed_peer_comes_back_with_everything() {
         let expected: Vec<_> = (1..=commands[1]).collect();
         assert_eq!(cluster.read(victim, commands[1]), expected);
     }
-    // A clean end, and the recordings of all incarnations as one execution.
+    // A clean shutdown, and the recordings of all incarnations as one execution.
     for process in &mut cluster.processes {
         let mut process = process.take().expect("it runs");
         drop(process.stdin.take());
@@ -149,7 +149,7 @@ fn a_killed_peer_comes_back_with_everything() {
 }
 
 /// Dinv's three silent bugs (section 7): clients are served before and after, and the assertion
-/// tells. Without a bug it does not.
+/// reports the violation. Without a bug it does not.
 #[test]
 fn silent_bugs_are_asserted_and_clients_notice_nothing() {
     thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn silent_bugs_are_asserted_and_clients_notice_nothing() {
                 let mut cluster = Cluster::new(&format!("{invariant:?}"));
                 let told = cluster.launch_asserting(invariant, "20");
                 let mut command = 0;
-                // Lines of two processes: the later moment may be heard first.
+                // The lines come from two processes, so the later event may be read first.
                 let (mut begun, mut found) = (None, None);
                 while begun.is_none() || found.is_none() {
                     command += 1;

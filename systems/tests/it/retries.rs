@@ -1,5 +1,5 @@
-//! Retry loops: the bugs of their servers are found, and shrinking leaves no round that does not
-//! matter.
+//! Retry loops: the bugs of their servers are found, and shrinking removes every round that does
+//! not matter.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use everhold::node::Message;
 use everhold::prelude::*;
 use everhold_systems::retries::{Bug, Size, system};
 
-/// The shapes that are tried, with their bugs.
+/// The sizes and bugs that are tried.
 const CASES: [(u32, u32, Bug); 13] = [
     (1, 1, Bug::ForgetsInCrash),
     (1, 1, Bug::RemembersFew),
@@ -26,8 +26,8 @@ const CASES: [(u32, u32, Bug); 13] = [
 ];
 const SEEDS: u64 = 20;
 
-/// The lengths to which each seed's finding shrinks, in order. No finding is kept that its token
-/// does not bring back, and no bound may end the shrinking.
+/// The lengths to which the findings of all seeds shrink, in order. Every finding must replay from
+/// its token, and no bound may end the shrinking.
 #[track_caller]
 fn lengths<M: Message>(
     what: impl Debug,
@@ -36,7 +36,7 @@ fn lengths<M: Message>(
     let mut lengths: Vec<usize> = (1..=SEEDS)
         .map(|seed| {
             let explorer = Explorer::new().seed(seed).executions(20_000).regressions(false);
-            // Only the bound on steps counts here: it is the same on a busy machine.
+            // Only the bound on steps may count: it is the same on a busy machine.
             let report = explorer.shrink_time(Duration::from_secs(600)).run(setup.clone());
             let finding = report.finding().unwrap_or_else(|| panic!("{what:?}: {report}"));
             assert_eq!(finding.shrunk.cut_short, None, "{what:?}: {report}");
@@ -51,8 +51,8 @@ fn lengths<M: Message>(
     lengths
 }
 
-// Before messages were known by the step that sent them, these came to up to 97 choices; the first
-// case had a median of 45. `benches -- shrink` has the table.
+// Before shrinking identified messages by the step that sent them, the lengths went up to 97
+// choices; the first case had a median of 45. `benches -- shrink` prints the table.
 #[test]
 fn whole_rounds_are_taken_out() {
     let mut all = Vec::new();
@@ -63,12 +63,13 @@ fn whole_rounds_are_taken_out() {
         all.extend(lengths);
     }
     all.sort_unstable();
-    // Of all programs together; with two clients and two servers the median is 26.
+    // The median of all programs together; with two clients and two servers it is 26.
     assert!(all[all.len() / 2] < 25, "{all:?}");
 }
 
-// Six requests arrive and five are answered, the server crashes and comes back, the timer of the
-// first request fired before and its message arrives last: none of these fifteen can be left out.
+// Six requests arrive and five are answered, the server crashes and restarts, the timer of the
+// first request fired before, and its message arrives last: none of these fifteen choices can be
+// left out.
 #[test]
 fn a_lone_client_needs_fifteen_choices() {
     let size = Size { clients: 1, servers: 1 };

@@ -7,7 +7,7 @@ fn explored(bug: Bug) -> Report {
     Explorer::new().executions(300).run(system(3, bug))
 }
 
-// Everybody asks, and everybody agrees: nearly every execution meets it.
+// All nodes ask, and all agree: nearly every execution meets the bug.
 #[test]
 fn two_nodes_are_inside_if_all_agree() {
     assert!(explored(Bug::AlwaysAgrees).finding().is_some());

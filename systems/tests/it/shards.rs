@@ -1,9 +1,9 @@
-//! Keys that move: two ways to have two owners.
+//! Keys that move: two bugs by which a key gets two owners.
 
 use everhold::prelude::*;
 use everhold_systems::shards::{Bug, ONE_OWNER, system};
 
-/// Finds the bug, and shrinks it to at most `steps`.
+/// Checks that the bug is found, and shrinks to at most `steps`.
 #[track_caller]
 fn check(bug: Bug, steps: usize) {
     let report = Explorer::new().executions(2_000).steps(300).run(system(bug));
@@ -17,7 +17,7 @@ fn keeping_until_confirmed_is_found() {
     check(Bug::KeepsUntilConfirmed, 2);
 }
 
-// Of 10 seeds the slowest needed 46 executions, and on average it took 15.
+// Of 10 seeds the slowest needed 46 executions; the average was 15.
 #[test]
 fn taking_twice_is_found() {
     check(Bug::TakesTwice, 20);

@@ -1,4 +1,4 @@
-//! Membership by gossip: news that are held back, and news that are believed too late.
+//! Membership by gossip: news that are held back, and old news that are believed.
 
 use everhold::prelude::*;
 use everhold_systems::swim::{Bug, TOLD, UP_TO_DATE, system};
@@ -18,8 +18,8 @@ fn answering_briefly_is_found() {
     check(Bug::AnswersBriefly, 500, TOLD);
 }
 
-// Of 10 seeds the slowest needed 1,029 executions, and on average it took 400: 6,000 miss it with
-// less than 1e-6.
+// Of 10 seeds the slowest needed 1,029 executions; the average was 400: 6,000 miss the bug with a
+// probability below 1e-6.
 #[test]
 fn believing_the_last_is_found() {
     check(Bug::BelievesLast, 6_000, UP_TO_DATE);

@@ -1,9 +1,9 @@
-//! Termination detection: a token that is told too little, and one that comes too early.
+//! Termination detection: a token that is not informed, and one that is passed on too early.
 
 use everhold::prelude::*;
 use everhold_systems::termination::{AT_REST, Bug, system};
 
-/// Finds the bug, and shrinks it to at most `steps`.
+/// Checks that the bug is found, and shrinks to at most `steps`.
 #[track_caller]
 fn check(bug: Bug, steps: usize) {
     let report = Explorer::new().executions(5_000).steps(200).run(system(bug));
@@ -12,7 +12,7 @@ fn check(bug: Bug, steps: usize) {
     assert!(finding.schedule.steps() <= steps, "{report}");
 }
 
-// Of 10 seeds the slowest needed 300 executions, and on average it took 63.
+// Of 10 seeds the slowest needed 300 executions; the average was 63.
 #[test]
 fn staying_white_is_found() {
     check(Bug::StaysWhite, 20);

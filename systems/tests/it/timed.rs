@@ -1,4 +1,4 @@
-//! The report of the MacePC paper's first system: what it says, and the data behind its pictures.
+//! The report of the MacePC paper's first system: its text, and the data of its pictures.
 
 use everhold::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
 use everhold_systems::randtree::Bug;
@@ -26,7 +26,7 @@ fn the_fixed_tree_is_fast() {
     }
 }
 
-/// All that a page draws is there, and fits together.
+/// All data that a page draws are present and consistent.
 #[test]
 fn every_picture_has_its_data() {
     let report = run(4, Bug::ForgetsJoin);
@@ -50,7 +50,7 @@ fn every_picture_has_its_data() {
         assert!(picture.messages.iter().all(|message| message.sent <= message.arrives));
         assert!(picture.events.iter().all(|event| (event.node as usize) < plots.nodes.len()));
     }
-    // Up to their zero the two are the same.
+    // Up to their common zero the two executions are equal.
     let before = |picture: &SpaceTime<'_>| {
         let early = picture.events.iter().filter(|event| event.start < 0.0);
         early.map(|event| (event.node, event.kind.to_owned())).collect::<Vec<_>>()

@@ -6,7 +6,8 @@ use everhold_systems::two_phase::{Bug, CONSISTENT, system};
 const MANAGERS: usize = 3;
 const EXHAUSTIVE: Search = Search::Exhaustive { reduction: Reduction::Auto };
 
-/// Finds the bug within `executions`, shrinks it to at most `steps`, and replays the token.
+/// Checks that the bug is found within `executions`, shrinks to at most `steps`, and replays from
+/// its token.
 #[track_caller]
 fn check(bug: Bug, search: Search, executions: u64, steps: usize) {
     let report = Explorer::new().search(search).executions(executions).run(system(MANAGERS, bug));
@@ -19,9 +20,9 @@ fn check(bug: Bug, search: Search, executions: u64, steps: usize) {
     assert_eq!(replayed.finding().map(|again| &again.failure), Some(&finding.failure));
 }
 
-// Two managers prepare, report, and one hears of the commit; the third aborts: 6 steps. Of 10,000
-// executions 707 met it with random, 613 with PCT-2, 808 with the portfolio, so 500 miss it with
-// less than 1e-12.
+// Two managers prepare and report, and one hears of the commit; the third aborts: 6 steps. Of
+// 10,000 executions 707 met the bug with random, 613 with PCT-2, 808 with the portfolio, so 500
+// miss it with a probability below 1e-12.
 #[test]
 fn committing_early_is_found() {
     for search in [Search::Random, Search::Pct { depth: 2 }, Search::Portfolio, EXHAUSTIVE] {
@@ -30,8 +31,8 @@ fn committing_early_is_found() {
 }
 
 // The transaction manager aborts, three managers prepare and report, one hears of the abort and
-// another of the commit: 9 steps. Of 10,000 executions 60, 31 and 93 met it, so 5,000 miss it with
-// less than 1e-6.
+// another of the commit: 9 steps. Of 10,000 executions 60, 31 and 93 met the bug, so 5,000 miss it
+// with a probability below 1e-6.
 #[test]
 fn forgetting_an_abort_is_found() {
     for search in [Search::Random, Search::Pct { depth: 2 }, Search::Portfolio, EXHAUSTIVE] {
@@ -43,7 +44,7 @@ fn forgetting_an_abort_is_found() {
 fn the_fixed_manager_is_clean() {
     for managers in [1, MANAGERS, 7] {
         let report = Explorer::new().executions(10_000).run(system(managers, Bug::None));
-        // All of seven managers prepare in 1 of 128 executions, before anybody loses patience.
+        // All of seven managers prepare in 1 of 128 executions, before any of them aborts.
         assert_eq!(report.missed_goals().count(), 0, "{report}");
         report.assert_holds();
     }

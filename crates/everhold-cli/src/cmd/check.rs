@@ -1,8 +1,8 @@
 //! `everhold check`: properties judged on recorded executions.
 //!
-//! - `rules`: the properties, and everything that is wrong with them.
-//! - `orders`: what the judged states say of all orders.
-//! - `why`: what an unknown verdict lacks.
+//! - `rules`: the properties, and the errors in them.
+//! - `orders`: the extent to which the verdict covers all orders of the events.
+//! - `why`: the reasons for an unknown verdict.
 //! - `text`, `json`, `ci`: the report.
 
 mod ci;
@@ -63,12 +63,12 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
 struct Run<'a> {
     given: &'a Given,
     execution: &'a Execution,
-    /// Its place in the input, from 0.
+    /// The index of the run in the input, from 0.
     place: usize,
 }
 
 impl Run<'_> {
-    /// The file, and the run where a file has several.
+    /// The name of the file, followed by that of the run if the file has several.
     fn name(&self) -> String {
         let file = &self.given.name;
         match (self.execution.name(), self.given.executions.len()) {
@@ -79,14 +79,14 @@ impl Run<'_> {
     }
 }
 
-/// What one run shows of one property.
+/// The result of one property on one run.
 #[derive(Debug)]
 struct Judged<'a> {
     run: Run<'a>,
     outcome: ExecutionOutcome,
 }
 
-/// What all runs show of one property.
+/// The results of one property on all runs.
 #[derive(Debug)]
 struct Judgement<'a> {
     rule: &'a Rule,
@@ -94,7 +94,8 @@ struct Judgement<'a> {
 }
 
 impl Judgement<'_> {
-    /// A goal is reached if one run reaches it; any other claim must hold in all of them.
+    /// The combined verdict. A `sometimes` is reached if one run reaches it; any other claim must
+    /// hold in every run.
     fn verdict(&self) -> Verdict {
         let verdicts = self.runs.iter().map(|judged| judged.outcome.verdict);
         let all = match self.rule.property().modality {
@@ -133,7 +134,8 @@ fn judge<'a>(rules: &'a Rules, given: &'a [Given], limits: Limits) -> Report<'a>
     let mut judgements: Vec<Judgement<'a>> = rules.rules.iter().map(empty).collect();
     let progress = Progress::new("checking");
     for run in &runs {
-        // The order of a run serves all properties; it can be large, so one at a time is kept.
+        // The order of a run serves all properties. It can be large, so only one order is kept at a
+        // time.
         let order = Order::of(run.execution);
         for judgement in &mut judgements {
             let rule = judgement.rule;

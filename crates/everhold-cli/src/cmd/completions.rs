@@ -1,4 +1,4 @@
-//! `everhold completions`: what a shell needs to complete commands and options.
+//! `everhold completions`: a script with which a shell completes commands and options.
 
 use std::io;
 

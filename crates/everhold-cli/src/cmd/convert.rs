@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Code> {
     Ok(Code::Holds)
 }
 
-/// The format that the name of a file asks for.
+/// The format that the name of a file implies.
 fn by_name(path: &Path) -> Result<OutputFormat> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let name = name.strip_suffix(".zst").unwrap_or(&name);
@@ -75,7 +75,8 @@ fn by_name(path: &Path) -> Result<OutputFormat> {
     })
 }
 
-/// Writes beside the file first, so that what was there stays whole until the new one is.
+/// Writes into a temporary file first, so that an existing output stays whole until the new one is
+/// complete.
 fn write_file(format: OutputFormat, executions: &[Execution], path: &Path) -> Result<()> {
     let name = || format!("{}: cannot be written", path.display());
     let beside = PathBuf::from(format!("{}.part", path.display()));
@@ -130,7 +131,7 @@ fn write(format: OutputFormat, executions: &[Execution], out: &mut impl Write) -
     }
 }
 
-/// Says on standard error what was written and what the format has no place for.
+/// Reports on standard error what was written, and what the format cannot represent.
 fn report(format: OutputFormat, executions: &[Execution], path: &Path, left_out: usize) {
     let sum = |of: &dyn Fn(&Execution) -> usize| executions.iter().map(of).sum::<usize>();
     let events = sum(&|e| e.events().len());

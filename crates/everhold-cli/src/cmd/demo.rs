@@ -1,4 +1,4 @@
-//! `everhold demo`: tours through what Everhold does, each on a bundled system.
+//! `everhold demo`: tours of Everhold, each on a bundled system.
 //!
 //! - `find`: bugs found, shrunk and explained.
 //! - `infer`: properties inferred, and then used to find a bug.
@@ -22,13 +22,13 @@ use crate::args::{DemoArgs, TourName};
 use crate::exit::Code;
 use crate::hint;
 
-/// What a tour leaves behind.
+/// The results of a tour.
 struct Seen {
     page: Page,
     interrupted: bool,
 }
 
-/// A tour: what it is about, and how it goes.
+/// A tour: its subject and the function that runs it.
 struct Tour {
     name: TourName,
     title: &'static str,

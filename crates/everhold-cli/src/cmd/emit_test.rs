@@ -32,7 +32,7 @@ fn finding_{id}() {{
     Ok(Code::Holds)
 }
 
-/// The token itself, or what a schedule's file or a finding's folder holds.
+/// The token itself, or the one in a schedule's file or in a finding's folder.
 fn token(given: &str) -> Result<String, BadInput> {
     let path = PathBuf::from(given);
     let finding = Path::new("target/everhold").join(&path);

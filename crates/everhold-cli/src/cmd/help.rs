@@ -1,4 +1,4 @@
-//! `everhold help`: the pages that come with the program.
+//! `everhold help`: the documents that are part of the program.
 
 use std::io::{self, Write};
 
@@ -9,52 +9,52 @@ use everhold_property::{REFERENCE, nearest};
 use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
-/// The topics: name, what it is about, the page.
+/// The topics: name, subject and page.
 const TOPICS: [(&str, &str, &str); 12] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
         "the trace format, to be written from any language",
-        include_str!("../../../../docs/trace-format.md"),
+        include_str!("../../help/trace-format.md"),
     ),
     (
         "logs",
         "what `check` judges, and how logs of other tools are read",
-        include_str!("../../../../docs/check.md"),
+        include_str!("../../help/check.md"),
     ),
     (
         "infer",
         "how properties are inferred from traces, and what a line is worth",
-        include_str!("../../../../docs/infer.md"),
+        include_str!("../../help/infer.md"),
     ),
     (
         "almost",
         "what held in all but a few cases: what is tried, counted, and in which order",
-        include_str!("../../../../docs/almost.md"),
+        include_str!("../../help/almost.md"),
     ),
     (
         "perf",
         "how slow executions are found and explained, and the data for plots",
-        include_str!("../../../../docs/perf.md"),
+        include_str!("../../help/perf.md"),
     ),
     (
         "timed",
         "the simulator behind it: model, network, faults, files of durations",
-        include_str!("../../../../docs/timed.md"),
+        include_str!("../../help/timed.md"),
     ),
     (
         "strategies",
         "how the explorer searches, and what silence means",
-        include_str!("../../../../docs/strategies.md"),
+        include_str!("../../help/strategies.md"),
     ),
     (
         "live",
         "nodes on real sockets, probes, recordings and their replay, assertions",
-        include_str!("../../../../docs/live.md"),
+        include_str!("../../help/live.md"),
     ),
-    ("watch", "rules judged on a running system", include_str!("../../../../docs/watch.md")),
-    ("faults", "what may go wrong in a test", include_str!("../../../../docs/faults.md")),
-    ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
+    ("watch", "rules judged on a running system", include_str!("../../help/watch.md")),
+    ("faults", "what may go wrong in a test", include_str!("../../help/faults.md")),
+    ("exit-codes", "what a command ends with", include_str!("../../help/exit-codes.md")),
 ];
 
 pub(crate) fn run(args: &HelpArgs) -> Result<Code> {

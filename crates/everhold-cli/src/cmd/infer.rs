@@ -1,8 +1,8 @@
 //! `everhold infer`: properties that held, from traces.
 //!
-//! - `why`: why an expected property is not among the lines.
-//! - `text`, `json`: the report; `decided`: what was accepted and rejected of it.
-//! - `almost`: what held in all but a few cases; `page`: that as a page.
+//! - `why`: the reason why an expected property is not among the lines.
+//! - `text`, `json`: the report; `decided`: accepted and rejected properties.
+//! - `almost`: properties that held in all but a few cases; `page`: these as a page.
 
 mod almost;
 mod decided;
@@ -62,14 +62,15 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
     report(&found, &of, settings.decisions, args, color)
 }
 
-/// A large table of snapshots, which needs no executions; anything else is left to the readers.
+/// Reads a large table of snapshots, which needs no executions; any other input is left to the
+/// readers.
 fn snapshots(args: &InferArgs) -> Option<Snapshots> {
     let [path] = args.traces.as_slice() else { return None };
     let is_table = !args.almost.on && path.extension().is_some_and(|end| end == "csv");
     if !is_table || args.why.is_some() || args.input.format.is_some_and(|f| f != InputFormat::Csv) {
         return None;
     }
-    // What cannot be opened is for the readers to say.
+    // The readers report a file that cannot be opened.
     let file = fs::File::open(path).ok()?;
     Snapshots::read_from(file).ok().flatten()
 }
@@ -104,7 +105,7 @@ fn executions(given: &[Given]) -> Vec<&Execution> {
     given.iter().flat_map(|given| &given.executions).collect()
 }
 
-/// The traces as they were given; of many the first, with dots for the others.
+/// The traces as given on the command line; of several, the first one and dots.
 fn traces(args: &InferArgs) -> String {
     const MAX: usize = 5;
     let quoted = args.traces.iter().map(|path| hint::quoted(&path.display().to_string()));
@@ -126,7 +127,7 @@ fn settings(args: &InferArgs) -> Result<Settings> {
     Ok(Settings { scopes, lines_max: args.lines, memory_max: memory(args), decisions, ..default })
 }
 
-/// How many bytes may be taken.
+/// The number of bytes that may be used.
 fn memory(args: &InferArgs) -> usize {
     usize::try_from(u64::from(args.max_memory) << 20).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! `everhold init`: a first test in a crate of one's own.
+//! `everhold init`: writes a first test into the user's crate.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::args::InitArgs;
 use crate::exit::{BadInput, Code};
 
-/// The test that is written: short, it compiles, and it passes.
+/// The test: it is short, it compiles, and it passes.
 const TEST: &str = include_str!("init/first_test.rs");
 
 pub(crate) fn run(args: &InitArgs) -> Result<Code> {
@@ -43,7 +43,8 @@ the test fail: `Faults::none().duplicate(1)` lets the network deliver a request 
     Ok(Code::Holds)
 }
 
-/// The library: where the user says, or beside this program's own source, or the registry's.
+/// Adds the library as a dependency: from the path that the user gave, from the source beside this
+/// program, or from the registry.
 fn add_dependency(manifest: &Path, library: Option<&Path>) -> Result<()> {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../everhold");
     let library = library.map(Path::to_path_buf).or_else(|| source.canonicalize().ok());

@@ -18,11 +18,11 @@ use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::progress::Progress;
 
-/// Executions that handlers are measured in.
+/// The number of executions in which handlers are measured.
 const TRAINING: u64 = 20;
-/// Seeds on which two versions are compared.
+/// The number of seeds on which two versions are compared.
 const PAIRS: u64 = 60;
-/// MacePC's training executions.
+/// The number of MacePC's training executions.
 const MACE_TRAINING: usize = 50;
 
 pub(crate) fn run(args: &PerfArgs) -> Result<Code> {
@@ -51,12 +51,12 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Code> {
     print(args, &report, name)
 }
 
-/// The bug that was asked for, or the first.
+/// The bug that was given, or the first one of the system.
 fn bug<'a>(args: &'a PerfArgs, case: &Case) -> &'a str {
     args.bug.as_deref().unwrap_or(case.bugs[0])
 }
 
-/// A version beside a reference, on the same seeds.
+/// Compares a version with a reference, on the same seeds.
 fn against(
     args: &PerfArgs,
     case: &Case,
@@ -131,7 +131,7 @@ fn how(args: &PerfArgs, case: &Case, bug: &str) -> Result<How> {
     })
 }
 
-/// The command that runs an execution again: it depends on all that says what the system is.
+/// The command that runs an execution again, with all options that define the system.
 fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
     let mut command = format!("everhold perf {} --bug {bug}", case.name);
     if let Some(nodes) = args.nodes {
@@ -140,7 +140,8 @@ fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
     if let Some(file) = args.durations.as_ref().or(args.train.as_ref()) {
         command += &format!(" --durations {}", hint::quoted(&file.display().to_string()));
     }
-    // Slow is a comparison with the executions that are drawn.
+    // Whether an execution is slow depends on the executions that are drawn, so these options are
+    // repeated.
     for (option, number) in [("--seed", args.seed), ("--executions", args.executions)] {
         if let Some(number) = number {
             command += &format!(" {option} {number}");
@@ -149,7 +150,7 @@ fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
     command + " --replay"
 }
 
-/// One line on a terminal: the phase, how far it is, its rate and the time left.
+/// Shows one line on a terminal: the phase, its progress, its rate and the time left.
 fn progress() -> everhold::perf::OnProgress {
     let line = Arc::new(Progress::new("simulating"));
     Box::new(move |now| {
@@ -178,7 +179,7 @@ fn print(args: &PerfArgs, report: &PerfReport, name: &str) -> Result<Code> {
     Ok(if report.interrupted() { Code::Interrupted } else { report.verdict().into() })
 }
 
-/// The command that goes on from a report.
+/// The command that follows a report.
 fn next(report: &PerfReport, name: &str) -> String {
     match (report.finding(), &report.mace) {
         (Some(finding), _) if finding.growth.is_none() => report.replay_line(&finding.token()),

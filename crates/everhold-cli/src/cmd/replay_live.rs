@@ -1,4 +1,4 @@
-//! `everhold replay-live`: what deployed nodes recorded, again in the explorer, and small.
+//! `everhold replay-live`: replays a recording of deployed nodes in the explorer, and shrinks it.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,4 +1,4 @@
-//! `everhold show`: a trace as text, as a space-time picture, or counted.
+//! `everhold show`: a trace as text, as a space-time picture, or as statistics.
 
 mod picture;
 mod stats;
@@ -52,12 +52,12 @@ pub(crate) fn run(args: &ShowArgs) -> Result<Code> {
     Ok(Code::Holds)
 }
 
-/// The part of an execution that was asked for.
+/// The selected part of an execution.
 #[derive(Debug)]
 struct Part<'a> {
     execution: &'a Execution,
     range: Range<usize>,
-    /// The chosen nodes; empty for all.
+    /// The selected nodes; empty for all.
     nodes: Vec<NodeId>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Part<'a> {
         Ok(Part { execution, range: begin..end, nodes })
     }
 
-    /// The events, in order.
+    /// The selected events, in order.
     fn events(&self) -> impl Iterator<Item = EventId> {
         self.range.clone().map(event_id).filter(|id| self.has(self.execution.event(*id).node))
     }
@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
         self.nodes.is_empty() || self.nodes.contains(&node)
     }
 
-    /// Whether events are left out.
+    /// Whether the part is the whole execution.
     fn is_whole(&self) -> bool {
         self.range == (0..self.execution.events().len()) && self.nodes.is_empty()
     }

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ViewArgs) -> Result<Code> {
     if path.is_dir() && !path.join("report.html").is_file() {
         return show(args, &path, Arc::new(Folder::new(&path, args)?));
     }
-    // Once now, so that what is wrong with it is said here and not in the browser.
+    // The page is made once now, so that errors are reported here and not in the browser.
     let html = one(&path, args)?;
     let file = File { path: path.clone(), args: args.clone(), first: html };
     show(args, &path, Arc::new(file))
@@ -53,7 +53,7 @@ fn show(args: &ViewArgs, path: &Path, site: Arc<impl Site>) -> Result<Code> {
     Ok(Code::Holds)
 }
 
-/// The path, or else the finding of this id.
+/// The path itself or, if there is no such file, the finding with this id.
 fn found(path: &Path) -> Result<PathBuf, BadInput> {
     let finding = Path::new("target/everhold").join(path);
     let found = [path, &finding].into_iter().find(|path| path.exists());
@@ -85,12 +85,12 @@ fn one(path: &Path, args: &ViewArgs) -> Result<String> {
     Ok(page::of_trace(path, args)?.html())
 }
 
-/// When something was last written.
+/// The time at which a file or folder was last written.
 fn written(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
 }
 
-/// One trace, read again when it changes.
+/// One trace, which is read again when it changes.
 struct File {
     path: PathBuf,
     args: ViewArgs,
@@ -100,7 +100,8 @@ struct File {
 impl Site for File {
     fn get(&self, path: &str) -> Answer {
         match path {
-            // While it is being written it may not be whole; then the last whole one is shown.
+            // A file that is being written may be incomplete; the last complete version is shown
+            // then.
             "/" => {
                 Answer::Html(following(&one(&self.path, &self.args).unwrap_or(self.first.clone())))
             }

@@ -1,6 +1,6 @@
 //! `everhold watch`: rules judged on a running system.
 //!
-//! - `page`: what a browser is shown of it.
+//! - `page`: the pages that the watch serves to a browser.
 
 mod page;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     })
 }
 
-/// Says of which rules it is not known whether they held; whether there are any.
+/// Reports the rules for which it is unknown whether they held; returns whether there are any.
 fn tell_undecided(standing: &Standing, json: bool) -> bool {
     let of_rules = standing.rules.iter().filter(|rule| !rule.is_over).filter_map(|rule| {
         let reason = rule.reason.as_deref()?;
@@ -86,7 +86,7 @@ fn tell_undecided(standing: &Standing, json: bool) -> bool {
     }
     let mut out = Plain(io::stdout().lock());
     for (rule, reason) in &undecided {
-        // Nobody may be reading any more; the exit code says it too.
+        // The reader of the output may be gone; the exit code carries the same information.
         let _ = match json {
             true => writeln!(
                 out,
@@ -124,7 +124,7 @@ fn read_rules(args: &WatchArgs) -> Result<String> {
     Ok(text.map_err(|error| BadInput(format!("{}: {error}", path.display())))?)
 }
 
-/// The log and the store that were asked for.
+/// The log and the store that the arguments select.
 fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
     match args.engine.as_deref() {
         None => {
@@ -176,7 +176,7 @@ fn options(args: &WatchArgs) -> WatchOptions {
     WatchOptions { check, ..WatchOptions::default() }
 }
 
-/// Rules go into the log only if they are not the ones in force already.
+/// Writes the rules into the log, unless they are the ones in force already.
 fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
     let file = args.rules.as_deref().map_or("rules".into(), |path| path.display().to_string());
     if args.rules.is_none() || watch.rules().as_deref() == Some(text) {
@@ -190,7 +190,7 @@ fn bind(address: &str, option: &str) -> Result<TcpListener> {
     Ok(listener.map_err(|error| BadInput(format!("{option} {address}: {error}")))?)
 }
 
-/// Addresses that others reach are used only if that was said.
+/// Refuses addresses that other machines can reach, unless the user allowed it.
 fn guard(listener: &TcpListener, secret: &[u8], args: &WatchArgs, option: &str) -> Result<()> {
     let at: SocketAddr = listener.local_addr()?;
     if at.ip().is_loopback() || args.open || !secret.is_empty() {
@@ -213,7 +213,7 @@ fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<
     Ok(Some(intake))
 }
 
-/// Watches the rules file and shows the status until the time is over.
+/// Follows the rules file and shows the status until the time is over.
 fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: String) {
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let shows = io::stderr().is_terminal() && !args.quiet;
@@ -241,7 +241,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 impl RulesFile {
-    /// Puts a changed file in force; what is wrong with it is said once, and the old rules stay.
+    /// Puts a changed file in force; its errors are reported once, and the old rules stay in force.
     fn follow(&mut self, args: &WatchArgs, watch: &Watch) {
         let Some(path) = args.rules.as_deref() else { return };
         let changed = modified(path);
@@ -314,7 +314,7 @@ impl Printer {
                 webhook.tell(notice);
             }
             let text = if self.json { to_json(notice).to_string() } else { self.text(notice) };
-            // Nobody may be reading any more; the evidence is on disk.
+            // The reader of the output may be gone; the evidence is on disk.
             let _ = writeln!(Plain(io::stdout().lock()), "{text}");
         })
     }
@@ -369,7 +369,7 @@ impl Printer {
     }
 }
 
-/// How sure a violation is.
+/// The certainty of a violation, in words.
 fn words_for(notice: &Notice, certainty: Certainty) -> String {
     match (notice, certainty) {
         (Notice::Fired(_), Certainty::Definite) => "is violated".to_owned(),
@@ -387,7 +387,7 @@ fn sides(ahead: i64) -> &'static str {
     if ahead > 0 { "ahead of" } else { "behind" }
 }
 
-/// `--at`: talks to a watch that runs.
+/// `--at`: sends a command to a running watch.
 fn control(args: &WatchArgs, address: &str) -> Result<Code> {
     let secret = String::from_utf8_lossy(&read_secret(args)?).into_owned();
     let ask = |method: &str, body: &str| {
@@ -402,7 +402,8 @@ fn control(args: &WatchArgs, address: &str) -> Result<Code> {
             .map_err(|error| BadInput(format!("{}: {error}", path.display())))?,
         None => String::new(),
     };
-    // The watch makes the change where the rules are, so that changes at the same time all count.
+    // The watch applies the change to the rules in force, so that concurrent changes do not undo
+    // each other.
     let change = serde_json::json!({ "remove": args.remove, "add": add });
     ask("PATCH", &change.to_string())?;
     Ok(Code::Holds)

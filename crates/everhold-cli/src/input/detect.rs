@@ -1,10 +1,10 @@
-//! Which format a file has, told by its beginning, and by its name where that is not enough.
+//! The format of a file, detected from its beginning, or from its name where that is ambiguous.
 
 use std::path::Path;
 
 use crate::args::InputFormat;
 
-/// The format, or what the file looks like and what to do.
+/// Returns the format, or a description of the file's apparent content and a remedy.
 pub(super) fn format(head: &[u8], path: &Path) -> Result<InputFormat, String> {
     if head.starts_with(&[0x1f, 0x8b]) {
         return Err("a gzip file; run `gunzip` first, or compress with zstd".into());
@@ -42,7 +42,7 @@ fn by_content(first: &str, text: &str) -> Option<InputFormat> {
     if first.split(',').any(|column| column.trim().trim_matches('"') == "node") {
         return Some(InputFormat::Csv);
     }
-    // A host and its clock: `a {"a":1, "b":2}`.
+    // A line with a host and its clock: `a {"a":1, "b":2}`.
     let has_clock = |line: &str| line.contains(" {\"") && line.trim_end().ends_with('}');
     text.lines().take(20).any(has_clock).then_some(InputFormat::Shiviz)
 }

@@ -10,14 +10,14 @@ use super::is_stdin;
 use crate::exit::BadInput;
 use crate::progress::Progress;
 
-/// A file with its beginning, which tells its format.
+/// A file whose beginning has been read, to detect its format.
 pub(super) struct Opened {
     pub(super) head: Vec<u8>,
-    /// All of it, the beginning included.
+    /// The whole content, including the beginning.
     pub(super) input: Box<dyn BufRead>,
 }
 
-/// Enough for the first lines of a log.
+/// The number of bytes for the detection: enough for the first lines of a log.
 const HEAD_BYTES: u64 = 16 << 10;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -35,7 +35,7 @@ pub(super) fn open(path: &Path, progress: &Progress) -> Result<Opened, BadInput>
     plain.map_err(|error| BadInput(io_words(&path.display().to_string(), &error)))
 }
 
-/// A whole text file.
+/// Reads a whole text file.
 pub(crate) fn read_text(path: &Path) -> Result<String, BadInput> {
     let mut bytes = Vec::new();
     let name = path.display();
@@ -49,7 +49,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, BadInput> {
     })
 }
 
-/// The files that a path stands for: itself, or those in a directory of logs of one run.
+/// The files of a path: the file itself, or all files of a directory with the logs of one run.
 pub(super) fn files_of(paths: &[PathBuf], together: bool) -> Result<Vec<PathBuf>, BadInput> {
     let mut files = Vec::new();
     for path in paths {
@@ -88,7 +88,7 @@ fn open_file(path: &Path) -> Result<File, BadInput> {
     })
 }
 
-/// What the operating system says, without its numbers.
+/// The operating system's message, without its error number.
 pub(super) fn io_words(name: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("{name}: no such file"),
@@ -102,7 +102,7 @@ pub(super) fn io_words(name: &str, error: &io::Error) -> String {
     }
 }
 
-/// A file beside the missing one whose name is close to its name.
+/// A file in the same folder whose name is similar to that of the missing one.
 fn similar(path: &Path) -> Option<String> {
     let wanted = path.file_name()?.to_str()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -127,7 +127,7 @@ fn decompressed(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
 fn peek(mut plain: Box<dyn Read>) -> io::Result<Opened> {
     let mut head = Vec::new();
     match plain.by_ref().take(HEAD_BYTES).read_to_end(&mut head) {
-        // The reader meets the end again, and says which line it is on.
+        // The reader meets the truncation again, and reports it with a line number.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !head.is_empty() => {}
         other => drop(other?),
     }

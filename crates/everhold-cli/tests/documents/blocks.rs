@@ -2,11 +2,11 @@
 
 /// A block.
 pub(crate) struct Block {
-    /// What is written after the fence.
+    /// The text after the opening fence.
     pub(crate) info: String,
-    /// What is in it.
+    /// The content.
     pub(crate) text: String,
-    /// Where it begins, from 1.
+    /// The number of its first line, from 1.
     pub(crate) line: usize,
 }
 

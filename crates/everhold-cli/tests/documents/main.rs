@@ -1,14 +1,16 @@
-//! README and guide, executed.
+//! README and guide: their blocks are executed.
 //!
 //! - Rust blocks are parts of `docs/guide/*.rs`, which are compiled here.
-//! - Blocks that name a file (`prop counter.prop`) are written to it.
-//! - Console blocks are run, in order, in one folder; what they show must be printed, line by line.
-//!   `...` stands for anything. A command ends with 0 unless `# ends with CODE` says otherwise.
+//! - Blocks that name a file (`prop counter.prop`) are written to that file.
+//! - Console blocks are run in order, in one folder; the output that they show must be printed,
+//!   line by line. `...` matches anything. A command must end with 0 unless `# ends with CODE`
+//!   states another code.
 //!
-//! Every blind spot that the README names is pinned by the test that it names, and the other way round.
+//! Every blind spot in the README is pinned by the test that it names, and each such test is named
+//! there.
 //!
-//! - `blocks`: the blocks of a document; `shell`: how they are run; `stranger`: the README's first
-//!   test in a project outside the workspace.
+//! - `blocks`: the blocks of a document; `shell`: the execution of console blocks; `stranger`: the
+//!   README's first test in a project outside the workspace.
 
 mod blocks;
 #[path = "../../../../docs/guide/counter.rs"]
@@ -54,7 +56,7 @@ fn check(document: &str, name: &str) {
     assert!(commands > 0, "{document} has no commands");
 }
 
-/// Code without what formatting and the test harness add.
+/// Removes the additions of formatting and of the test harness from code.
 fn plain(code: &str) -> String {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("#[ignore"));
     let text: String = lines.flat_map(|line| line.chars().filter(|c| !c.is_whitespace())).collect();
@@ -71,7 +73,7 @@ fn guide() {
     check("docs/guide.md", "guide");
 }
 
-/// The tests that the bullets of the README's blind spots name, in parentheses at their ends.
+/// The tests named by the bullets of the README's blind spots, in parentheses at their ends.
 fn named_limits() -> BTreeSet<String> {
     let readme = read("README.md");
     let (_, section) = readme.split_once("\n## Blind spots\n").expect("it has blind spots");

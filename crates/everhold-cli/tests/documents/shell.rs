@@ -1,11 +1,12 @@
-//! Runs console blocks as a reader would, in a folder of their own.
+//! Runs console blocks as a reader would, in a separate folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Commands that are not run here: continuous integration is the first, and the others build all.
+/// Commands that are not run here: continuous integration runs the first, and the others build
+/// everything.
 const ELSEWHERE: [&str; 4] = [
     "cargo test --workspace",
     "cargo install --path crates/everhold-cli",
@@ -13,7 +14,7 @@ const ELSEWHERE: [&str; 4] = [
     "cargo test",
 ];
 
-/// Stands in for cargo: the program and the tests are built already.
+/// A replacement for cargo, because the program and the tests are built already.
 const CARGO: &str = r#"#!/bin/sh
 case "$1" in
   run) shift 4; exec everhold "$@" ;;
@@ -28,8 +29,8 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn new(name: &str) -> Shell {
-        // Not within the repository: failing tests look there for their source, and leave
-        // regressions beside it.
+        // The folder lies outside the repository: failing tests look there for their source, and
+        // write regressions beside it.
         let unique = format!("everhold-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(unique);
         let _ = fs::remove_dir_all(&folder);
@@ -67,7 +68,7 @@ impl Shell {
         commands.len()
     }
 
-    /// One shell for the block, so that what goes on in the background can be waited for.
+    /// Uses one shell for the whole block, so that processes in the background can be waited for.
     fn script(&self, commands: &[(&str, i32)]) -> (String, Vec<i32>) {
         let code = |at: usize| self.folder.join(format!("code.{at}"));
         let mut script = String::new();
@@ -93,21 +94,21 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What failed is left to be looked at.
+        // After a failure the folder is kept for inspection.
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// Where tests leave what they found.
+/// The folder into which tests write their findings.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().expect("this is a program");
     let found = exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     found.map_or_else(|| Path::new("target").to_owned(), Path::to_path_buf)
 }
 
-/// A command, and what it ends with.
+/// Splits a line into the command and its expected exit code.
 fn expected(line: &str) -> (&str, i32) {
     let Some((command, comment)) = line.split_once(" # ") else { return (line, 0) };
     let code = comment.trim().strip_prefix("ends with ");
@@ -115,7 +116,7 @@ fn expected(line: &str) -> (&str, i32) {
     (command.trim(), code.unwrap_or(0))
 }
 
-/// Whether a line is as shown; `...` stands for anything.
+/// Whether a line matches the one in the document; `...` matches anything.
 fn matches(shown: &str, printed: &str) -> bool {
     let mut rest = printed;
     let mut parts = shown.split("...").peekable();

@@ -1,4 +1,4 @@
-//! The README's dependencies and its first test, in a project of a reader who has nothing else.
+//! The README's dependencies and its first test, in a project that contains nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::blocks::blocks;
 use crate::{read, root};
 
-/// The address that the README names, which stands for this checkout here.
+/// The repository address in the README; here this checkout replaces it.
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
 
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
@@ -22,7 +22,7 @@ fn manifest(dependencies: &str) -> String {
     format!("{package}{}\n[workspace]\n", dependencies.replace(REPOSITORY, &path))
 }
 
-/// Tests the project with the versions that the workspace has, so that nothing is downloaded.
+/// Tests the project with the versions of the workspace's lock file, so that nothing is downloaded.
 fn cargo_test(project: &Path) -> Output {
     fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).expect("a copy can be made");
     Command::new(env!("CARGO"))

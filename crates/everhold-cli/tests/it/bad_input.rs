@@ -1,11 +1,12 @@
-//! What cannot be used: the place, what was expected, how to go on, and code 64.
+//! Unusable input: the message has the place, the expectation and a remedy, and the exit code is
+//! 64.
 
 use std::fs;
 
 use crate::check::ETCD;
 use crate::program::{check, everhold, screen, temporary};
 
-/// Writes a file and checks what `show` says about it.
+/// Writes a file and checks the message of `show` about it.
 #[track_caller]
 fn refused(name: &str, content: &[u8], prints: &[&str]) {
     let file = temporary(name);
@@ -122,7 +123,7 @@ fn all_errors_of_the_rules_are_shown_at_once() {
     check(&["check", file.to_str().unwrap(), "ping.trace"], 64, &["line 1: not UTF-8"]);
 }
 
-/// What is wrong with one file does not hide what the others show, nor what the rules lack.
+/// An error in one file hides neither the content of the others nor errors in the rules.
 #[test]
 fn nothing_else_is_lost() {
     screen(&["check", "ping.prop", "truncated.trace", "ping.trace"], 64, "ping.txt");

@@ -14,13 +14,13 @@ pub(crate) const EWD998_PARSER: &str = concat!(
     r"\/\\ counter = (?<all_counter>(?<counter>.*))\n\/\\ inbox = (?<all_inbox>.*)",
 );
 
-/// One leader per term, terms never go back, the leader is ahead: on all consistent cuts.
+/// One leader per term, terms never decrease, and the leader is ahead, on all consistent cuts.
 #[test]
 fn etcd_raft_keeps_what_raft_promises() {
     screen(&["check", "etcd-raft.prop", ETCD, "--mapping", ETCD_MAPPING], 0, "etcd-raft.txt");
 }
 
-/// The first violating cut, the values that falsify it, and who was where.
+/// The first violating cut, the values that falsify the property, and the positions of the nodes.
 #[test]
 fn etcd_raft_does_not_keep_terms_equal() {
     screen(
@@ -30,7 +30,7 @@ fn etcd_raft_does_not_keep_terms_equal() {
     );
 }
 
-/// In each of the 990 states that TLC printed with a host, in 3 runs.
+/// The property holds in each of the 990 states with a host that TLC printed, in 3 runs.
 #[test]
 fn ewd998_counts_the_messages_in_flight() {
     screen(

@@ -53,7 +53,7 @@ fn the_name_of_the_output_tells_the_format() {
     check(&["convert", "ping.trace", "x.unknown"], 64, &["the name does not tell the format"]);
 }
 
-/// What was there before a failed conversion is still there after it.
+/// A failed conversion does not change an existing output.
 #[test]
 fn a_failure_leaves_the_output_alone() {
     let file = temporary("kept.trace");

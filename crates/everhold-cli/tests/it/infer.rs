@@ -12,7 +12,7 @@ fn etcd_raft_tells_what_raft_promises() {
     screen(&["infer", ETCD, "--mapping", ETCD_MAPPING], 0, "infer-etcd.txt");
 }
 
-/// What is inferred is a file of properties that hold on the same trace.
+/// Inferred properties form a file of properties that hold on the same trace.
 #[test]
 fn lines_are_properties_that_check_reads() {
     let out = temporary("inferred.prop");
@@ -31,13 +31,14 @@ fn why_shows_the_counterexample_or_the_reason() {
     why(&format!("{ahead}b.log"), 0, &["it is line 1"]);
     why(&format!("{ahead}b.commit"), 0, &["it holds, and is hidden: follows from"]);
     why("forall n in nodes: n.term >=", 64, &["error: expected", "--why:1"]);
-    // The trace has one leader of one term, and says so rather than anything about all terms.
+    // The trace has one leader of one term; the inferred line states that and nothing about all
+    // terms.
     let one = r#"forall a, b in nodes where a != b: a.role == "StateLeader" and a.term == b.term
                  implies b.role != "StateLeader""#;
     why(one, 0, &["it holds, and is hidden: says no more than", "there is not enough evidence"]);
 }
 
-/// What was inferred before is compared with; what is rejected goes, and the next lines move up.
+/// Earlier properties are compared with; rejected ones disappear, and the next lines move up.
 #[test]
 fn lines_are_compared_and_decided() {
     let (old, decisions) = (temporary("always-old.prop"), temporary("always.decisions"));
@@ -59,7 +60,7 @@ fn lines_are_compared_and_decided() {
     infer(&["--diff", "missing.prop"], 64, &["missing.prop"]);
 }
 
-/// The bound on memory is kept to, and what did not fit is told; nonsense is refused.
+/// The bound on memory is respected, and parts that did not fit are reported; nonsense is refused.
 #[test]
 fn memory_is_bounded() {
     let path = temporary("apart.csv");
@@ -78,7 +79,7 @@ fn memory_is_bounded() {
     }
 }
 
-/// Too little, or nothing that can be compared: an honest answer and no line.
+/// Input with too little data, or without anything comparable, gives an honest answer and no line.
 #[test]
 fn bad_input_is_told() {
     let infer = |name: &str, text: &str, code: i32, prints: &[&str]| {
@@ -106,7 +107,7 @@ fn all_shows_what_is_hidden_and_json_is_for_programs() {
     assert!(lines.iter().all(|line| line["confidence"].as_f64() > Some(0.99)), "{text}");
 }
 
-/// A log of texts has no variables: nothing is inferred, and the message says what to do.
+/// A log of texts has no variables: nothing is inferred, and the message contains a remedy.
 #[test]
 fn no_variables_no_lines() {
     let chord = "../../everhold-trace/testdata/chord.log";
@@ -114,7 +115,7 @@ fn no_variables_no_lines() {
     check(&["infer", "missing.trace"], 64, &["missing.trace"]);
 }
 
-/// A table of snapshots goes straight into columns.
+/// A table of snapshots is read directly into columns.
 #[test]
 fn tables_of_snapshots() {
     let path = temporary("snapshots.csv");
@@ -135,7 +136,7 @@ fn tables_of_snapshots() {
     );
 }
 
-/// Two counters of three nodes; in one run of ten a node counts twice what it did once.
+/// Two counters on three nodes; in one run of ten a node counts one event twice.
 fn counters() -> String {
     let path = temporary("almost.csv");
     let mut text = String::from("run,node,done,asked,load\n");
@@ -152,7 +153,7 @@ fn counters() -> String {
     path.to_str().expect("it is UTF-8").to_owned()
 }
 
-/// The list, one of its lines opened, a page, decisions, what changed.
+/// Covers the list, an explanation of one line, a page, decisions, and a comparison.
 #[test]
 fn almost_invariants() {
     let traces = counters();

@@ -1,5 +1,5 @@
-//! Hosted nodes seen from outside: `watch` catches what they do wrong, the other commands open
-//! what it leaves, and `replay-live` does it again.
+//! Hosted nodes seen from outside: `watch` catches their violations, the other commands open the
+//! files that it leaves, and `replay-live` repeats the run.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ use crate::program::{check, temporary};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `everhold watch` on a free port; where it listens.
+/// Starts `everhold watch` on a free port; returns its address.
 fn watch(rules: &str, folder: &str) -> (Child, SocketAddr) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args(["watch", "--rules", rules, "--folder", folder, "--listen", "127.0.0.1:0"])
@@ -31,7 +31,7 @@ fn watch(rules: &str, folder: &str) -> (Child, SocketAddr) {
     let mut lines = stderr.lines().map_while(Result::ok);
     let line = lines.find(|line| line.contains("listening for probes on"));
     let address = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    // Nobody may fill the pipe.
+    // The output is read until its end, so that the pipe never fills.
     std::thread::spawn(move || lines.for_each(drop));
     (child, address.expect("it says where it listens"))
 }

@@ -1,17 +1,17 @@
 //! The program, as a user runs it, and the rules of the workspace.
 //!
-//! - `program`: how it is run here; the demo, help, wrong use.
+//! - `program`: how the tests run it; the demo, help, wrong usage.
 //! - `check`: properties judged on real traces of other projects and on small ones.
 //! - `infer`: properties from traces.
 //! - `convert`, `show`: the other ways to look at a trace.
 //! - `perf`: slow executions of bundled systems.
-//! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
+//! - `bad_input`: unusable input is refused with its place, a remedy and code 64.
 //! - `watch`: rules on a running system; `watch_probe`: processes with probes, watched;
-//!   `watch_bad_input`: strangers.
+//!   `watch_bad_input`: malformed and hostile connections.
 //! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
-//! - `schema`: what `--json` prints is as published.
-//! - `workspace`: what may depend on what; leftovers; what the documents mention exists.
+//! - `schema`: the output of `--json` conforms to the published schema.
+//! - `workspace`: permitted dependencies; leftovers; names in the documents exist.
 //!
 //! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
 //! them.
@@ -23,8 +23,10 @@ mod infer;
 mod live;
 mod perf;
 mod program;
+mod publishing;
 mod schema;
 mod show;
+mod sizes;
 mod view;
 mod watch;
 mod watch_bad_input;

@@ -26,7 +26,8 @@ fn a_slow_tree_is_explained_and_the_fixed_one_is_not_blamed() {
     );
 }
 
-/// Chord is slow in every execution alike: a smaller ring shows it, and so does the fixed one.
+/// Chord is slow in every execution, so it is compared with a smaller ring and with the fixed
+/// system.
 #[test]
 fn versions_are_compared() {
     let few = ["perf", "chord", "--nodes", "16", "--executions", "20"];
@@ -73,7 +74,7 @@ fn an_execution_is_replayed() {
     let few = ["perf", "randtree", "--executions", "100"];
     let fixed = [&few[..], &["--bug", "none", "--replay", "7"]].concat();
     check(&fixed, 2, &["replayed one execution, which is not slow", "Path"]);
-    // The slow one fails again, with the same finding.
+    // The slow execution fails again, with the same finding.
     let printed = everhold(&few);
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
     let token = text.split_whitespace().find(|word| word.starts_with("eh1t-")).expect("a token");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Runs the program where its test data is, so that file names on screens are short.
+/// Runs the program in the folder of its test data, so that file names on screens are short.
 pub(crate) fn everhold(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args(arguments)
@@ -14,14 +14,14 @@ pub(crate) fn everhold(arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-/// A file of this test run.
+/// The path of a temporary file of this test run.
 pub(crate) fn temporary(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("everhold-cli");
     fs::create_dir_all(&folder).expect("the folder can be made");
     folder.join(name)
 }
 
-/// Runs the program and checks its exit code and that it prints these.
+/// Runs the program, and checks its exit code and that it prints each of these texts.
 #[track_caller]
 pub(crate) fn check(arguments: &[&str], code: i32, prints: &[&str]) {
     let output = everhold(arguments);
@@ -62,7 +62,7 @@ fn help_has_topics_and_commands() {
     check(&["help", "propreties"], 64, &["did you mean `properties`?"]);
 }
 
-/// A tour, in a folder where it may write its report; README runs all of them.
+/// Runs a tour in a folder in which it may write its report; the README's test runs all of them.
 #[test]
 fn the_demo_finds_both_bugs_and_is_silent_without() {
     let folder = temporary("demo");

@@ -1,4 +1,4 @@
-//! `docs/output.schema.json` says what `--json` prints, of every command.
+//! `docs/output.schema.json` describes the output of `--json` for every command.
 
 use std::fs;
 
@@ -12,7 +12,8 @@ fn schema() -> Json {
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-/// Checks a value against the part of JSON Schema that ours uses; says where it does not fit.
+/// Checks a value against the subset of JSON Schema that ours uses; returns the place of the first
+/// mismatch.
 fn validate(root: &Json, schema: &Json, value: &Json, place: &str) -> Result<(), String> {
     for (word, rule) in schema.as_object().expect("a schema is an object") {
         let fits = match word.as_str() {
@@ -83,7 +84,7 @@ fn items(root: &Json, rule: &Json, value: &Json, place: &str) -> Result<bool, St
     Ok(true)
 }
 
-/// Runs a command; each line fits, and at least one has each of these fields.
+/// Runs a command; each line must conform, and at least one must have each of these fields.
 fn check(arguments: &[&str], part: &str, has: &[&str]) {
     let (root, output) = (schema(), everhold(arguments));
     let text = String::from_utf8(output.stdout).expect("output is UTF-8");
@@ -129,7 +130,7 @@ fn almost_invariants_are_as_published() {
     assert!(html.contains("Exceptions over time") || html.contains("data-form=\"gzip\""));
 }
 
-/// A counter that follows another, but for one moment.
+/// A counter that follows another one, except at one moment.
 fn almost_always() -> String {
     let mut text = String::from("{\"everhold\":\"trace\",\"version\":1}\n{\"is\":\"run\"}\n");
     text += "{\"is\":\"node\",\"name\":\"a\",\"kind\":\"n\"}\n";
@@ -143,7 +144,7 @@ fn almost_always() -> String {
     text + "{\"is\":\"end\",\"events\":400}\n"
 }
 
-/// The checker of this test notices what does not fit.
+/// The validator of this test rejects values that do not conform.
 #[test]
 fn what_does_not_fit_is_noticed() {
     let root = schema();

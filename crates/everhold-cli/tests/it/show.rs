@@ -12,7 +12,7 @@ fn a_trace_is_shown_as_text_picture_and_statistics() {
     screen(&["show", "ping.trace", "--as", "stats"], 0, "show-stats.txt");
 }
 
-/// The numbers of the research on this log.
+/// The statistics match those that the study of this log gives.
 #[test]
 fn the_chord_log_has_its_known_numbers() {
     check(
@@ -54,7 +54,8 @@ fn a_part_is_shown() {
     check(&with(&["--as", "stats", "--from", "1"]), 64, &["statistics are of whole runs"]);
 }
 
-/// Logs of one run, one a node: together, with the points of Dinv, or each on its own.
+/// The logs of one run, one for each node: read together, with the points of Dinv, or each on its
+/// own.
 #[test]
 fn logs_of_one_run_are_read_together() {
     check(&["show", "dinv", "--format", "dinv"], 0, &["local L1", "{x: 5}", "x: 5 -> 7", "{x: 6}"]);

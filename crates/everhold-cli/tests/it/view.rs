@@ -1,4 +1,4 @@
-//! Pages from the program: written, served, refused; and the small commands around tests.
+//! Pages from the program: written, served, refused; and the commands `init` and `emit-test`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ fn a_trace_becomes_a_page() {
     assert!(html.len() < 500_000, "{} bytes for 1,235 events", html.len());
 }
 
-/// A server on a port that is free, and what it answers.
+/// A server on a free port.
 struct Served {
     process: Child,
     address: String,
@@ -72,7 +72,7 @@ fn a_folder_of_runs_is_served_and_followed() {
     assert!(index.starts_with("HTTP/1.1 200 OK") && index.contains("7f3a"), "{index}");
     let page = served.get("GET /run/0 HTTP/1.1\r\n\r\n");
     assert!(page.contains("the report") && page.contains("EventSource"), "{page}");
-    // Nothing outside of the listed runs can be asked for.
+    // Only the listed runs can be requested.
     for (request, status) in [
         ("GET /run/9 HTTP/1.1\r\n\r\n", "404"),
         ("GET /../../etc/passwd HTTP/1.1\r\n\r\n", "404"),
@@ -97,7 +97,7 @@ fn what_cannot_be_viewed_is_refused() {
     check(&["view", CHORD, "--listen", &address], 64, &["cannot be listened on", "--listen"]);
 }
 
-/// A finding of the storage system, as a failing test leaves it.
+/// The token of a finding of the storage system, as a failing test writes it.
 const TOKEN: &str =
     "eh1-AdFEt4AWGD69AwNHZXQFVmFsdWUDUHV0AAACAAAAAAEAAAABAAIBAAABAgIAAgAAAQAAAgICb4DWLQ";
 

@@ -1,4 +1,4 @@
-//! `everhold watch`: started, refused, changed while it runs.
+//! `everhold watch`: started, refused, and changed while it runs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -34,7 +34,7 @@ fn where_nothing_was_judged_nothing_is_known() {
     check(&[&arguments[..], &["--json"]].concat(), 2, &expected);
 }
 
-/// Inferred in test, watched in production: the file is taken as it was written.
+/// A file of inferred properties is accepted by `watch` unchanged.
 #[test]
 fn what_was_inferred_is_watched_unchanged() {
     let inferred = temporary("watch-inferred.prop").display().to_string();

@@ -1,5 +1,5 @@
-//! A watch among strangers: whatever comes in on its ports is answered with a reason, or nothing,
-//! and those who speak well are judged as before.
+//! A watch with malformed and hostile connections: any input on its ports is refused with a reason
+//! or ignored, and well-behaved probes are judged as before.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -69,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// What it says when it refuses.
+    /// The text of its refusal.
     fn refusal(&mut self) -> Option<String> {
         std::iter::from_fn(|| self.read()).find_map(|frame| match frame {
             Frame::Refuse { text, .. } => Some(text),
@@ -85,7 +85,7 @@ impl Wire {
     }
 }
 
-/// Who is refused, and what is said.
+/// A malformed conversation, and the reason with which it is refused.
 type Stranger = (fn(&mut Wire), &'static str);
 
 const STRANGERS: [Stranger; 6] = [
@@ -102,8 +102,8 @@ const STRANGERS: [Stranger; 6] = [
     ),
 ];
 
-/// Bytes from a fixed seed: noise, noise behind a plausible length, and the beginning of a
-/// conversation in which some bytes are changed.
+/// Bytes from a fixed seed: noise, noise after a plausible length, and the beginning of a
+/// conversation with some bytes changed.
 fn noise(round: u64, seed: &mut u64) -> Vec<u8> {
     let mut random = || {
         *seed =
@@ -165,7 +165,7 @@ fn strangers_are_told_why_and_the_rest_goes_on() {
             let _ = stream.write_all(&noise(round, &mut seed));
         }
     }
-    // Text that is no request, a body that never comes, a head without an end.
+    // Text that is not a request, a body that never arrives, and a head without an end.
     for request in ["GET\r\n\r\n", "PUT /rules HTTP/1.1\r\ncontent-length: 9999999999\r\n\r\nx"] {
         let mut stream = TcpStream::connect(&watch.control).expect("it still listens");
         let _ = stream.write_all(request.as_bytes());
@@ -174,13 +174,13 @@ fn strangers_are_told_why_and_the_rest_goes_on() {
         TcpStream::connect(&watch.control).map(|mut stream| stream.write_all(&[b'a'; 1 << 16]));
     assert!(endless.is_ok(), "it still listens");
 
-    // A clock that jumps an hour: that node is not believed, by name; the other one is.
+    // A node whose clock jumps an hour is distrusted by name; the other node is not affected.
     let mut mad = Wire::dial(&watch.probes);
     mad.write(&hello(2, |_| ()));
     mad.show(1, now(), 5);
     mad.show(2, now() + 3_600_000_000, -5);
     good.show(2, now(), 5);
-    // Some of the noise was well formed, and may have a clock of its own.
+    // Some of the noise was well formed, and may contain a clock of its own.
     let is_mad = |json: &Json| json["name"] == "n2" && json["reason"].to_string().contains("clock");
     while !is_mad(&watch.next("incomplete")) {}
     good.show(3, now(), -1);

@@ -1,5 +1,6 @@
-//! From a service's own processes to evidence: offices that are no nodes of Everhold's
-//! (`examples/office.rs`), each with a probe, and `everhold watch` as a process of its own.
+//! The whole way from the processes of a service to evidence: offices that are not built from
+//! Everhold's nodes (`examples/office.rs`), each with a probe, and `everhold watch` as a separate
+//! process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -33,13 +34,13 @@ impl Drop for Process {
 
 pub(crate) struct Watch {
     _process: Process,
-    /// What it says, one JSON object a line.
+    /// The lines of its output, one JSON object each.
     lines: Receiver<Json>,
     pub(crate) probes: String,
     pub(crate) control: String,
 }
 
-/// Reads on, whether anybody listens or not: a full pipe would hold up the watch.
+/// Reads the output until its end even if nobody uses it: a full pipe would block the watch.
 fn follow(said: ChildStdout) -> Receiver<Json> {
     let (tell, lines) = channel();
     std::thread::spawn(move || {
@@ -73,13 +74,13 @@ impl Watch {
             line.expect("it says where it listens")
         };
         let (probes, control) = (place("for probes on "), place("http://"));
-        // Whatever else it says must not fill the pipe.
+        // The rest of the output must be read too, so that the pipe never fills.
         std::thread::spawn(move || said.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
         let lines = follow(process.stdout.take().expect("it was asked for"));
         Watch { _process: Process(process), lines, probes, control }
     }
 
-    /// What it says next of this kind.
+    /// The next line of its output of this kind.
     pub(crate) fn next(&self, event: &str) -> Json {
         loop {
             let json = self.lines.recv_timeout(Duration::from_secs(60)).expect("it is told");
@@ -89,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// Ends the watch without a word of warning.
+    /// Kills the watch without a chance to shut down.
     fn kill(self) {}
 
     pub(crate) fn status(&self) -> Json {
@@ -100,7 +101,7 @@ impl Watch {
         serde_json::from_str(body).expect("it is JSON")
     }
 
-    /// The status, once it is as wanted.
+    /// The status, as soon as it meets the condition.
     fn status_when(&self, wanted: impl Fn(&Json) -> bool) -> Json {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -172,7 +173,7 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     careless.meet(&honest.address);
     watch.status_when(|status| status["connections"] == 2);
 
-    // Each sells its own seats; customers of the wrong office are passed on.
+    // Each office sells its own seats; customers of the other office are passed on.
     for seat in 0..20 {
         let office = if seat % 2 == 0 { &honest } else { &careless };
         assert_eq!(office.ask(&format!("sell {seat} ada")), "sold");
@@ -194,7 +195,7 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     assert_eq!(careless.ask("cancel 6"), "cancelled");
     assert_eq!(watch.next("resolved")["id"], fired["id"]);
 
-    // A process that is killed leaves the snapshots with what it sold: no false alarm.
+    // A killed process leaves the snapshots together with its seats: no false alarm.
     drop(careless);
     assert_eq!(watch.next("down")["name"], "office-1");
     assert_eq!(honest.ask("cancel 6"), "cancelled");
@@ -203,7 +204,8 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     assert_eq!(status["rules"][0]["violations"], 1, "{status:#}");
 }
 
-/// What it sold before it was stopped is known again when it goes on, and so is what it no longer has.
+/// After a pause of the process, the watch knows again what it sold before, and what it no longer
+/// holds.
 #[test]
 fn a_process_that_was_stopped_for_a_while_is_known_again() {
     let (rules, folder) = rules_and_folder("stopped");
@@ -234,7 +236,8 @@ fn a_process_that_was_stopped_for_a_while_is_known_again() {
     watch.status_when(|status| status["keys"] == 9);
 }
 
-/// Of what happens while the watch is away nobody tells it; it knows all the same when it is back.
+/// Changes while the watch is down are not reported to it; after its restart it knows them
+/// nevertheless.
 #[test]
 fn what_happened_while_the_watch_was_away_is_known_when_it_is_back() {
     let (rules, folder) = rules_and_folder("away");
@@ -250,9 +253,9 @@ fn what_happened_while_the_watch_was_away_is_known_when_it_is_back() {
         assert_eq!(honest.ask(&format!("sell {seat} ada")), "sold");
     }
     watch.status_when(|status| status["keys"] == 10);
-    sleep(Duration::from_secs(3)); // A checkpoint has it.
+    sleep(Duration::from_secs(3)); // a checkpoint contains it by now
     watch.kill();
-    sleep(Duration::from_millis(500)); // Nobody listens, and the probes know.
+    sleep(Duration::from_millis(500)); // nobody listens, and the probes have noticed
     assert_eq!(honest.ask("cancel 4"), "cancelled");
     assert_eq!(careless.ask("sell 4 bob"), "sold");
     assert_eq!(careless.ask("sell 6 bob"), "sold");
@@ -263,7 +266,8 @@ fn what_happened_while_the_watch_was_away_is_known_when_it_is_back() {
     assert_eq!(status["rules"][0]["violations"], 1, "{status:#}");
 }
 
-/// An office in this process that sells every seat up to a count, and tells a new checker of all.
+/// An office in this process that sells every seat up to a count, and sends all of them to a new
+/// checker.
 fn seller(number: u32, checker: &str, sold: &Arc<AtomicI64>) -> Probe {
     let sold = Arc::clone(sold);
     Probe::to_checkers([checker.parse().expect("an address")])
@@ -277,12 +281,12 @@ fn seller(number: u32, checker: &str, sold: &Arc<AtomicI64>) -> Probe {
         .start()
 }
 
-/// The watch is killed in the middle of things, again and again, and started in the same folder:
-/// whatever byte of its files was the last, each violation is told, once.
+/// The watch is killed at random moments, again and again, and restarted in the same folder:
+/// wherever its files end, each violation is reported exactly once.
 #[test]
 fn a_watch_that_is_killed_loses_nothing_and_tells_nothing_twice() {
     let (rules, folder) = rules_and_folder("killed");
-    // A loaded machine must not look like a crash.
+    // A loaded machine must not be mistaken for a crash.
     let patient = ["--silence-ms", "10000", "--wait-ms", "20000"];
     let mut watch = Watch::start_on("127.0.0.1:0", &rules, &folder, &patient);
     let address = watch.probes.clone();
@@ -298,7 +302,7 @@ fn a_watch_that_is_killed_loses_nothing_and_tells_nothing_twice() {
             sleep(Duration::from_millis(5));
         }
     };
-    // Of any lengths: from a fixed seed.
+    // The lengths of the pauses come from a fixed seed.
     let mut seed = 7_u64;
     for _ in 0..6 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! The rules of the workspace, as tests: an absence cannot be seen in code.
+//! The rules of the workspace, as tests: code does not show that something is absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Each crate's dependencies within the workspace, of every sort.
+/// Each crate's dependencies within the workspace, of every kind.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let crates = fs::read_dir(root().join("crates")).expect("there are crates");
     let folders = crates.map(|entry| entry.expect("it can be read").path());
@@ -138,7 +138,7 @@ fn sources(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is unfinished does not land, and documents do not show code that is not compiled.
+/// Unfinished code is not merged, and documents do not contain code that is not compiled.
 #[test]
 fn nothing_is_left_over() {
     let mut files = Vec::new();
@@ -155,7 +155,7 @@ fn nothing_is_left_over() {
     }
 }
 
-/// Variables and commands that the documents mention exist.
+/// The variables and commands that the documents mention exist.
 #[test]
 fn documents_name_what_exists() {
     let mut code = Vec::new();

@@ -8,7 +8,7 @@ pub enum DiskError {
     Unreadable {
         /// The record's name.
         record: String,
-        /// What is wrong with it.
+        /// The reason, as text.
         reason: String,
     },
     /// The disk failed (`EIO`).

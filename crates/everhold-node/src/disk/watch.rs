@@ -1,4 +1,4 @@
-//! What goes wrong with a disk in the middle of an event.
+//! Disk faults in the middle of an event.
 //!
 //! A handler cannot be stopped in the middle. So when a crash falls at an operation, the files as
 //! they are at that moment are put aside, and the handler goes on as a ghost: what it does to the
@@ -47,18 +47,18 @@ pub enum Upset {
 /// Something that went wrong.
 #[derive(Clone, Debug)]
 pub struct Struck {
-    /// What it was.
+    /// The fault that struck.
     pub fault: DiskFault,
     /// The same with the operation at which it was, such as `crash before put vote`.
     pub place: String,
-    /// How many operations of the same name the event had before.
+    /// The number of earlier operations of the same name in the event.
     pub nth: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     upset: Option<Upset>,
-    /// How many operations the event had so far, and their names while something is to go wrong.
+    /// The number of operations of the event so far, and their names while a fault is planned.
     operations: u32,
     names: Vec<String>,
     struck: Option<Struck>,
@@ -149,7 +149,7 @@ impl Disk {
 }
 
 impl Watch {
-    /// What goes wrong at the operation that begins now.
+    /// The fault, if any, that strikes the operation that begins now.
     fn due(&mut self, operation: String, grows: bool) -> Option<DiskFault> {
         let nth = self.names.iter().filter(|name| **name == operation).count() as u32;
         let fault = match self.upset.as_ref()? {

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Change, FileId, Image, Pending, Shape, Volume};
 
-/// What a crash can do to changes that were not synced. Each model allows everything that the one
-/// before it allows.
+/// A model of what a crash can do to changes that were not synced. Each allows everything that the
+/// one before it allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum CrashModel {
     /// Only the process dies: everything that was written stays.
@@ -67,7 +67,7 @@ enum Part {
     Whole,
     /// The length of a file that grew.
     Length,
-    /// What it says there.
+    /// The contents of the file at that place.
     Contents,
 }
 
@@ -114,7 +114,7 @@ impl Volume {
         self.come_up(&units, &kept, torn)
     }
 
-    /// What a crash can keep or lose, in the order in which it was written.
+    /// The changes that a crash can keep or lose, in the order in which they were written.
     #[must_use]
     pub fn units(&self, model: CrashModel) -> Vec<Unit> {
         let mut units = Vec::new();

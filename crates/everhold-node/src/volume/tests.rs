@@ -73,7 +73,7 @@ fn show_cell(cell: &[u8]) -> String {
     }
 }
 
-/// What the choices of a crash lead to: every answer to every question.
+/// The results of every combination of choices at a crash.
 fn chosen(volume: &Volume, model: CrashModel) -> BTreeSet<String> {
     let mut images = BTreeSet::new();
     let mut answers: Vec<(u32, u32)> = Vec::new();
@@ -186,8 +186,8 @@ fn history(ops: &[Op]) -> Vec<Done> {
     done
 }
 
-/// What is left if `kept` says of each operation whether its effect is there, and `written` whether
-/// what it says is.
+/// The files that are left if `kept` says of each operation whether its effect survives, and
+/// `written` whether its contents do.
 fn rebuilt(done: &[Done], kept: &[bool], written: &[bool]) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let mut files: BTreeMap<usize, (bool, Vec<u8>)> = BTreeMap::new();

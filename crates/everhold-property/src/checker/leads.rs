@@ -1,4 +1,4 @@
-//! `p leads to q`: what is still owed.
+//! The pending obligations of `p leads to q`.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,16 @@ use crate::library::Library;
 use crate::state::State;
 use crate::verdict::Verdict;
 
-/// For each binding for which `p` held and `q` has not held since: from when.
+/// The obligations: each binding for which `p` held and `q` has not held since, with the point at
+/// which it began.
 ///
-/// Where `q` is not known it may have held, so nobody can say any more that it was late: with a bound
-/// on the time, such a debt is given up, and begins anew if `p` holds when both are known again. Without a
-/// bound it stays, since only the end of an execution decides.
+/// In a state where `q` is unknown it may have held, so lateness can no longer be proved. With a
+/// bound on the time, such an obligation is dropped, and begins anew if `p` holds when both sides
+/// are known again. Without a bound it stays, since only the end of an execution decides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leads {
     owed: BTreeMap<Vec<Value>, (Bindings, Since)>,
-    /// Whether both sides were known in the last state, as far as they decide anything.
+    /// Whether both sides were known in the last state, as far as they matter for the verdict.
     known: bool,
 }
 
@@ -30,7 +31,7 @@ impl Leads {
         Leads { owed, known: true }
     }
 
-    /// Whether the last state left nothing unknown.
+    /// Whether everything that matters was known in the last state.
     pub(super) fn is_known(&self) -> bool {
         self.known
     }
@@ -51,13 +52,13 @@ impl Leads {
         self.owed.is_empty()
     }
 
-    /// The binding that has been owed for longest, if that is too long.
+    /// The binding with the oldest obligation, if that is late.
     pub(super) fn first_late(&self, now: Since, within: Option<Bound>) -> Option<&Bindings> {
         let late = self.owed.values().filter(|(_, since)| since.is_late(now, within));
         late.min_by_key(|(_, since)| since.step).map(|(bindings, _)| bindings)
     }
 
-    /// Takes note of a state, given both sides, where no variable is bound.
+    /// Records a state, given the verdicts on both sides, for a property without variables.
     pub(super) fn observe(&mut self, from: Verdict, goal: Verdict, now: Since, bounded: bool) {
         self.known = true;
         if goal == Verdict::Holds || (bounded && goal == Verdict::Unknown) {
@@ -87,7 +88,7 @@ impl Leads {
         self.owed.entry(key).or_insert((bindings, now));
     }
 
-    /// Takes note of a state, for all bindings.
+    /// Records a state, for all bindings.
     pub(super) fn step(
         &mut self,
         body: &Expr,
@@ -98,7 +99,7 @@ impl Leads {
     ) {
         let (_, goal) = sides(body);
         let mut known = true;
-        // A binding stays owed even when it is no longer in the domain of its quantifier.
+        // An obligation stays when its binding leaves the domain of the quantifier.
         self.owed.retain(|_, (bindings, _)| {
             match Plain::new(library, history, bindings.clone()).judge(goal) {
                 Ok(met) => !met,

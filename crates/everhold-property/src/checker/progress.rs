@@ -1,30 +1,30 @@
-//! What a checker remembers, taken out and put back: a watch goes on in another process.
+//! The memory of a checker, as data, so that a watch can resume in another process.
 
 use super::{Checker, Rule, Since};
 use crate::checker::leads::Leads;
 use crate::state::{Snapshot, State};
 use crate::{Changed, Value, Violation};
 
-/// A point of a sequence: how many states came before it, and when it was.
+/// A point of a sequence: the number of states before it, and its time.
 pub type Point = (u64, u64);
 
-/// What a [`Checker`] must remember besides the present state.
+/// The data that a [`Checker`] must remember in addition to the present state.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// How many states it has seen.
+    /// The number of states so far.
     pub steps: u64,
-    /// Since when the body of an `eventually` or a `finally` has been false.
+    /// The point since which the body of an `eventually` or a `finally` has been false.
     pub hot: Option<Point>,
-    /// The body has been true.
+    /// Whether the body has been true.
     pub reached: bool,
-    /// Each binding for which a `leads to` is owed, and since when.
+    /// Each binding with a pending obligation of a `leads to`, and the point at which it began.
     pub owed: Vec<(Vec<(String, Value)>, Point)>,
     /// The states before the present one that the property looks back on, the oldest first.
     pub past: Vec<Snapshot>,
 }
 
 impl Checker {
-    /// What [`Checker::resume`] needs. Tallies start over there.
+    /// The data for [`Checker::resume`]. Tallies start at zero there.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let point = |since: Since| (since.step, since.now_ns);
@@ -35,7 +35,7 @@ impl Checker {
         Progress { steps, hot: hot.map(point), reached, owed: owed.collect(), past }
     }
 
-    /// A checker that goes on where another stood, in the state that it saw last.
+    /// A checker that resumes from `progress`, with `present` as the last state that was judged.
     #[must_use]
     pub fn resume(rule: &Rule, progress: Progress, present: &dyn State) -> Checker {
         let mut checker = Checker::new(rule);
@@ -57,7 +57,7 @@ impl Checker {
         checker
     }
 
-    /// Takes the first violation, so that the next one is kept.
+    /// Removes and returns the first violation, so that the next one is kept.
     pub fn take_violation(&mut self) -> Option<Violation> {
         self.violation.take()
     }

@@ -1,4 +1,4 @@
-//! All cuts at once: tuples of compatible local states.
+//! All cuts at once, by tuples of compatible local states.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::checker::{Rule, Tally};
 use crate::fast::{Row, Tuples};
 use crate::verdict::Verdict;
 
-/// Judges a property that is one `forall` over nodes; `None` if it is not, or if its instances
-/// depend on further nodes.
+/// Judges a property that is one `forall` over nodes. Returns `None` if the property has another
+/// form, or if its instances depend on further nodes.
 pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<ExecutionOutcome> {
     let property = rule.property();
     if property.modality != Modality::Always || rule.counts_messages() {
         return None;
     }
     let tuples = Tuples::new(rule.program(), &trace.members)?;
-    // Where the whole must be quiet, pairs are as far as windows go.
+    // With the scope `when all quiet`, only single states and pairs can be decided by windows.
     if property.scope == Scope::AllQuiet && tuples.arity() > 2 {
         return None;
     }
@@ -42,7 +42,8 @@ pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<Ex
     let bound = (!finished).then_some(limits.cases_max);
     let mut found = outcome(property.modality, Method::Tuples, search.tally, bound, violation);
     if found.verdict != Verdict::Violated && finished {
-        // With no instance at all it holds; with one that was never known, nobody knows.
+        // Without any instance the property holds; an instance that is unknown in all its states
+        // makes it unknown.
         found.verdict = if search.never_known { Verdict::Unknown } else { Verdict::Holds };
     }
     Some(found)
@@ -62,7 +63,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Every set of nodes that the variables can stand for; false if the bound was reached.
+    /// Visits every set of nodes that the variables can stand for; returns false if the bound was
+    /// reached.
     fn groups(&mut self, whole: Option<&Slice<'_>>) -> bool {
         let nodes: Vec<NodeId> = self.trace.order.node_ids().collect();
         let mut chosen = Vec::new();
@@ -92,8 +94,8 @@ impl Search<'_> {
         true
     }
 
-    /// All compatible states of these nodes, for every way in which the variables can stand for
-    /// exactly them.
+    /// Judges all compatible states of these nodes, for every assignment in which the variables
+    /// stand for exactly these nodes.
     fn group(&mut self, nodes: &[NodeId], whole: Option<&Slice<'_>>) -> bool {
         let assignments = self.assignments(nodes);
         if assignments.is_empty() {
@@ -108,7 +110,7 @@ impl Search<'_> {
         finished
     }
 
-    /// All compatible states, quiet among themselves if the scope asks for it.
+    /// Judges all compatible states, quiet among themselves if the scope requires it.
     fn all_states(&mut self, nodes: &[NodeId], assignments: &[Vec<NodeId>]) -> bool {
         let slice = match self.rule.property().scope {
             Scope::Quiet => Slice::quiet_among(self.trace.order, nodes),
@@ -130,7 +132,7 @@ impl Search<'_> {
         true
     }
 
-    /// Single states and pairs of one family over all nodes.
+    /// Judges single states and pairs of the cuts that are quiet as a whole.
     fn windows(
         &mut self,
         nodes: &[NodeId],
@@ -163,7 +165,7 @@ impl Search<'_> {
         self.tuples.set(node, row);
     }
 
-    /// The ways in which the variables can stand for these nodes, all of them used.
+    /// The assignments of these nodes to the variables in which each node is used.
     fn assignments(&self, nodes: &[NodeId]) -> Vec<Vec<NodeId>> {
         let mut found: Vec<Vec<NodeId>> = vec![Vec::new()];
         for var in 0..self.tuples.arity() {
@@ -182,7 +184,7 @@ impl Search<'_> {
         found
     }
 
-    /// Judges one tuple of states; false if the bound was reached.
+    /// Judges one tuple of states; returns false if the bound was reached.
     fn judge(
         &mut self,
         nodes: &[NodeId],

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::ast::Scope;
 
-/// The states in the recorded order.
+/// Judges the states in the recorded order.
 pub(super) fn recorded(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
     let mut checker = Checker::new(rule);
     let mut replay = Replay::new(trace);
@@ -21,7 +21,7 @@ pub(super) fn recorded(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
             cut = Some(replay.counts.clone());
         }
     }
-    // A recording that stops says nothing of what would have happened later.
+    // The end of a recording does not show what would have happened later.
     let result = checker.finish(End::Cut);
     let violation = result.violation.map(|found| {
         let cut = cut.unwrap_or(replay.counts);
@@ -41,10 +41,10 @@ struct Replay<'a> {
     state: Snapshot,
     counts: Vec<u32>,
     in_flight: std::collections::BTreeMap<(NodeId, NodeId), u32>,
-    /// Sends by sender and count, and receives by receiver and count.
+    /// Receivers by sender and event count, and senders by receiver and event count.
     sends: std::collections::BTreeMap<(NodeId, u32), Vec<NodeId>>,
     receives: std::collections::BTreeMap<(NodeId, u32), Vec<NodeId>>,
-    /// How the number of messages in flight changes, if the property asks for it.
+    /// The changes of the number of messages in flight, if the property asks for it.
     flights: std::collections::BTreeMap<everhold_trace::EventId, Vec<(&'a str, i64)>>,
     begin_ns: Option<i64>,
     now_ns: u64,
@@ -79,8 +79,8 @@ impl<'a> Replay<'a> {
         replay
     }
 
-    /// Takes one event, and says when it was. Clocks of different nodes disagree, so the time of
-    /// a sequence is the latest seen.
+    /// Applies one event and returns its time. The clocks of different nodes disagree, so the time
+    /// of a sequence is the latest time seen.
     fn step(&mut self, event: &Event) -> u64 {
         let node = event.node;
         self.counts[node.index()] += 1;
@@ -133,10 +133,11 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The cuts of the scope, one by one in lexical order.
+/// Judges the cuts of the scope one by one, in lexical order.
 pub(super) fn cuts(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> ExecutionOutcome {
     let property = rule.property();
-    // Which tuples are quiet depends on the cut, so every cut counts and the plain evaluator tells.
+    // Which tuples are quiet depends on the cut, so every cut is visited and the plain evaluator
+    // decides.
     let by_tuples = property.scope == Scope::Quiet && is_local(&property.body);
     let plain = by_tuples || rule.counts_messages();
     let slice = if by_tuples {
@@ -173,7 +174,7 @@ pub(super) fn cuts(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> ExecutionO
     outcome(property.modality, Method::Cuts, tally, bound, violation)
 }
 
-/// Judges one cut after another, each mostly like the last.
+/// Judges one cut after another; each differs little from the one before.
 struct CutJudge<'a> {
     rule: &'a Rule,
     trace: &'a Trace<'a>,
@@ -223,7 +224,7 @@ impl<'a> CutJudge<'a> {
     }
 }
 
-/// The deliveries: the sender at the send, the receiver after it.
+/// Judges the deliveries, over the sender at the send and the receiver after the delivery.
 pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
     let mut checker = Checker::new(rule);
     let mut first: Option<CutViolation> = None;
@@ -239,7 +240,8 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
         if verdict != Verdict::Violated {
             continue;
         }
-        // The sender may have gone on, so no cut need show both; the receiver's past has the send.
+        // The sender may have moved on, so that no cut contains both states; the receiver's past
+        // contains the send.
         let cut = trace.order.clock(to, delivery.received).to_vec();
         let event = trace.last_event(&cut);
         if first.as_ref().is_none_or(|best| event < best.event) {
@@ -254,7 +256,7 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
     outcome(modality, Method::Deliveries, checker.tally(), None, first)
 }
 
-/// The chains: each node as it was when it passed the message on.
+/// Judges the chains, with each node as it was when it passed the message on.
 pub(super) fn chains(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
     let mut tally = Tally::default();
     let mut first: Option<CutViolation> = None;

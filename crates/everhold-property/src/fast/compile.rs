@@ -1,4 +1,4 @@
-//! Trees to programs.
+//! Compilation of trees to programs.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct Code {
     pub(super) units: Vec<Unit>,
     pub(super) kinds: Vec<String>,
     pub(super) registers: usize,
-    /// How many earlier states are needed.
+    /// The number of earlier states that are needed.
     pub(super) depth: usize,
 }
 
@@ -87,14 +87,14 @@ impl Program {
         self.0.layout.reads(field)
     }
 
-    /// How many earlier states the property looks back on.
+    /// The number of earlier states that the property looks back on.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.0.depth
     }
 
-    /// The unit that is the whole program, if it is one `forall` over nodes that depends on
-    /// nothing but the nodes bound.
+    /// The unit that is the whole program, if the program is one `forall` over nodes that depends
+    /// on nothing but the bound nodes.
     pub(super) fn whole_unit(&self) -> Option<&Unit> {
         let Test::Unit(unit) = self.0.test else { return None };
         let unit = &self.0.units[unit];
@@ -109,7 +109,7 @@ impl Program {
     }
 }
 
-/// How far back an expression looks.
+/// The number of states by which an expression looks back.
 pub(crate) fn depth(expr: &Expr) -> usize {
     let mut below = 0;
     expr.for_each_child(&mut |child| below = below.max(depth(child)));
@@ -121,7 +121,7 @@ pub(crate) fn depth(expr: &Expr) -> usize {
         }
 }
 
-/// How a variable is held.
+/// The kinds of variables, by where their values are held.
 #[derive(Clone, Copy)]
 enum Kind {
     Node,
@@ -138,16 +138,16 @@ struct Compiler<'a> {
     units: Vec<Unit>,
     kinds: Vec<String>,
     scope: Vec<(String, Kind, Reg)>,
-    /// How many variables were there from the start.
+    /// The number of variables that are bound from the start.
     fixed: usize,
     registers: usize,
-    /// Whether the present expression is about an earlier state.
+    /// Whether the expression being compiled is about an earlier state.
     past: bool,
-    /// Whether something may have asked a node that no variable holds.
+    /// Whether some expression may refer to a node that no variable holds.
     asks_others: bool,
 }
 
-/// The leading loops over nodes of a quantifier, and what is left of it.
+/// The leading loops over nodes of a quantifier, and the rest of it.
 struct Prefix<'e> {
     vars: Vec<(&'e str, &'e Domain)>,
     guards: Vec<&'e Expr>,
@@ -296,7 +296,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A path from a variable is looked up when the row is made; others when they are met.
+    /// Compiles a field. A path from a variable is looked up when the row is made; other fields are
+    /// looked up at run time.
     fn field(&mut self, expr: &Expr, base: &Expr, name: &str) -> Term {
         if let Some((root, path)) = path(expr) {
             match self.lookup(root) {
@@ -474,7 +475,8 @@ impl<'a> Compiler<'a> {
         Loop { reg, domain: Range::Entries(container, other) }
     }
 
-    /// `n.field` for a node variable: in a state no node can come in between.
+    /// `n.field` of a node variable. A single field of a state is reached without passing through
+    /// another node.
     fn node_field(&self, expr: &Expr) -> Option<(Reg, String)> {
         let (root, mut path) = path(expr)?;
         match (self.lookup(root)?, path.len()) {
@@ -512,10 +514,11 @@ fn path(expr: &Expr) -> Option<(&str, Vec<String>)> {
     }
 }
 
-/// Takes the loops over nodes off the front, through directly nested quantifiers of one kind.
+/// Splits the loops over nodes from the front, through directly nested quantifiers of one kind.
 ///
-/// `forall a in nodes where p: forall b in nodes where q: r` is `forall a, b in nodes where p and q:
-/// r`; a loop over values is not moved, since its domain may be unknown where `p` is false.
+/// `forall a in nodes where p: forall b in nodes where q: r` is equivalent to `forall a, b in nodes
+/// where p and q: r`. A loop over values is not moved, since its domain may be unknown where `p` is
+/// false.
 fn prefix<'e>(quantifier: Quantifier, over: &'e Over, body: &'e Expr) -> Prefix<'e> {
     let mut all = loops(over);
     let vars: Vec<_> = all.iter().map_while(node_var).collect();

@@ -1,4 +1,4 @@
-//! The rows of all nodes, and results that are kept while nothing they depend on changes.
+//! The rows of all nodes, and cached results that stay valid while their inputs do not change.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::library::fold;
 use crate::state::Member;
 use crate::verdict::Verdict;
 
-/// More tuples than this are not kept, but judged anew.
+/// With more tuples than this, results are not cached but computed each time.
 const TUPLES_MAX: usize = 1 << 16;
 
-/// After more changes than this without a verdict, everything is judged anew.
+/// After more changes than this without a verdict, everything is recomputed.
 const CHANGED_MAX: usize = 256;
 
 /// Judges one state after another, each a small change to the last.
@@ -29,11 +29,12 @@ pub struct Evaluator {
     caches: Vec<Cache>,
     /// The places of the members that changed in each of the last states, the present one last.
     changed: Vec<Vec<usize>>,
-    /// Whether the caches say nothing.
+    /// Whether the caches are invalid.
     stale: bool,
-    /// Whether something was set since the caches were brought up to date.
+    /// Whether a row changed since the caches were brought up to date.
     behind: bool,
-    /// How many rows lead on to other nodes; while some do, results depend on more than is kept.
+    /// The number of rows that refer to other nodes. While there are any, results depend on more
+    /// than their own tuple.
     leading_on: usize,
     /// Under `when quiet`: for each pair of places, whether something is in flight.
     busy: Option<Vec<bool>>,
@@ -68,7 +69,7 @@ impl Cache {
         })
     }
 
-    /// The value, if it is kept; it may be unknown.
+    /// The cached value, if there is one; it may be unknown.
     #[expect(clippy::option_option, reason = "not kept, unknown, or a value")]
     pub(super) fn value(&self) -> Option<Option<Value>> {
         let Cache::Aggregate { op, tuples } = self else { return None };
@@ -139,7 +140,7 @@ impl Evaluator {
         self.worlds.last().expect("there is always a present state")
     }
 
-    /// The nodes as they are now: who there is, of what kind, and who is up.
+    /// Sets the members: their ids, their kinds, and whether they are up.
     pub fn set_members(&mut self, members: &[Member]) {
         if *self.world().members == *members {
             return;
@@ -154,7 +155,8 @@ impl Evaluator {
         self.everything_changed();
     }
 
-    /// Whether `node` is among the members as it is among these, so that nothing need be told.
+    /// Whether `node` is the same in these members as in the known ones, so that no update is
+    /// needed.
     pub(crate) fn knows(&self, node: NodeId, members: &[Member]) -> bool {
         let own = &self.world().members;
         let find = |members: &[Member]| match members.get(node.index()) {
@@ -167,11 +169,11 @@ impl Evaluator {
         own.len() == members.len() && find(own) == find(members)
     }
 
-    /// Goes on to the next state, which is the same until something is set.
+    /// Advances to the next state, which equals the last one until something is set.
     pub fn step(&mut self) {
         let depth = self.program.0.depth;
         if depth > 0 {
-            // A state that was not judged: its changes are about to be forgotten.
+            // The last state was not judged, and its changes are about to be forgotten.
             self.stale |= self.behind;
             if self.worlds.len() > depth {
                 self.worlds.remove(0);
@@ -184,25 +186,26 @@ impl Evaluator {
         }
     }
 
-    /// What `node` shows from now on.
+    /// Sets the state of `node`.
     pub fn set(&mut self, node: NodeId, state: &Value) {
         let layout = &self.program.0.layout;
         let world = self.worlds.last_mut().expect("there is always a present state");
         let held = world.rows.get_mut(node.index()).and_then(Option::as_mut);
-        // A row that an earlier state shares is left to it.
+        // A row that an earlier state shares must not be changed.
         let Some(row) = held.and_then(Arc::get_mut) else {
             let row = layout.row(state);
             return self.set_row(node, Some(Arc::new(row)));
         };
         let led_on = usize::from(row.leads_on);
-        // Much of a state is none of this property's business.
+        // Many changes of a state do not concern this property.
         if layout.update(row, state) {
             self.leading_on = self.leading_on + usize::from(row.leads_on) - led_on;
             self.touch(node);
         }
     }
 
-    /// Like [`Evaluator::set`] with a row made before; `None` if the node no longer reports.
+    /// Does the same as [`Evaluator::set`] with a row that was made before; `None` if the node no
+    /// longer reports.
     pub fn set_row(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         let world = self.worlds.last_mut().expect("there is always a present state");
         let Some(held) = world.rows.get_mut(node.index()) else { return };
@@ -234,8 +237,8 @@ impl Evaluator {
         }
     }
 
-    /// Under `when quiet`: tells between which nodes something is in flight. `changed` is the node
-    /// whose channels may have changed; `None` means any.
+    /// Under `when quiet`: sets the pairs of nodes between which messages are in flight. `changed`
+    /// is the node whose channels may have changed; `None` means any.
     pub(crate) fn set_busy(
         &mut self,
         changed: Option<NodeId>,
@@ -293,7 +296,8 @@ impl Evaluator {
         }
         for (unit, cache) in code.units.iter().zip(&mut self.caches) {
             let kept = kept_tuples(unit, n);
-            // Quietness is asked of tuples, so with it even a dependent unit is judged by them.
+            // Quietness is a matter of tuples, so with it even a unit that depends on other nodes
+            // is judged tuple by tuple.
             let Some(size) = kept.filter(|_| alone || walk.busy.is_some()) else {
                 *cache = Cache::Off;
                 continue;
@@ -316,7 +320,7 @@ impl Evaluator {
 /// The longest tuples whose results are kept.
 const ARITY_MAX: usize = 4;
 
-/// How many tuples of `n` nodes a unit keeps; `None` if their results depend on other nodes or
+/// The number of results that a unit caches for `n` nodes; `None` if they depend on other nodes or
 /// there are too many.
 fn kept_tuples(unit: &Unit, n: usize) -> Option<usize> {
     if !unit.local || unit.vars.len() > ARITY_MAX {
@@ -347,13 +351,13 @@ struct Walk<'b> {
 }
 
 impl Walk<'_> {
-    /// Every tuple.
+    /// Visits every tuple.
     fn all<'a>(&self, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
         let mut places = [0; ARITY_MAX];
         self.walk(run, unit, cache, &mut places[..unit.vars.len()], 0, None);
     }
 
-    /// Every tuple that contains `place`, once.
+    /// Visits every tuple that contains `place`, once.
     fn with<'a>(&self, place: usize, run: &mut Run<'a>, unit: &'a Unit, cache: &mut Cache) {
         let mut places = [0; ARITY_MAX];
         let places = &mut places[..unit.vars.len()];
@@ -362,7 +366,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Tuples in which `pin` first occurs at its coordinate.
+    /// Visits the tuples in which `pin` first occurs at its coordinate.
     fn walk<'a>(
         &self,
         run: &mut Run<'a>,
@@ -422,7 +426,7 @@ impl Walk<'_> {
 
 /// Judges single instances of a property that is one `forall` over nodes.
 ///
-/// Over all consistent cuts such a property holds if it holds of all tuples of compatible local
+/// Over all consistent cuts such a property holds if it holds for all tuples of compatible local
 /// states, so cuts need not be enumerated.
 #[derive(Clone, Debug)]
 pub struct Tuples {
@@ -431,7 +435,7 @@ pub struct Tuples {
 }
 
 impl Tuples {
-    /// `None` if the property is not of that form, or looks back.
+    /// Returns `None` if the property does not have that form, or looks back.
     #[must_use]
     pub fn new(program: &Program, members: &[Member]) -> Option<Tuples> {
         if !program.is_local() || program.depth() > 0 {
@@ -441,7 +445,7 @@ impl Tuples {
         Some(Tuples { program: program.clone(), worlds: [world] })
     }
 
-    /// How many nodes an instance has.
+    /// The number of nodes of an instance.
     #[must_use]
     pub fn arity(&self) -> usize {
         self.unit().vars.len()
@@ -457,13 +461,13 @@ impl Tuples {
         self.worlds[0].admits(self.unit().vars[var].1, place)
     }
 
-    /// Whether variable `var` also stands for nodes that are down.
+    /// Whether variable `var` ranges also over nodes that are down.
     #[must_use]
     pub fn wants_down(&self, var: usize) -> bool {
         self.unit().vars[var].1.all
     }
 
-    /// What `node` shows from now on; `None` if it does not report.
+    /// Sets the state of `node`; `None` if it does not report.
     pub fn set(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         self.worlds[0].rows[node.index()] = row;
     }

@@ -1,4 +1,4 @@
-//! What a property is compiled to.
+//! The intermediate representation to which a property is compiled.
 
 use everhold_trace::Value;
 
@@ -12,7 +12,7 @@ pub(super) type Slot = usize;
 /// A kind of node that the property names.
 pub(super) type Kind = usize;
 
-/// Something that is true, false or unknown.
+/// An expression whose value is true, false or unknown.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Const(bool),
@@ -20,7 +20,7 @@ pub(super) enum Test {
     Any(Vec<Test>),
     Not(Box<Test>),
     Relate(BinaryOp, Term, Term),
-    /// Whether two node variables are the same node; negated.
+    /// Whether two node variables are different nodes.
     Apart(Reg, Reg),
     Is(Term, String),
     Changed(Term),
@@ -31,11 +31,11 @@ pub(super) enum Test {
     },
     /// A closed quantifier over nodes, whose results are cached.
     Unit(usize),
-    /// A term that should be a boolean.
+    /// A term that must have a boolean value.
     Truth(Term),
 }
 
-/// Something that has a value, or is unknown.
+/// An expression that has a value, or is unknown.
 #[derive(Clone, Debug)]
 pub(super) enum Term {
     Const(Value),
@@ -72,15 +72,15 @@ pub(super) enum Term {
     Test(Box<Test>),
 }
 
-/// What each binding adds to an aggregate.
+/// The contribution of each binding to an aggregate.
 #[derive(Clone, Debug)]
 pub(super) enum Contribution {
-    /// Itself, if it is true.
+    /// The binding itself, if it meets the test.
     If(Test),
     Value(Term),
 }
 
-/// Loops, the outermost first, and which bindings count.
+/// Loops, the outermost first, and the condition that selects the bindings.
 #[derive(Clone, Debug)]
 pub(super) struct LoopOver {
     pub(super) loops: Vec<Loop>,
@@ -93,7 +93,7 @@ pub(super) struct Loop {
     pub(super) domain: Range,
 }
 
-/// What a loop runs over.
+/// The domain of a loop.
 #[derive(Clone, Debug)]
 pub(super) enum Range {
     Nodes(Nodes),
@@ -109,14 +109,14 @@ pub(super) enum Range {
     Entries(Term, Reg),
 }
 
-/// Which nodes.
+/// The set of nodes that a loop visits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nodes {
     pub(super) kind: Option<Kind>,
     pub(super) all: bool,
 }
 
-/// A closed quantifier or aggregate over nodes: its results are kept for each tuple of nodes.
+/// A closed quantifier or aggregate over nodes; its results are cached for each tuple of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) vars: Vec<(Reg, Nodes)>,

@@ -1,4 +1,4 @@
-//! What a program needs of one state: its slots and tables.
+//! The values that a program reads from one state: its slots and tables.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::ops;
 pub struct Row {
     pub(super) slots: Vec<Cell>,
     pub(super) tables: Vec<Option<Vec<Box<[Cell]>>>>,
-    /// Whether some cell leads on to another node, on which results then depend.
+    /// Whether some cell refers to another node, so that results depend on that node too.
     pub(super) leads_on: bool,
 }
 
@@ -20,12 +20,12 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Value(Value),
-    /// The path met a node: go on there.
+    /// The path reached a node; the rest of the path is looked up there.
     At(NodeId, Slot),
     Unknown,
 }
 
-/// What is looked up in every state.
+/// The paths and tables that are looked up in every state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     paths: Vec<Vec<String>>,
@@ -48,7 +48,7 @@ pub(super) enum Column {
 }
 
 impl Cell {
-    /// Whether this is surely what `path` leads to.
+    /// Whether the cell is certain to equal the value at `path`.
     fn is(&self, state: &Value, path: &[String]) -> bool {
         let Cell::Value(held) = self else { return false };
         let mut value = state;
@@ -116,7 +116,7 @@ impl Layout {
         })
     }
 
-    /// Whether some row would differ if only this field of a state did.
+    /// Whether a change of this field alone could change a row.
     pub(super) fn reads(&self, field: &str) -> bool {
         self.paths.iter().any(|path| path.first().is_none_or(|first| first == field))
             || self.tables.iter().any(|table| table.field == field)
@@ -142,7 +142,7 @@ impl Layout {
         Row { slots, tables, leads_on }
     }
 
-    /// Makes `row` that of `state`, as far as it differs; says whether it does.
+    /// Updates `row` to match `state`; returns whether anything changed.
     pub(super) fn update(&self, row: &mut Row, state: &Value) -> bool {
         if !matches!(state, Value::Record(_)) {
             let new = self.row(state);

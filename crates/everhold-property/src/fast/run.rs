@@ -1,4 +1,4 @@
-//! Runs a program over rows.
+//! Execution of a program over rows.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct World {
     pub(super) members: Arc<[Member]>,
     /// The kind of each member, among those that the program names.
     pub(super) kinds: Arc<[Option<usize>]>,
-    /// By node id.
+    /// The rows, indexed by node id.
     pub(super) rows: Vec<Option<Arc<Row>>>,
 }
 
@@ -37,7 +37,7 @@ impl World {
     }
 }
 
-/// Facts about nodes are answered by the members alone.
+/// Questions about nodes are answered from the members alone.
 impl State for World {
     fn members(&self) -> &[Member] {
         &self.members
@@ -48,7 +48,7 @@ impl State for World {
     }
 }
 
-/// A value, borrowed where it lies or computed.
+/// A value: borrowed from where it is stored, or computed.
 pub(super) enum Val<'a> {
     Ref(&'a Value),
     Own(Value),
@@ -70,7 +70,7 @@ impl Val<'_> {
     }
 }
 
-/// What a variable holds.
+/// The content of a register.
 #[derive(Clone)]
 pub(super) enum Held<'a> {
     Nothing,
@@ -108,19 +108,19 @@ impl<'a> std::ops::IndexMut<Reg> for Registers<'a> {
     }
 }
 
-/// One evaluation. `None` among values is unknown.
+/// One evaluation. The value `None` stands for unknown.
 pub(super) struct Run<'a> {
     pub(super) code: &'a Code,
     /// The states, the present one last.
     worlds: &'a [World],
-    /// The one that is looked at, which is `back` states before the present one.
+    /// The state being read, which is `back` states before the present one.
     world: &'a World,
     back: usize,
     caches: &'a [Cache],
     registers: Registers<'a>,
 }
 
-/// What to do with one binding, or with a domain that is not known; false ends the loop.
+/// The handler of one binding, or of a domain that is unknown; it returns false to end the loop.
 type Visit<'v, 'a> = dyn FnMut(&mut Run<'a>, bool) -> bool + 'v;
 
 impl<'a> Run<'a> {
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
         self.world
     }
 
-    /// Looks at the state `back` states before the present one, or at the first.
+    /// Selects the state `back` states before the present one, or the first state.
     fn look(&mut self, back: usize) {
         self.back = back;
         self.world = &self.worlds[(self.worlds.len() - 1).saturating_sub(back)];
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// The value of a term that need not be computed.
+    /// The value of a term that can be borrowed without a computation.
     #[inline]
     fn peek(&self, term: &'a Term) -> Option<&'a Value> {
         match term {
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
     }
 
     fn cell(&self, mut cell: &'a Cell) -> Option<Val<'a>> {
-        // Each hop leaves a shorter path, so this ends.
+        // Each hop leaves a shorter path, so the loop ends.
         loop {
             match cell {
                 Cell::Value(value) => return Some(Val::Ref(value)),
@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Terms that make a new value of others.
+    /// The value of a term that builds a new value from others.
     fn build(&mut self, term: &'a Term) -> Option<Value> {
         match term {
             Term::List(items) => self.values(items).map(Value::List),
@@ -423,7 +423,7 @@ impl<'a> Run<'a> {
         values
     }
 
-    /// What one binding adds to an aggregate, if anything; `None` if that is not known.
+    /// The contribution of one binding to an aggregate, if any; `None` if it is unknown.
     #[expect(clippy::option_option, reason = "unknown, nothing, or a value")]
     pub(super) fn contribution(
         &mut self,
@@ -542,7 +542,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Relates two values; the common cases without a detour over why something is unknown.
+/// Relates two values; common cases skip the construction of a reason for unknown.
 #[inline]
 fn relate(op: BinaryOp, left: &Value, right: &Value) -> Verdict {
     match (op, left, right) {

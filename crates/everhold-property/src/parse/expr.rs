@@ -15,7 +15,7 @@ impl Parser<'_> {
         if self.depth >= DEPTH_MAX {
             let help = "split the property, or supply a function".to_owned();
             self.error(self.span(), "this nests too deeply", Some(help));
-            // Everything up to the next property belongs to the same mistake.
+            // The text up to the next property belongs to the same mistake.
             while !self.at_end() && !self.at_header() {
                 self.bump();
             }
@@ -61,7 +61,7 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, op: BinaryOp, left: Expr) -> Expr {
-        // `implies` leans to the right: a implies (b implies c).
+        // `implies` is right-associative: a implies (b implies c).
         let least = if op == BinaryOp::Implies { op.precedence() } else { op.precedence() + 1 };
         let right = self.nested(|parser| parser.binary(least));
         let span = left.span.to(right.span);
@@ -78,7 +78,7 @@ impl Parser<'_> {
         self.error(span, "comparisons do not chain", Some(help));
     }
 
-    /// The operator at the present token, and of how many tokens it consists.
+    /// The operator at the present token, and the number of its tokens.
     fn operator(&mut self) -> Option<(BinaryOp, usize)> {
         match self.kind() {
             TokenKind::Punct(punct) => {
@@ -108,7 +108,8 @@ impl Parser<'_> {
             "=>" => BinaryOp::Implies,
             _ => return None,
         };
-        // Read as what other languages mean by it, so that one slip is one error.
+        // The operators of other languages are read as their equivalents here, so that one slip is
+        // one error.
         if op.text() != punct {
             let message = format!("`{punct}` is no operator");
             self.error(self.span(), message, Some(format!("write `{}`", op.text())));
@@ -118,7 +119,7 @@ impl Parser<'_> {
 
     fn word_operator(&self) -> Option<(BinaryOp, usize)> {
         let (first, second) = (self.word_after(0)?, self.word_after(1));
-        // The little word may be left out; the printer puts it in.
+        // The second word of an operator may be omitted; the printer adds it.
         let with = |op, little| Some((op, if second == Some(little) { 2 } else { 1 }));
         match (first, second) {
             ("implies", _) => Some((BinaryOp::Implies, 1)),
@@ -134,7 +135,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `left is Variant`, which binds like a comparison.
+    /// `left is Variant`, which has the precedence of a comparison.
     fn is_variant(&mut self, left: Expr) -> Expr {
         self.bump();
         let negated = self.at_word("not").then(|| self.bump().span);
@@ -174,7 +175,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Unary(op, Box::new(operand)), span }
     }
 
-    /// `-5` is one literal, as it is one value.
+    /// Reads `-5` as one literal, because it denotes one value.
     fn negative_literal(&mut self) -> Option<Literal> {
         let literal = match self.kind() {
             TokenKind::Int(value) => Literal::Int(value.wrapping_neg()),

@@ -1,11 +1,11 @@
-//! Operands: literals, names, calls, brackets, quantifiers, and what follows them.
+//! Operands: literals, names, calls, brackets, quantifiers, and the suffixes that follow them.
 
 use super::Parser;
 use crate::ast::{Aggregate, Expr, ExprKind, History, Ident, Literal, Quantifier};
 use crate::diagnostic::Span;
 use crate::lex::{RESERVED, TokenKind, decode_hex};
 
-/// Every state that is asked for is kept, so the past is bounded.
+/// The largest history: every state that a property looks back on must be kept.
 const HISTORY_MAX: u32 = 1000;
 
 impl Parser<'_> {
@@ -41,7 +41,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Field(Box::new(base), field), span }
     }
 
-    /// A name where no keyword can stand, so that any word will do.
+    /// Reads a name where no keyword is possible, so that any word is accepted.
     pub(super) fn name_or_text(&mut self) -> Option<Ident> {
         let span = self.span();
         let (TokenKind::Word(name) | TokenKind::Text(name)) = self.kind().clone() else {
@@ -87,7 +87,7 @@ impl Parser<'_> {
     fn missing_operand(&mut self) -> Expr {
         let hole = self.hole();
         self.unexpected("a value");
-        // What can close or continue the enclosing expression stays for it to read.
+        // A token that can close or continue the enclosing expression is left for that expression.
         let stays = matches!(
             self.kind(),
             TokenKind::Punct(")" | "]" | "}" | "," | ":" | "==" | "!=" | "<" | "<=" | ">" | ">=")
@@ -128,7 +128,8 @@ impl Parser<'_> {
         self.unexpected_with(&format!("`{bracket}`"), Some(help));
     }
 
-    /// Expressions between commas up to the closing bracket, whose opening one is just behind.
+    /// Reads expressions between commas up to the closing bracket; the opening one has been
+    /// consumed.
     fn items(&mut self, close: &str) -> Vec<Expr> {
         let open = self.previous_span();
         let mut items = Vec::new();

@@ -1,4 +1,4 @@
-//! Properties over sequences: when they are violated, and what is shown.
+//! Properties over sequences: when they are violated, and what the violation shows.
 
 use everhold_property::{
     Changed, Checker, End, Library, Member, NodeId, Rule, Snapshot, Value, parse, render_all,
@@ -92,7 +92,7 @@ fn eventually_is_about_one_moment() {
         "violated at 0 (the time is over): n = a; n.x = 0",
     );
     check(property, "0 a {x: 0}", End::Complete, "violated at 0 (the execution ended without it):");
-    // The time runs from the first state in which it is known.
+    // The time starts at the first state in which the body is known.
     check(property, "0 b {x: 0}; 9 a {x: 0}; 12 a {x: 1}", End::Cut, "holds");
     check(property, "0 b {x: 0}", End::Complete, "unknown");
 }

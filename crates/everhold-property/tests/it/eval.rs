@@ -5,8 +5,9 @@ use everhold_property::{
     parse_expr,
 };
 
-/// Reads a state: one node a line, `name kind value`; `-` has not reported, `!` before the name is
-/// down; `a > b` is a message in flight.
+/// Reads a state. Each line is a node, `name kind value`: the value `-` stands for a node that has
+/// not reported, and `!` before the name for one that is down. A line `a > b` is a message in
+/// flight.
 pub(crate) fn state(text: &str) -> Snapshot {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut snapshot = Snapshot::default();
@@ -224,14 +225,14 @@ fn scopes_exclude_states() {
     let equal = "forall n, m in nodes: n.x == m.x";
     check("", equal, Some(Verdict::Violated));
     check("when all quiet", equal, None);
-    // a and b do not count together, but a and c do.
+    // The pair a, b has a message in flight and is skipped; the pair a, c is judged.
     check("when quiet", equal, Some(Verdict::Violated));
     check(
         "when quiet",
         "forall n in nodes, m in nodes where name(n) != \"c\" and name(m) != \"c\": n.x == m.x",
         Some(Verdict::Holds),
     );
-    // What mentions all nodes needs them all to be quiet.
+    // An expression over all nodes is judged only if all of them are quiet.
     check("when quiet", "sum(n in nodes: n.x) == 5", None);
     check("when quiet", "forall n in nodes: exists m in nodes: m.x > n.x", None);
 }

@@ -5,7 +5,8 @@ use everhold_property::{ExprKind, Parsed, parse, print_all, render_all};
 use crate::golden::testdata;
 use crate::random::{Random, property};
 
-/// Whatever the text, the parser ends, renders its errors, and a text without error reads back.
+/// For any text the parser terminates and renders its errors, and a text without errors can be read
+/// back.
 #[track_caller]
 fn check(source: &str) {
     let Parsed { properties, diagnostics } = parse(source);

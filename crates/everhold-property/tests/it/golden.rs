@@ -1,4 +1,5 @@
-//! `testdata/ok/*.prop` are printed canonically, `testdata/err/*.prop` are complained about.
+//! `testdata/ok/*.prop` are printed in canonical form; `testdata/err/*.prop` yield their error
+//! messages.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Random trees and states. The generator is SplitMix64, so a seed means the same for ever.
+//! Random trees and states. The generator is SplitMix64, so the meaning of a seed never changes.
 
 use everhold_property::{
     Aggregate, BinaryOp, Binder, Bound, Domain, Expr, ExprKind, History, Ident, Literal, Modality,
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Any property that the grammar allows, sensible or not.
+/// Any property that the grammar allows, whether it makes sense or not.
 pub(crate) fn property(random: &mut Random) -> Property {
     let names = ["p", "one leader per term", "odd \"name\"\n\t\\", "ünïcode ∀"];
     let scopes = [Scope::EveryCut, Scope::Quiet, Scope::AllQuiet, Scope::Delivery, Scope::Chains];

@@ -1,4 +1,4 @@
-//! The reference says what is so.
+//! The reference agrees with the implementation.
 
 use everhold_property::{
     BinaryOp, Library, REFERENCE, Schema, Type, Value, check_all, parse, print_all, render_all,

@@ -1,8 +1,9 @@
 //! The compiled evaluator agrees with the plain one.
 //!
 //! Random properties run over random sequences of states, in which nodes change, report late, go
-//! down and come back. What this can catch and the tests of `eval.rs` cannot: results that are kept
-//! too long, slots and columns mixed up, an order of evaluation that matters.
+//! down and come back. These tests can catch mistakes that those of `eval.rs` cannot: results that
+//! are cached too long, slots and columns that are mixed up, and dependence on the order of
+//! evaluation.
 
 use everhold_property::{
     Changed, Checker, Evaluator, Library, NodeId, Program, Rule, Snapshot, State, Value, Verdict,
@@ -12,7 +13,7 @@ use everhold_property::{
 use crate::eval::library;
 use crate::random::Random;
 
-/// Writes random expressions in which most things fit together, and some do not.
+/// Writes random expressions of which most are well typed and some are not.
 pub(crate) struct Writer<'r> {
     pub(crate) random: &'r mut Random,
     /// Names of node variables, of records, and of other values.
@@ -137,7 +138,7 @@ impl Writer<'_> {
         format!("({quantifier} {over}{guard}: {body})")
     }
 
-    /// Binders, and which lists their variables went to.
+    /// Writes binders, and returns the lists to which their variables were added.
     fn over(&mut self) -> (String, Vec<u8>) {
         let mut kinds = Vec::new();
         let n = 1 + self.random.below(2);
@@ -199,7 +200,7 @@ pub(crate) fn local_state(random: &mut Random, nodes: u32) -> Value {
     if random.chance(3) { Value::Int(7) } else { Value::Record(fields.into_iter().collect()) }
 }
 
-/// Changes one node and says which.
+/// Changes one node and returns it.
 pub(crate) fn change(random: &mut Random, state: &mut Snapshot) -> NodeId {
     let n = state.members().len();
     let node = NodeId(random.below(n) as u32);
@@ -246,7 +247,8 @@ fn run(seed: u64, source: &str, library: &Library, seen: &mut [usize; 3]) {
     }
 }
 
-/// 6,000 properties, 24 states each: every form of the writer meets every kind of change many times.
+/// Runs 6,000 properties over 24 states each: every form of the writer meets every kind of change
+/// many times.
 #[test]
 fn the_evaluators_agree() {
     let mut seen = [0; 3];
@@ -255,11 +257,11 @@ fn the_evaluators_agree() {
         let source = Writer::new(&mut random).test(3);
         run(seed, &source, &library(), &mut seen);
     }
-    // A writer whose properties were all unknown would prove nothing.
+    // If nearly all properties were unknown, the comparison would prove nothing.
     assert!(seen.iter().all(|count| *count > 6_000 * 24 / 10), "{seen:?}");
 }
 
-/// The checker in the scopes that exclude states, with messages that come and go.
+/// The checker agrees in the scopes that exclude states, while messages come and go.
 #[test]
 fn the_checker_agrees_in_every_scope() {
     for seed in 0..3_000 {
@@ -298,7 +300,8 @@ fn run_checker(random: &mut Random, text: &str) {
     }
 }
 
-/// The forms that are kept for each tuple of nodes, which a random property may miss.
+/// The forms whose results are cached for each tuple of nodes, which a random property may not
+/// contain.
 #[test]
 fn the_evaluators_agree_on_common_forms() {
     let sources = [

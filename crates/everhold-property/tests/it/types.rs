@@ -1,4 +1,4 @@
-//! `testdata/types/*.prop` are checked against one schema and complained about.
+//! `testdata/types/*.prop` are checked against one schema and yield their error messages.
 
 use everhold_property::{Library, Schema, Type, Value, check_all, parse, render_all};
 

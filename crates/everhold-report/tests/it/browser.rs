@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tungstenite::{Message, WebSocket};
 
-/// How long the browser may take to answer; generous, because machines are shared.
+/// The time that the browser has to answer; generous, because machines are shared.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A headless browser with one page.
@@ -19,12 +19,12 @@ pub(crate) struct Browser {
     folder: PathBuf,
     session: String,
     next: u64,
-    /// What the page logged as an error, and every request that it made.
+    /// The errors that the page logged, and every request that it made.
     pub(crate) errors: Vec<String>,
     pub(crate) requests: Vec<String>,
 }
 
-/// Where the browser is, if there is one.
+/// The path of the browser, if one is installed.
 fn program() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     names.into_iter().find(|name| {
@@ -35,7 +35,7 @@ fn program() -> Option<&'static str> {
 }
 
 impl Browser {
-    /// Starts one. Without a browser the test is left out, but not where changes are judged.
+    /// Starts a browser. Without one the test is skipped, except in continuous integration.
     pub(crate) fn start() -> Option<Browser> {
         let Some(program) = program() else {
             assert!(
@@ -63,7 +63,8 @@ impl Browser {
         let address = lines
             .find_map(|line| line.strip_prefix("DevTools listening on ws://").map(str::to_owned))
             .expect("the browser says where it listens");
-        // It goes on talking; somebody must listen, or it stops.
+        // The browser keeps writing; its output must be read, or the pipe fills and the browser
+        // stops.
         std::thread::spawn(move || lines.for_each(drop));
         let host = address.split('/').next().expect("an address has a host");
         let stream = TcpStream::connect(host).expect("the browser listens");
@@ -89,7 +90,7 @@ impl Browser {
         }
     }
 
-    /// Asks the browser for something and waits for its answer.
+    /// Sends a command to the browser and waits for its answer.
     pub(crate) fn call(&mut self, method: &str, params: Json) -> Json {
         self.next += 1;
         let id = self.next;
@@ -194,7 +195,7 @@ impl Browser {
         self.frame();
     }
 
-    /// Types a text where the cursor is.
+    /// Types a text at the cursor.
     pub(crate) fn type_text(&mut self, text: &str) {
         self.call("Input.insertText", json!({"text": text}));
         self.frame();
@@ -215,7 +216,7 @@ impl Browser {
         self.frame();
     }
 
-    /// Keeps a picture of the page, to be looked at.
+    /// Saves a screenshot of the page, to be looked at.
     pub(crate) fn picture(&mut self, file: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let text = shot["data"].as_str().expect("a picture is text");

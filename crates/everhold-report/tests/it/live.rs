@@ -11,8 +11,8 @@ use serde_json::{Value as Json, json};
 use crate::browser::Browser;
 use crate::{folder, samples};
 
-/// Answers `/` with the page and `/status.json` with what `status` says at the n-th time, until
-/// that is nothing. Gives the address.
+/// Serves `/` with the page and `/status.json` with the result of `status` for the n-th request,
+/// until that is `None`. Returns the address.
 fn serve(status: fn(u64) -> Option<Json>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -47,7 +47,7 @@ fn answer(mut stream: TcpStream, status: fn(u64) -> Option<Json>, asked: &Atomic
     );
 }
 
-/// Nothing was asked of anybody else.
+/// Checks that the page requested nothing from other servers.
 fn check_local(browser: &Browser, address: &str) {
     let outside: Vec<_> = browser
         .requests

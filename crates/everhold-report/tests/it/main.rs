@@ -3,8 +3,8 @@
 //! - `browser`: a headless Chromium, driven over its debugging protocol.
 //! - `samples`: pages of every kind; `live`: the page that follows a watch.
 //!
-//! Without Chromium these tests are left out and say so; with `CI` set they fail instead. The
-//! pictures are kept under `target/everhold-pictures`, to be looked at.
+//! Without Chromium these tests are skipped with a message; with `CI` set they fail instead.
+//! Screenshots are saved under `target/everhold-pictures`.
 
 mod browser;
 mod live;
@@ -24,7 +24,8 @@ fn folder() -> PathBuf {
     target.join("everhold-pictures")
 }
 
-/// Writes a page, opens it at two widths, and keeps pictures; then nothing may be wrong with it.
+/// Writes a page, opens it at two widths, saves screenshots, and checks that nothing is wrong with
+/// it.
 fn opened(name: &str, page: &Page, hash: &str) -> Option<Browser> {
     let mut browser = Browser::start()?;
     let file = folder().join(format!("{name}.html"));
@@ -38,7 +39,7 @@ fn opened(name: &str, page: &Page, hash: &str) -> Option<Browser> {
     Some(browser)
 }
 
-/// No error was logged, and nothing but the page itself was asked for.
+/// Checks that no error was logged and that the page requested nothing but itself.
 fn check_quiet(browser: &Browser) {
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
     let outside: Vec<_> = browser
@@ -78,7 +79,7 @@ fn a_violation_is_shown_and_can_be_walked_through() {
         let found = browser.run(&format!("document.querySelectorAll({}).length", json!(what)));
         assert!(found.as_u64() > Some(0), "there is no {what}");
     }
-    // Keys: back one event, the same node before, and to the violation again.
+    // Keys: back one event, back to the same node's event, and to the violation again.
     browser.key("ArrowUp");
     assert!(browser.text(".detail h2").contains("n1 · Granted ← n2"));
     browser.key("ArrowLeft");
@@ -90,7 +91,7 @@ fn a_violation_is_shown_and_can_be_walked_through() {
     assert!(browser.text("[aria-live]").contains("timer election"));
     browser.key("v");
     assert!(browser.text(".event.selected").contains("violated here"));
-    // Its past leaves out what it does not depend on.
+    // The past of the event omits events on which it does not depend.
     browser.key("c");
     let dim = browser.run("document.querySelectorAll('.event.dim').length");
     assert_eq!(dim, json!(1), "only n1's last event is no cause");
@@ -157,7 +158,7 @@ fn a_slow_execution_is_beside_a_fast_one() {
     );
     browser.frame();
     assert!(browser.text(".detail h2").starts_with("Step "));
-    // Waiting shows on the axis of time, which is on here.
+    // A wait is visible on the time axis, which is the default here.
     assert!(browser.text(".gap").contains("10 s"), "{}", browser.text(".gap"));
     let events = "document.querySelectorAll('.frame:first-child .event').length";
     let all = browser.run(events).as_u64();

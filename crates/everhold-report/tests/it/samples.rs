@@ -10,7 +10,8 @@ fn state(role: &str, term: i64, votes: &[i64]) -> Value {
     Value::record([("role", Value::from(role)), ("term", Value::Int(term)), ("votes", votes)])
 }
 
-/// Two leaders in a term: a vote is forgotten in a crash, a message is lost, the network parts.
+/// Two leaders in a term: a vote is forgotten in a crash, a message is lost, the network is
+/// partitioned.
 pub(crate) fn election() -> Execution {
     let mut trace = TraceBuilder::new();
     trace.name("election");
@@ -77,7 +78,7 @@ pub(crate) fn violation() -> Page {
     page
 }
 
-/// Every field holds markup.
+/// Text with markup, which every field receives.
 pub(crate) const HOSTILE: &str =
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>";
 
@@ -129,7 +130,7 @@ pub(crate) fn hostile() -> Page {
     page
 }
 
-/// What a watch answers, with markup in every field.
+/// The status of a watch, with markup in every field.
 pub(crate) fn hostile_status() -> serde_json::Value {
     let violation = |number: u64, resolved: serde_json::Value| {
         serde_json::json!({
@@ -158,7 +159,8 @@ pub(crate) fn hostile_status() -> serde_json::Value {
     status
 }
 
-/// What a watch answers, after some time: a lock that two clients hold, and another that one does.
+/// The status of a watch at a given time: one lock that two clients hold, and another that one
+/// holds.
 pub(crate) fn status(number: u64) -> serde_json::Value {
     let at = 1_795_000_000_000_000_000u64;
     let rule = |name: &str, verdict: &str, firing: u64| {
@@ -215,7 +217,7 @@ fn distribution(title: &str) -> Chart {
     }
 }
 
-/// A ring of nodes that pass a token; with a long wait if slow.
+/// A ring of nodes that pass a token, with a long wait in the slow variant.
 fn ring(nodes: u32, steps: u32, wait_at: Option<u32>) -> Execution {
     let mut trace = TraceBuilder::new();
     let ids: Vec<NodeId> =

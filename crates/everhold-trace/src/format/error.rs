@@ -1,4 +1,4 @@
-//! What can be wrong with a file, said so that one can go on.
+//! Errors of trace files, each with its place and a remedy.
 
 use std::fmt;
 use std::io;
@@ -15,13 +15,13 @@ pub struct Diagnostic {
     pub kind: DiagnosticKind,
 }
 
-/// What can be wrong with a file.
+/// The sorts of errors in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiagnosticKind {
     /// The file is something else.
     NotATrace {
-        /// What its beginning looks like.
+        /// The format that the beginning of the file resembles.
         looks_like: &'static str,
     },
     /// The file is of a later version of the format.
@@ -47,14 +47,14 @@ pub enum DiagnosticKind {
     Json {
         /// The column, from 1.
         column: usize,
-        /// What the JSON parser expected.
+        /// The JSON parser's own message.
         message: String,
     },
     /// A value with an unknown or malformed `$` tag.
     Value(JsonError),
     /// A field that must be there is not.
     MissingField {
-        /// What kind of line it is.
+        /// The kind of line.
         of: &'static str,
         /// The field.
         field: &'static str,
@@ -63,9 +63,9 @@ pub enum DiagnosticKind {
     UnknownWord {
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// The text that was found.
         found: String,
-        /// What it may say.
+        /// The texts that are allowed.
         expected: &'static str,
     },
     /// A node that was not declared, in a run that declares its nodes.
@@ -89,14 +89,14 @@ pub enum DiagnosticKind {
     },
     /// Something that an importer could not use.
     Import {
-        /// What was expected, and how to go on.
+        /// The expected content, and how to go on.
         expected: String,
     },
     /// Events that cannot have happened as written.
     Events {
         /// The node.
         node: String,
-        /// What is wrong.
+        /// The problem with the events.
         problem: ProblemKind,
     },
 }
@@ -180,7 +180,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What is wrong with the content; empty for an error of the operating system.
+    /// The problem with the content; empty for an error of the operating system.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {

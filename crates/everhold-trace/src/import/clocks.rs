@@ -31,7 +31,7 @@ struct Logged {
     state: Option<Value>,
 }
 
-/// What an event says besides its host and clock.
+/// The text of an event besides its host and clock.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) line: u64,

@@ -52,7 +52,7 @@ impl Format {
         Format::new(GO_VECTOR, "")
     }
 
-    /// What the first two lines of the file say, or else a default.
+    /// The expressions in the first two lines of the file, or the default ones.
     #[must_use]
     pub fn detect() -> Format {
         Format::default()

@@ -16,11 +16,11 @@ pub struct Problem {
     pub line: Option<u64>,
     /// The node at whose event it showed.
     pub node: String,
-    /// What is wrong.
+    /// The problem itself.
     pub kind: ProblemKind,
 }
 
-/// What can be wrong with the events of an execution.
+/// A reason why a set of events is not an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProblemKind {
@@ -42,9 +42,9 @@ pub enum ProblemKind {
     ClockMismatch {
         /// The entry that differs, by the node's name.
         entry: String,
-        /// What the log says.
+        /// The length that the log states.
         logged: u64,
-        /// What the messages say.
+        /// The length that follows from the messages.
         rebuilt: u64,
     },
 }
@@ -287,7 +287,7 @@ impl Assembler {
         let mut order = Vec::with_capacity(self.parts.events.len());
         loop {
             sorter.drain(&mut order);
-            // What is left waits for itself: cut the first delivery that waits.
+            // The remaining events wait for each other: cut the first delivery that waits.
             let Some((event, id)) = sorter.cut() else { break };
             self.report(event.index(), ProblemKind::Cycle(id));
             if let Ok(at) = messages.binary_search_by_key(&id, |message| message.id) {

@@ -1,4 +1,4 @@
-//! What changed between two values, and how to replay it.
+//! The changes between two values, and how to apply them to a third.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Step {
     Index(usize),
     /// A key of a map, or an element of a set.
     Key(Value),
-    /// What a variant carries.
+    /// The payload of a variant.
     Payload,
 }
 
@@ -49,9 +49,9 @@ impl fmt::Display for Path {
 pub struct Change {
     /// Where.
     pub path: Path,
-    /// What was there before.
+    /// The value before the change.
     pub old: Option<Value>,
-    /// What is there after.
+    /// The value after the change.
     pub new: Option<Value>,
 }
 

@@ -34,7 +34,7 @@ use crate::{NodeId, Value};
 pub struct JsonError {
     /// The tag, with its `$`.
     pub tag: String,
-    /// What the tag must hold.
+    /// The content that the tag requires.
     pub expected: &'static str,
 }
 

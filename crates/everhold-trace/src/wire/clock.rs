@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many of the low bits count events within a microsecond.
+/// The number of low bits that count events within a microsecond.
 const COUNT_BITS: u32 = 12;
 
 /// A reading of a [`Clock`]: microseconds since 1970 in the upper 52 bits, until the year 2112,
@@ -63,7 +63,7 @@ impl fmt::Display for Stamp {
 pub struct Clock(AtomicU64);
 
 impl Clock {
-    /// How far ahead of this clock a stamp from elsewhere may be, in microseconds: ten minutes.
+    /// The largest lead over this clock that a stamp from elsewhere may have: ten minutes.
     /// Otherwise one clock that jumps would carry every clock of the system with it.
     pub const AHEAD_MAX: u64 = 600_000_000;
 
@@ -117,7 +117,7 @@ impl Clock {
 /// A stamp that no sane clock gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockJump {
-    /// How far ahead it is.
+    /// The lead of the stamp, in microseconds.
     pub ahead_micros: u64,
 }
 

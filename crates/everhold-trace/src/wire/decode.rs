@@ -25,7 +25,7 @@ pub struct Decoder {
 pub enum WireError {
     /// The frame says that it is longer than [`FRAME_MAX`].
     TooLarge {
-        /// What it says.
+        /// The length that the frame states.
         bytes: usize,
     },
     /// The other side speaks another version.
@@ -37,7 +37,7 @@ pub enum WireError {
     Foreign,
     /// The frame is not right.
     Malformed {
-        /// What is not right with it.
+        /// The reason why it is refused.
         reason: &'static str,
     },
 }
@@ -131,7 +131,7 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// What begins a conversation in every version.
+    /// Reads the version, which begins a conversation in every version of the protocol.
     fn version(&mut self) -> Result<u16> {
         if self.array()? != MAGIC {
             return Err(WireError::Foreign);

@@ -115,7 +115,7 @@ impl Encoder {
         out[kind_at] = self.what(out, &record.what) | cursors;
     }
 
-    /// What a record says; returns its kind.
+    /// Writes the contents of a record and returns its kind.
     fn what(&mut self, out: &mut Vec<u8>, what: &What) -> u8 {
         match what {
             What::Observe(values) => {

@@ -17,7 +17,7 @@ fn mac(secret: &[u8], greeting: &Greeting, hello: &Hello) -> Hmac<Sha256> {
     mac
 }
 
-/// What a probe puts into its hello.
+/// The proof that a probe puts into its hello.
 #[must_use]
 pub fn prove(secret: &[u8], greeting: &Greeting, hello: &Hello) -> [u8; 32] {
     mac(secret, greeting, hello).finalize().into_bytes().into()

@@ -1,4 +1,4 @@
-//! What is exported is what the other tool expects; what can be imported again comes back.
+//! Exported files are as the other tool expects them; those that can be imported come back whole.
 
 use everhold_trace::{EventKind, Execution, Time, TraceBuilder, Value, export, notes};
 

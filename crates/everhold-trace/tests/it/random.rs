@@ -58,7 +58,7 @@ impl Random {
     }
 }
 
-/// What may happen in a random execution.
+/// The kinds of events and faults that a random execution may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) nodes: usize,

@@ -1,3 +1,3 @@
-//! The test that `everhold init` writes compiles, and passes.
+//! The test that `everhold init` writes compiles and passes.
 
 include!("../../../everhold-cli/src/cmd/init/first_test.rs");

@@ -1,3 +1,3 @@
-//! What people meet first, run: the test that `everhold init` writes.
+//! Runs the test that `everhold init` writes.
 
 mod first;

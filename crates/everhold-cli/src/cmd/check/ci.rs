@@ -1,4 +1,4 @@
-//! The report for continuous integration: JUnit's XML, and a summary where the service takes one.
+//! The report for continuous integration: JUnit XML, and a summary for services that display one.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use super::{Judgement, Report};
 use crate::args::Color;
 use crate::paint::Paint;
 
-/// One test case a property; the text of a failure is the same as on a terminal.
+/// Writes one test case for each property; the text of a failure is the same as on a terminal.
 pub(super) fn junit(report: &Report<'_>, path: &Path) -> Result<()> {
     let mut cases = String::new();
     for judgement in &report.judgements {
@@ -38,7 +38,7 @@ pub(super) fn junit(report: &Report<'_>, path: &Path) -> Result<()> {
     std::fs::write(path, xml).with_context(|| format!("{}", path.display()))
 }
 
-/// Adds a table to the summary of a GitHub job, if this is one.
+/// Appends a table to the summary of a GitHub job, if the program runs in one.
 pub(super) fn step_summary(report: &Report<'_>) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY") else { return Ok(()) };
     let mut text = "### everhold check\n\n| verdict | property |\n|---|---|\n".to_owned();
@@ -61,7 +61,7 @@ fn words(judgement: &Judgement<'_>) -> Result<String> {
     Ok(String::from_utf8(text)?)
 }
 
-/// Text that XML takes, in attributes too; characters that XML forbids become `?`.
+/// Escapes text for XML, also in attributes; characters that XML forbids become `?`.
 fn escaped(text: &str) -> String {
     let escape = |c: char| match c {
         '&' => "&amp;".to_owned(),

@@ -1,7 +1,7 @@
-//! The report for programs: one object a line, `is` says what it is.
+//! The report for programs: one JSON object per line, whose field `is` gives its kind.
 //!
-//! `result` is one property on one run, `property` all runs of it, `summary` the end, `error` an
-//! input or property that cannot be used.
+//! A `result` is one property on one run, a `property` covers all runs of it, a `summary` ends the
+//! report, and an `error` is an input or a property that cannot be used.
 
 use std::io::{self, Write};
 

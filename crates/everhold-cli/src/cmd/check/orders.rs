@@ -1,9 +1,9 @@
-//! How much the judged states say of all orders in which the events could have happened.
+//! The extent to which the judged states cover all orders in which the events could have happened.
 
 use everhold_property::{Domain, ExprKind, Modality, Quantifier, Rule, Scope};
 use everhold_trace::Execution;
 
-/// How many nodes an instance of a property speaks of, if it is one `forall` over nodes.
+/// The number of nodes in an instance of a property, if the property is one `forall` over nodes.
 pub(super) fn nodes_bound(rule: &Rule) -> Option<usize> {
     if !rule.program().is_local() {
         return None;
@@ -18,8 +18,8 @@ pub(super) fn nodes_bound(rule: &Rule) -> Option<usize> {
     Some(bound)
 }
 
-/// Whether the recorded order decides for all orders: a node's own steps are the same in each, so
-/// a claim about one node and its previous state is.
+/// Whether the recorded order decides the property for all orders. The steps of one node have the
+/// same order in each, so this is true of a claim about one node and its previous state.
 pub(super) fn all_decided(rule: &Rule, execution: &Execution) -> bool {
     let property = rule.property();
     property.modality == Modality::Always
@@ -29,7 +29,7 @@ pub(super) fn all_decided(rule: &Rule, execution: &Execution) -> bool {
         && !asks_others(rule, execution)
 }
 
-/// Whether some state leads the property on to another node.
+/// Whether in some state the property refers to another node.
 fn asks_others(rule: &Rule, execution: &Execution) -> bool {
     let states = execution.local_states();
     execution.node_ids().any(|node| {

@@ -1,4 +1,4 @@
-//! The properties, and everything that is wrong with them.
+//! The properties, and the errors in them.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// What is wrong with a file of properties, or with what goes with it.
+/// The errors in a file of properties, or in the options that belong to it.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     Unusable(BadInput),
@@ -24,7 +24,7 @@ pub(crate) enum Wrong {
 }
 
 impl Rules {
-    /// Reads the properties and checks them against the states that the traces show.
+    /// Reads the properties and checks them against the states in the traces.
     pub(crate) fn read(path: &Path, define: &[String], given: &[Given]) -> Result<Rules, Wrong> {
         let source = input::read_text(path).map_err(Wrong::Unusable)?;
         let library = library(define).map_err(Wrong::Unusable)?;
@@ -85,7 +85,7 @@ fn library(define: &[String]) -> Result<Library, BadInput> {
     Ok(library)
 }
 
-/// The types of all states that the traces show.
+/// The types of all states in the traces.
 fn schema(given: &[Given]) -> Schema {
     let mut schema = Schema::default();
     for execution in given.iter().flat_map(|given| &given.executions) {
@@ -94,7 +94,7 @@ fn schema(given: &[Given]) -> Schema {
     schema
 }
 
-/// Adds the states of an execution to what is known.
+/// Adds the types of an execution's states to the schema.
 pub(crate) fn observe(schema: &mut Schema, execution: &everhold_trace::Execution) {
     let states = execution.local_states();
     for node in execution.node_ids() {

@@ -69,7 +69,8 @@ pub(super) fn modality(property: &Property) -> &'static str {
     }
 }
 
-/// How it was judged, one line for each way: runs of one file may need several.
+/// The methods by which the property was judged, one line each: the runs of a file may need
+/// several.
 fn methods(judgement: &Judgement<'_>) -> Vec<String> {
     let mut ways: Vec<Way> = Vec::new();
     for Judged { run, outcome } in &judgement.runs {
@@ -88,11 +89,11 @@ fn methods(judgement: &Judgement<'_>) -> Vec<String> {
     ways.iter().map(|way| way.words(judgement)).collect()
 }
 
-/// One way of judging, and what it gave over some runs.
+/// One method of judging, with its results over some runs.
 struct Way {
     method: Method,
     bounded: bool,
-    /// Whether the recorded order decides for all orders.
+    /// Whether the recorded order decides the property for all orders.
     all_decided: bool,
     tally: Tally,
 }
@@ -116,7 +117,7 @@ impl Way {
         let mut words = self.where_judged(judgement, &number(holds + violated + unknown));
         let parts = [(violated, "false"), (unknown, "unknown"), (skipped, "out of scope")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
-            // Where a goal is not yet reached nothing is wrong.
+            // States in which a goal is not yet reached are not errors, so they are not mentioned.
             if !(sometimes && *what == "false") {
                 words += &format!("; {} {what}", number(*count));
             }
@@ -185,7 +186,8 @@ fn write_violation(
     write_cut(execution, violation, out)
 }
 
-/// The cut: each node with its last event and its state; those that the witness binds are marked.
+/// Writes the cut: each node with its last event and its state; the nodes that the witness binds
+/// are marked.
 fn write_cut(
     execution: &Execution,
     violation: &CutViolation,
@@ -226,7 +228,7 @@ fn write_cut(
     Ok(())
 }
 
-/// What to do next, with the options that read the same input.
+/// Suggests the next command, with the options that read the same input.
 pub(super) fn next(report: &Report<'_>, args: &CheckArgs) {
     let violated = report.judgements.iter().find(|j| j.verdict() == Verdict::Violated);
     let first =

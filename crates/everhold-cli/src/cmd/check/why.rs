@@ -1,4 +1,4 @@
-//! What an unknown verdict lacks.
+//! The reasons for an unknown verdict.
 
 use everhold_property::{
     ExecutionOutcome, Member, Modality, Rule, Scope, Snapshot, State, Unknown, evaluate_expr,
@@ -7,7 +7,7 @@ use everhold_trace::Execution;
 
 use crate::words::number;
 
-/// Why the outcome is unknown, and what would make it known.
+/// Explains why the outcome is unknown, and how to make it known.
 pub(super) fn unknown(rule: &Rule, execution: &Execution, outcome: &ExecutionOutcome) -> String {
     let property = rule.property();
     if let Some(bound) = outcome.bound {
@@ -52,7 +52,7 @@ fn nothing_judged(scope: Scope) -> &'static str {
     }
 }
 
-/// What is not known in the last global state, which shows the most.
+/// The unknown parts of the last global state, in which the most is known.
 fn at_the_end(rule: &Rule, execution: &Execution) -> Option<String> {
     let states = execution.local_states();
     let member = |id| {

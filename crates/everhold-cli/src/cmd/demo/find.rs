@@ -9,7 +9,7 @@ use everhold_systems::storage::{Bug, Msg, system};
 use super::Seen;
 use crate::args::DemoArgs;
 
-/// What is wrong, what is wrong in another way, and the fixed system.
+/// The parts of the tour: one bug, another bug, and the fixed system.
 const PARTS: [(Bug, &str); 3] = [
     (
         Bug::CountsReports,
@@ -31,7 +31,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         let report = explore(bug, args);
         let found = report.finding().is_some();
         writeln!(out, "{report}\n")?;
-        // The page shows the first bug.
+        // The page of the tour shows the first bug.
         let interrupted = report.stop == Stop::Interrupted;
         let first = page.get_or_insert_with(|| report.page());
         if interrupted {

@@ -1,4 +1,4 @@
-//! Properties inferred from a system that works, and a bug found with them in one that does not.
+//! Properties inferred from a correct system, and a bug found with them in a faulty one.
 
 use std::io::Write;
 
@@ -12,9 +12,9 @@ use super::Seen;
 use crate::args::DemoArgs;
 use crate::words::number;
 
-/// Executions that are learnt from.
+/// The number of executions from which properties are inferred.
 const EXECUTIONS: u64 = 60;
-/// Lines that are shown and used.
+/// The number of properties that are shown and used.
 const LINES: usize = 6;
 
 pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {

@@ -9,7 +9,7 @@ use super::Seen;
 use crate::args::DemoArgs;
 use crate::exit::BadInput;
 
-/// Executions that are drawn: enough to see a tenth that is slow.
+/// The number of executions to draw: enough to see slow ones that make up a tenth.
 const EXECUTIONS: usize = 120;
 
 pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {

@@ -22,7 +22,7 @@ use everhold_watch::{
 use super::Seen;
 use crate::args::DemoArgs;
 
-/// How long anything may take: machines are shared.
+/// The time limit for each step; generous, because machines are shared.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: u32 = 7;
 
@@ -52,7 +52,7 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     Ok(Seen { page: page(&violation)?, interrupted: false })
 }
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -109,7 +109,7 @@ impl Watched {
     }
 }
 
-/// Server and clients, all in this process, each with a socket and a thread.
+/// Starts a server and its clients, all in this process, each with a socket and a thread.
 fn cluster(checker: SocketAddr) -> Result<(Running, Vec<SocketAddr>)> {
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = [listen()?, listen()?, listen()?];
@@ -141,7 +141,8 @@ fn want(client: &mut Caller<Msg>, mode: Mode) -> Result<()> {
     }
 }
 
-/// The page of the violation: what led to it, and the rule with the values that falsify it.
+/// The page of the violation: the events that led to it, and the rule with the values that falsify
+/// it.
 fn page(violation: &Violation) -> Result<Page> {
     let mut page = Page::new(Kind::Violation, &violation.rule, "everhold demo watch");
     page.message(&violation.reason);

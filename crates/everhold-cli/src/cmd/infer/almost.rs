@@ -1,4 +1,4 @@
-//! `everhold infer --almost`: what held in all but a few cases.
+//! `everhold infer --almost`: properties that held in all but a few cases.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -77,7 +77,7 @@ fn infer(
     decisions: &Decisions,
 ) -> AlmostReport {
     let _progress = Progress::new("inferring");
-    // Enough to fill the places of the rejected.
+    // Ask for more, to replace those that are rejected.
     let rejected = decisions.all(Decision::Reject).count();
     let options = Almost { report_max: options.report_max + rejected, ..options.clone() };
     match wanted.seconds {
@@ -160,7 +160,7 @@ fn scopes(args: &InferArgs, default: &Almost) -> Result<Vec<Scope>> {
     }
 }
 
-/// Shows how to go on from the list.
+/// Suggests the next commands after the list.
 fn next_of_report(report: &AlmostReport, args: &InferArgs) {
     let (traces, reading) = (super::traces(args), hint::reading(&args.input));
     match (&args.out, report.found.is_empty()) {
@@ -175,7 +175,7 @@ fn next_of_report(report: &AlmostReport, args: &InferArgs) {
     }
 }
 
-/// Shows how to open the first exception.
+/// Suggests the command that opens the first exception.
 fn next_of_explanation(found: &AlmostInvariant, given: &[Given], args: &InferArgs) {
     let Some(first) = found.episodes.first() else { return };
     let mut run = first.run;

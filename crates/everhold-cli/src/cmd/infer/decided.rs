@@ -1,4 +1,4 @@
-//! What people decided of inferred properties, and what changed since they were last inferred.
+//! Decisions of people on inferred properties, and changes since the last inference.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::args::DecidedArgs;
 use crate::exit::BadInput;
 use crate::input::read_text;
 
-/// The decisions of the file that is named, if one is; a file that is not there has none.
+/// Reads the decisions in the named file; without a file there are none.
 pub(super) fn read(args: &DecidedArgs) -> Result<Decisions> {
     let Some(path) = args.decisions.as_deref().filter(|path| path.exists()) else {
         return Ok(Decisions::default());
@@ -21,7 +21,7 @@ pub(super) fn read(args: &DecidedArgs) -> Result<Decisions> {
     decisions.map_err(|error| BadInput(format!("{}: {error}", path.display())).into())
 }
 
-/// Writes down what was accepted and rejected of these properties, by number.
+/// Records which of these properties were accepted and rejected, by number.
 pub(super) fn write_down(
     args: &DecidedArgs,
     mut decisions: Decisions,
@@ -39,7 +39,7 @@ pub(super) fn write_down(
     fs::write(path, decisions.to_string()).with_context(|| format!("{}", path.display()))
 }
 
-/// One of the properties that are shown, by its number.
+/// The property with a number in the list that is shown.
 pub(super) fn numbered(shown: &[Property], number: usize) -> Result<&Property> {
     number.checked_sub(1).and_then(|place| shown.get(place)).ok_or_else(|| {
         let there = match shown.len() {
@@ -50,7 +50,7 @@ pub(super) fn numbered(shown: &[Property], number: usize) -> Result<&Property> {
     })
 }
 
-/// Writes what appeared, went and changed since a file was written.
+/// Writes the properties that appeared, disappeared and changed since a file was written.
 pub(super) fn write_diff(old: &Path, new: &[Property], out: &mut impl Write) -> Result<()> {
     let diff = Diff::of(&properties(old)?, new);
     if diff.is_empty() {

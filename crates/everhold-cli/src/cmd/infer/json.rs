@@ -1,4 +1,4 @@
-//! The report for programs: one JSON object a line.
+//! The report for programs: one JSON object per line.
 
 use std::io::{self, Write};
 
@@ -34,7 +34,7 @@ pub(super) fn write(found: &Always, all: bool, out: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-/// The same for almost-invariants; runs and events are counted from 0.
+/// Writes almost-invariants in the same form; runs and events are counted from 0.
 pub(super) fn write_almost(report: &AlmostReport, out: &mut impl Write) -> io::Result<()> {
     for found in &report.found {
         let episodes = found.episodes.iter().map(|episode| {

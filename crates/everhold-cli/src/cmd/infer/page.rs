@@ -11,13 +11,14 @@ use everhold_trace::Execution;
 
 use crate::words::{counted, number};
 
-/// Runs that are drawn: those with most exceptions.
+/// The largest number of runs that are drawn: those with the most exceptions.
 const RUNS_MAX: usize = 8;
-/// Longer runs keep the part around their first exception.
+/// The largest number of events of a run; of longer runs the part around the first exception is
+/// kept.
 const EVENTS_MAX: usize = 3_000;
-/// Exceptions that are listed with each almost-invariant.
+/// The largest number of exceptions that are listed with an almost-invariant.
 const LINKS_MAX: usize = 12;
-/// Almost-invariants that are told apart by colour.
+/// The largest number of almost-invariants that have a colour of their own.
 const SERIES_MAX: usize = 6;
 
 /// The page of a report on these runs.
@@ -56,7 +57,7 @@ pub(super) fn page(report: &AlmostReport, executions: &[&Execution]) -> Page {
 /// The runs that the page draws.
 struct Shown<'a> {
     executions: &'a [&'a Execution],
-    /// Their places among those given, and the first exception of each.
+    /// Their indices in the input, and the first exception of each.
     runs: Vec<(usize, Episode)>,
 }
 
@@ -113,13 +114,14 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Exceptions over time, a row a run.
+    /// A chart of the exceptions over time, with one row for each run.
     fn over_time(&self, report: &AlmostReport) -> Chart {
         let series = report.found.iter().take(SERIES_MAX).zip(1..).map(|(found, number)| {
             let here = found.episodes.iter().filter_map(|one| Some((one, self.link(one)?)));
             let here: Vec<(&Episode, Link)> = here.collect();
             let at = |(episode, link): &(&Episode, Link)| {
-                // Exceptions of several properties at one event stay visible beside each other.
+                // Exceptions of several properties at one event are drawn beside each other, so
+                // that all are visible.
                 let aside = f64::from(number - 1) * 0.09 - 0.22;
                 (episode.from.index() as f64, link.execution as f64 + aside)
             };
@@ -140,7 +142,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Exceptions by the node that they are about.
+    /// A chart of the exceptions by the node that they concern.
     fn by_node(&self, report: &AlmostReport) -> Chart {
         let mut names: Vec<String> = report
             .found

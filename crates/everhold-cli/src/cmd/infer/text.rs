@@ -11,7 +11,7 @@ use crate::hint;
 use crate::paint::Paint;
 use crate::words::{counted, number};
 
-/// As wide as lines should be.
+/// The width of the output, in columns.
 const COLUMNS: usize = 100;
 
 pub(super) fn write(
@@ -31,7 +31,7 @@ pub(super) fn write(
         writeln!(out, "not enough evidence for any property{}", reasons(found))?;
     }
     for bound in &found.bounds {
-        // Cuts are bounded in number, whatever room there is.
+        // The number of cuts is bounded independently of the memory, so more memory would not help.
         let more = if bound.contains(" cuts ") {
             String::new()
         } else {
@@ -65,7 +65,7 @@ fn write_line(place: usize, line: &Line, paint: Paint, out: &mut impl Write) -> 
     writeln!(out, "     {}\n", support(line))
 }
 
-/// A line broken between words; the scope behind the name is one.
+/// Breaks a line between words; the scope after the name is not broken.
 fn wrapped(line: &str) -> Vec<String> {
     let mut found: Vec<String> = vec![String::new()];
     let (name, scope) = match line.rfind("\" ") {
@@ -86,7 +86,8 @@ fn wrapped(line: &str) -> Vec<String> {
     found
 }
 
-/// What speaks for a line: where, how often, how many different values, how sure.
+/// The support for a line: where and how often it was judged, on how many different values, and
+/// with what confidence.
 fn support(line: &Line) -> String {
     format!(
         "{} {}, {} distinct cases, {} sure",
@@ -97,7 +98,7 @@ fn support(line: &Line) -> String {
     )
 }
 
-/// What was counted.
+/// The noun for the cases that were counted.
 fn cases(property: &Property) -> &'static str {
     let binders: &[Binder] = match &property.body.kind {
         ExprKind::Quantified { over, .. } => &over.binders,
@@ -121,7 +122,7 @@ fn cases(property: &Property) -> &'static str {
     }
 }
 
-/// Never rounded up to certainty.
+/// A confidence in per cent, never rounded up to 100.
 fn percent(confidence: f64) -> String {
     let shown = (confidence * 10_000.0).floor() / 100.0;
     if shown >= 99.99 { "over 99.99 %".into() } else { format!("{shown:.2} %") }
@@ -156,7 +157,7 @@ fn write_hidden(found: &Always, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What kind of reason it is.
+/// The category of a reason.
 fn kind(reason: &str) -> &str {
     match reason.split(' ').next() {
         Some("follows") => "follow from other lines",

@@ -1,4 +1,4 @@
-//! Why an expected property is not among the lines.
+//! The reason why an expected property is not among the lines.
 
 use std::io::Write;
 
@@ -55,7 +55,7 @@ pub(super) fn explain(
     Ok(Code::Holds)
 }
 
-/// The property meant: a whole one, or the claim alone.
+/// Parses the expected property: a whole property, or the claim alone.
 fn wanted(text: &str) -> Result<Property> {
     let whole = if text.trim_start().starts_with("always") {
         text.to_owned()

@@ -1,10 +1,10 @@
-//! Two versions of a system in words.
+//! The comparison of two versions of a system, as text.
 
 use std::fmt::Write;
 
 use everhold::perf::{Sample, Versions, VersionsVerdict};
 
-/// The comparison; the version first, then its reference.
+/// The comparison, with the version first and then its reference.
 pub(super) fn text(found: &Versions, [version, reference]: &[String; 2]) -> String {
     let seeds = &found.comparison;
     let ratio = match seeds.ratio {

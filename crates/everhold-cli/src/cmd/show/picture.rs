@@ -9,7 +9,7 @@ use crate::words::{self, pad, short};
 
 /// The narrowest and the widest lane, in characters.
 const LANE: (usize, usize) = (6, 14);
-/// More lanes than this do not fit on a screen.
+/// The largest number of lanes that fit on a screen.
 const LANES_MAX: usize = 24;
 
 pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The nodes that take part, and those for which there is no room.
+/// The nodes that have a lane, and those for which there is no room.
 fn lanes(part: &Part<'_>) -> (Vec<NodeId>, Vec<NodeId>) {
     let execution = part.execution;
     let mut active: Vec<NodeId> = Vec::new();
@@ -56,7 +56,7 @@ fn lanes(part: &Part<'_>) -> (Vec<NodeId>, Vec<NodeId>) {
     active.retain(|node| node.index() < execution.nodes().len());
     active.sort_unstable();
     active.dedup();
-    // A chosen node always has its lane; its partners have what is left.
+    // A selected node always has a lane; the nodes that it communicates with share the rest.
     let mut lanes: Vec<NodeId> = active.clone();
     lanes.sort_by_key(|node| !part.has(*node));
     let hidden = lanes.split_off(lanes.len().min(LANES_MAX));
@@ -84,7 +84,7 @@ impl Drawing<'_> {
         pad(&short(&self.execution.node(node).name, self.width - 1), self.width)
     }
 
-    /// Empty lanes, with something else at the position of one.
+    /// A row of lanes without events, with another character at one position.
     fn row(&self, at: Option<(usize, char)>) -> String {
         let mut cells = vec![' '; self.lanes.len() * self.width];
         for lane in 0..self.lanes.len() {
@@ -96,7 +96,7 @@ impl Drawing<'_> {
         cells.into_iter().collect()
     }
 
-    /// The row of an event, with an arrow from the sender of each message that it took in.
+    /// The row of an event, with an arrow from the sender of each message that it received.
     fn event(&self, id: EventId, lane: usize) -> String {
         let event = self.execution.event(id);
         let mark = match event.kind {

@@ -1,4 +1,4 @@
-//! What there is in a run, counted.
+//! Statistics of a run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use everhold_trace::{Execution, Order, Slice};
 use crate::cmd::check::observe;
 use crate::words::{number, short};
 
-/// Cuts can be exponentially many; counting stops here.
+/// The number of cuts at which counting stops; there can be exponentially many.
 const CUTS_MAX: u64 = 10_000_000;
 
 pub(super) fn write(execution: &Execution, out: &mut impl Write) -> io::Result<()> {
@@ -111,7 +111,7 @@ fn cuts(execution: &Execution, order: &Order, out: &mut impl Write) -> io::Resul
     }
     line(out, "quiet cuts", &counted(&quiet))?;
     let nodes = 0..execution.nodes().len();
-    // The state before the first event belongs to no event.
+    // The state before the first event belongs to no event and is not counted.
     let usable: usize = nodes.map(|place| quiet.states(place).len() - 1).sum();
     if let Some(tenths) = (usable * 1_000).checked_div(execution.events().len()) {
         let share = format!("{}.{} % of the states", tenths / 10, tenths % 10);

@@ -1,4 +1,4 @@
-//! Fixed columns: one line an event.
+//! Fixed columns: one line for each event.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use everhold_trace::{EventId, Execution};
 use super::Part;
 use crate::words::{self, pad, short};
 
-/// The width of the column of what happened; longer text is cut.
+/// The width of the column that describes the event; longer text is cut.
 const WHAT: usize = 40;
 
 pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -53,11 +53,11 @@ pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Which times an execution has.
+/// The kinds of times that an execution can have.
 enum Clock {
     None,
     Logical,
-    /// Since the first event with a time, in nanoseconds.
+    /// Time since the first event with a time, in nanoseconds.
     Physical(i64),
 }
 

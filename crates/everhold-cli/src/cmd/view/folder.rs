@@ -10,9 +10,9 @@ use crate::serve::{Answer, Site, following};
 
 use super::{one, written};
 
-/// Folders within folders are looked into this deep.
+/// The depth to which nested folders are searched.
 const DEPTH_MAX: u32 = 3;
-/// More runs than this are not listed.
+/// The largest number of runs that are listed.
 const RUNS_MAX: usize = 500;
 
 /// A folder of runs.
@@ -34,7 +34,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Findings with a page of their own, and other traces.
+    /// The findings that have a page of their own, and other traces.
     fn runs(&self) -> Vec<(SystemTime, PathBuf)> {
         let mut found = Vec::new();
         collect(&self.path, DEPTH_MAX, &mut found);
@@ -79,7 +79,7 @@ fn collect(folder: &Path, depth: u32, found: &mut Vec<(SystemTime, PathBuf)>) {
     }
 }
 
-/// Text that no browser takes for markup.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     let escape = |c| match c {
         '&' => "&amp;".to_owned(),

@@ -12,9 +12,9 @@ use crate::hint;
 use crate::input::{self, choose_run};
 use crate::words::counted;
 
-/// More runs than this are not put into one page.
+/// The largest number of runs in one page.
 const RUNS_MAX: usize = 20;
-/// A page keeps this many events at most: more make a browser slow to open it.
+/// The largest number of events in a page; with more, a browser is slow to open it.
 const EVENTS_MAX: usize = 100_000;
 
 /// The page of a trace file: its runs, and the properties judged on the first of them.

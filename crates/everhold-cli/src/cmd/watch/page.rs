@@ -1,4 +1,4 @@
-//! What the browser is shown of a watch: the live page, and what led to each violation.
+//! The pages of a watch: the live page, and the events that led to each violation.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,7 +10,7 @@ use everhold_watch::export::Pages;
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// The pages of a watch that keeps its evidence in this folder.
+/// The pages of a watch with its evidence in this folder.
 pub(super) fn pages(folder: &Path) -> Pages {
     let violations = folder.join("violations");
     Box::new(move |path| match path {
@@ -22,7 +22,7 @@ pub(super) fn pages(folder: &Path) -> Pages {
     })
 }
 
-/// The page of a violation, if its id is one and its trace can be read.
+/// The page of a violation, if the id is valid and the trace can be read.
 fn violation(folder: &Path, id: &str) -> Option<String> {
     let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_hexdigit());
     let file: PathBuf = folder.join(format!("{id}.trace"));

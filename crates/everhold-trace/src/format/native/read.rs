@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         self.lines.number
     }
 
-    /// What a lenient reader left out so far.
+    /// The parts that a lenient reader has left out so far.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.judge.kept
@@ -475,7 +475,7 @@ impl<'a> Executions<'a> {
         Ok(Executions { reader: Reader::new(input, options)?, next: None, done: false })
     }
 
-    /// What a lenient reader left out so far.
+    /// The parts that a lenient reader has left out so far.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         self.reader.diagnostics()
@@ -549,7 +549,7 @@ impl Iterator for Executions<'_> {
 pub struct Recording {
     /// The runs, in the order of the file.
     pub executions: Vec<Execution>,
-    /// What was left out or is doubtful; empty when read strictly.
+    /// Parts that were left out or are doubtful; empty when read strictly.
     pub diagnostics: Vec<Diagnostic>,
 }
 

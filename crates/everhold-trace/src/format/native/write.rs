@@ -253,7 +253,7 @@ fn check_event(event: &Event) -> io::Result<()> {
     }
 }
 
-/// What the reader would refuse must not be written.
+/// Refuses to write a value that is nested too deeply for the reader.
 fn check_depth(value: &Value) -> io::Result<()> {
     if depth(value) <= DEPTH_MAX {
         return Ok(());
