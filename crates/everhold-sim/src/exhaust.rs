@@ -226,7 +226,7 @@ impl<M: Message> DepthFirst<M> {
                     if !self.world.check() {
                         return End::Failed;
                     }
-                    if !self.tell(node) {
+                    if !self.tell() {
                         return End::Pruned;
                     }
                 }
@@ -238,11 +238,11 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    fn tell(&mut self, node: NodeId) -> bool {
+    fn tell(&mut self) -> bool {
         let fingerprint = if self.hashing { self.world.fingerprint() } else { 0 };
         let mut env = self.world.env.borrow_mut();
         let (notified, depth) = (env.touched_monitors, env.state.step);
-        let done = Done { node, notified, fingerprint, depth };
+        let done = Done { notified, fingerprint, depth };
         let Env { strategy, state, .. } = &mut *env;
         strategy.after(&done, &state.moves)
     }

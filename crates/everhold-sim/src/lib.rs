@@ -8,7 +8,7 @@
 //! - [`system`]: what is tested; [`fault`]: what may go wrong; [`links`]: on which links; [`view`]: what properties see.
 //! - `properties`: properties in the language, checked while an execution runs.
 //! - `env`, `world`: one execution's surroundings and nodes; a step function.
-//! - [`moves`]: what can happen next; [`strategy`]: who decides.
+//! - `moves`: what can happen next; [`strategy`]: who decides.
 //! - `execute`: an execution from start to end; `liveness`: going round for ever.
 //! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
 //! - [`explore()`](mod@explore), `worker`, `portfolio`: many executions on all cores.
@@ -32,6 +32,7 @@ mod interrupt;
 mod investigate;
 mod liveness;
 mod monitor;
+mod moves;
 mod owed;
 mod picture;
 mod portfolio;
@@ -56,7 +57,6 @@ pub mod fault;
 mod halt;
 pub mod history;
 pub mod links;
-pub mod moves;
 pub mod record;
 pub mod report;
 pub mod rng;

@@ -7,20 +7,20 @@ use crate::fault::FaultKind;
 
 /// Something that can happen now, apart from faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub(crate) struct Move {
     /// What it is.
-    pub what: What,
+    pub(crate) what: What,
     /// The node at which it happens.
-    pub node: NodeId,
+    pub(crate) node: NodeId,
     /// The step that made it possible: the send, the setting of the timer. Zero is the start.
-    pub born: u32,
+    pub(crate) born: u32,
     /// The same in every execution that begins alike; tells moves apart.
-    pub id: u64,
+    pub(crate) id: u64,
 }
 
 /// The kinds of move, with what the engine needs to find the thing itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// A message arrives; the index is the message's place in the network.
     Deliver(u32),
     /// A task of an async node goes on.
@@ -38,7 +38,7 @@ pub enum What {
 impl What {
     /// Timers, restarts and heals happen when they are chosen or when nothing else can.
     #[must_use]
-    pub fn is_idle(self) -> bool {
+    pub(crate) fn is_idle(self) -> bool {
         match self {
             What::Deliver(_) | What::Poll(_) | What::Disconnected(_) => false,
             What::Timer | What::Restart | What::Heal => true,
@@ -57,7 +57,7 @@ pub(crate) const NONE: Slot = Slot::MAX;
 /// Picks are numbered: first the ready moves (deliveries and tasks), then the idle ones (timers,
 /// restarts), then the faults that are still in budget.
 #[derive(Clone, Debug, Default)]
-pub struct Moves {
+pub(crate) struct Moves {
     slots: Vec<Entry>,
     free: Vec<Slot>,
     ready: Vec<Slot>,
@@ -81,63 +81,63 @@ impl Moves {
     /// Moves that happen as soon as the strategy says so.
     #[must_use]
     #[inline]
-    pub fn ready(&self) -> u32 {
+    pub(crate) fn ready(&self) -> u32 {
         self.ready.len() as u32
     }
 
     /// Timers, restarts and heals.
     #[must_use]
     #[inline]
-    pub fn idle(&self) -> u32 {
+    pub(crate) fn idle(&self) -> u32 {
         self.idle.len() as u32
     }
 
     /// Ready and idle moves together.
     #[must_use]
     #[inline]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         (self.ready.len() + self.idle.len()) as u32
     }
 
     /// True if nothing can happen but a fault.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Faults that could be injected now; their picks follow those of the moves.
     #[must_use]
     #[inline]
-    pub fn faults(&self) -> &FaultMenu {
+    pub(crate) fn faults(&self) -> &FaultMenu {
         &self.faults
     }
 
     /// Everything that could be picked, faults included.
     #[must_use]
-    pub fn picks(&self) -> u32 {
+    pub(crate) fn picks(&self) -> u32 {
         self.len() + self.faults.len()
     }
 
     /// The move behind a pick below [`len`](Moves::len).
     #[must_use]
     #[inline]
-    pub fn get(&self, pick: u32) -> &Move {
+    pub(crate) fn get(&self, pick: u32) -> &Move {
         &self.slots[self.slot(pick) as usize].offered
     }
 
     /// The moves in order of their picks.
-    pub fn iter(&self) -> impl Iterator<Item = &Move> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Move> {
         self.ready.iter().chain(&self.idle).map(|slot| &self.slots[*slot as usize].offered)
     }
 
     /// Moves that became possible since the last pick and still are. Only kept for strategies
     /// that [ask](crate::strategy::Strategy::tracks_nodes).
-    pub fn fresh(&self) -> impl Iterator<Item = (u32, &Move)> {
+    pub(crate) fn fresh(&self) -> impl Iterator<Item = (u32, &Move)> {
         self.fresh.iter().map(|slot| (*slot, &self.slots[*slot as usize].offered))
     }
 
     /// The moves at one node, in no particular order.
-    pub fn at_node(&self, node: NodeId) -> impl Iterator<Item = (u32, &Move)> {
+    pub(crate) fn at_node(&self, node: NodeId) -> impl Iterator<Item = (u32, &Move)> {
         let slots = self.by_node.get(node.index()).map_or(&[][..], Vec::as_slice);
         slots.iter().map(|slot| (*slot, &self.slots[*slot as usize].offered))
     }
@@ -145,7 +145,7 @@ impl Moves {
     /// The pick of a move named by its slot, as [`fresh`](Moves::fresh) gives it; `None` if the
     /// slot is empty or has another move by now.
     #[must_use]
-    pub fn pick_of(&self, slot: u32, id: u64) -> Option<u32> {
+    pub(crate) fn pick_of(&self, slot: u32, id: u64) -> Option<u32> {
         let entry = self.slots.get(slot as usize)?;
         let list = if entry.offered.what.is_idle() { &self.idle } else { &self.ready };
         let present = entry.offered.id == id && list.get(entry.at as usize) == Some(&slot);
@@ -250,7 +250,7 @@ impl Moves {
 
 /// The faults that are in budget, as ranges of picks.
 #[derive(Clone, Debug, Default)]
-pub struct FaultMenu {
+pub(crate) struct FaultMenu {
     counts: [u32; FaultKind::ALL.len()],
     total: u32,
     disk: DiskMenu,
@@ -258,51 +258,51 @@ pub struct FaultMenu {
 
 /// The faults that can strike a disk within an event, if nodes use any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiskMenu {
+pub(crate) struct DiskMenu {
     /// A crash at an operation.
-    pub crash: bool,
+    pub(crate) crash: bool,
     /// An operation that fails.
-    pub fails: bool,
+    pub(crate) fails: bool,
     /// A full disk.
-    pub full: bool,
+    pub(crate) full: bool,
 }
 
 impl FaultMenu {
     /// How many different faults could be injected now.
     #[must_use]
     #[inline]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.total
     }
 
     /// True if there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.total == 0
     }
 
     /// How many faults of one kind could be injected now.
     #[must_use]
-    pub fn of(&self, kind: FaultKind) -> u32 {
+    pub(crate) fn of(&self, kind: FaultKind) -> u32 {
         self.counts[kind as usize]
     }
 
     /// The first pick of a kind, counted from the first fault.
     #[must_use]
-    pub fn first(&self, kind: FaultKind) -> u32 {
+    pub(crate) fn first(&self, kind: FaultKind) -> u32 {
         self.counts[..kind as usize].iter().sum()
     }
 
     /// How many faults make something possible where nothing is: crashes, after which a node comes
     /// back, and broken connections, of which their ends are told.
     #[must_use]
-    pub fn awakening(&self) -> u32 {
+    pub(crate) fn awakening(&self) -> u32 {
         self.of(FaultKind::Crash) + self.of(FaultKind::Reset)
     }
 
     /// The pick of one of them, counted from the first fault.
     #[must_use]
-    pub fn awaken(&self, number: u32) -> u32 {
+    pub(crate) fn awaken(&self, number: u32) -> u32 {
         match number.checked_sub(self.of(FaultKind::Crash)) {
             None => self.first(FaultKind::Crash) + number,
             Some(number) => self.first(FaultKind::Reset) + number,
@@ -311,14 +311,14 @@ impl FaultMenu {
 
     /// The faults that are no picks: they strike within an event, when a disk is used.
     #[must_use]
-    pub fn disk(&self) -> DiskMenu {
+    pub(crate) fn disk(&self) -> DiskMenu {
         self.disk
     }
 
     /// True if there is neither a pick nor a fault within an event.
     #[must_use]
     #[inline]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.total == 0 && self.disk == DiskMenu::default()
     }
 

@@ -8,6 +8,7 @@ mod points;
 mod pos;
 mod random;
 mod replay;
+mod scheduler;
 pub(crate) mod script;
 
 use std::fmt;
@@ -19,18 +20,23 @@ use everhold_node::{NodeId, Weights};
 use crate::fault::Fault;
 use crate::moves::{Move, Moves};
 
-pub use delay::Delay;
-pub use exhaustive::{Exhaustive, Progress};
-pub use guided::Guided;
-pub use pct::Pct;
-pub use points::FaultPoints;
-pub use pos::Pos;
-pub use random::Random;
-pub(crate) use replay::same_timer;
-pub use replay::{RawReplay, Replay, Trail};
+pub use exhaustive::Progress;
+
+pub(crate) use delay::Delay;
+pub(crate) use exhaustive::Exhaustive;
+pub(crate) use guided::Guided;
+pub(crate) use pct::Pct;
+pub(crate) use points::FaultPoints;
+pub(crate) use pos::Pos;
+pub(crate) use random::Random;
+pub(crate) use replay::{RawReplay, Replay, Trail, same_timer};
+pub(crate) use scheduler::Scheduler;
 
 /// Decides what happens next; never executes anything itself.
-pub trait Strategy {
+///
+/// It is internal: what it may ask, and in which order it is asked, changes with the explorer. A search is
+/// chosen with [`Search`].
+pub(crate) trait Strategy {
     /// A new execution begins.
     fn begin(&mut self, run: &Run);
 
@@ -129,7 +135,7 @@ pub(crate) fn upset_of(number: u32, faults: &[DiskFault]) -> Option<Upset> {
 
 /// What the clocks of a real execution say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Followed {
+pub(crate) enum Followed {
     /// A node's clock shows at least this, in nanoseconds.
     Clock(NodeId, u64),
     /// This timer of a node fires next, late or not.
@@ -137,7 +143,7 @@ pub enum Followed {
 }
 
 /// What a replay needs to recognise moves by their names.
-pub trait About {
+pub(crate) trait About {
     /// The sort of message that a delivery brings; empty for other moves.
     fn kind(&self, offered: &Move) -> &'static str;
     /// The text of the timer that would fire next at a node.
@@ -154,28 +160,26 @@ pub trait About {
 
 /// What a strategy may know before an execution.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub(crate) struct Run {
     /// Seeds the strategy's decisions.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The most steps that earlier executions had, at least one.
-    pub steps: u32,
+    pub(crate) steps: u32,
     /// The most faults that may be injected.
-    pub faults: u32,
+    pub(crate) faults: u32,
     /// Choices of an earlier execution that is worth going back to.
-    pub parent: Option<Arc<[u32]>>,
+    pub(crate) parent: Option<Arc<[u32]>>,
 }
 
 /// What a step did, for strategies that watch.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// Where it happened.
-    pub node: NodeId,
+pub(crate) struct Done {
     /// It told a monitor, so its order among such steps matters.
-    pub notified: bool,
+    pub(crate) notified: bool,
     /// The hash of the whole state after it.
-    pub fingerprint: u64,
+    pub(crate) fingerprint: u64,
     /// How many steps the execution has by now.
-    pub depth: u32,
+    pub(crate) depth: u32,
 }
 
 /// How to search.

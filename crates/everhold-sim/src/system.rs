@@ -276,12 +276,6 @@ impl<M: Message> System<M> {
         node_id(self.nodes.len() - 1)
     }
 
-    /// The id of the node that will be added next, for nodes that must know each other.
-    #[must_use]
-    pub fn next_id(&self) -> NodeId {
-        node_id(self.nodes.len())
-    }
-
     /// Marks the nodes of a kind as load generators: they stand for users, and how long they wait is
     /// not the system's doing. A performance analysis does not count their own
     /// waiting, and blames neither them nor their messages. Exploration treats them as other nodes.

@@ -7,8 +7,15 @@ use crate::env::DUPLICATE;
 use crate::failure::Failure;
 use crate::fault::{Fault, MessageId, Side};
 use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord};
-use crate::report::Finding;
+use crate::report::{Finding, Report};
 use crate::schedule::Schedule;
+
+/// The executions whose traces a search kept: what inference, for one, takes.
+impl AsRef<[Execution]> for Report {
+    fn as_ref(&self) -> &[Execution] {
+        &self.traces
+    }
+}
 
 /// The finding's execution, with what it violates and how to replay it.
 pub(crate) fn execution(finding: &Finding) -> Execution {

@@ -279,18 +279,6 @@ impl<M: Message> Timed<M> {
         Timed { checked: false, ..self }
     }
 
-    /// The durations that are set.
-    #[must_use]
-    pub fn present_durations(&self) -> &Durations {
-        &self.durations
-    }
-
-    /// The network that is set.
-    #[must_use]
-    pub fn present_network(&self) -> &Net {
-        &self.net
-    }
-
     /// True if nothing says when an execution is done: then every execution is unknown.
     #[must_use]
     pub fn never_stops(&self) -> bool {

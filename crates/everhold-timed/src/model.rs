@@ -14,7 +14,7 @@ use super::Timed;
 use super::durations::Durations;
 use super::fault::{Driver, FaultTimes};
 use super::net::{Link, NetError, Ways};
-use super::stop::{Progress, Stopping};
+use super::stop::{Nearness, Stopping};
 
 /// How far the nodes' clocks are from simulated time. Drawn for each node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) struct Model<M: Message> {
     pub(super) clock: ClockModel,
     pub(super) disk: Option<(Vec<u64>, u64)>,
     pub(super) stopping: Stopping<M>,
-    pub(super) progress: Progress,
+    pub(super) progress: Nearness,
     pub(super) driver: Driver<M>,
     pub(super) time_max: u64,
     pub(super) events_max: u64,
@@ -85,7 +85,7 @@ impl<M: Message> Model<M> {
             always: if timed.checked { always } else { Vec::new() },
             properties,
             monitors,
-            progress: Progress::new(&timed.stopping, &library),
+            progress: Nearness::new(&timed.stopping, &library),
             library,
             durations: timed.durations.clone(),
             size: timed.size.clone(),

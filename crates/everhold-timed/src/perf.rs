@@ -58,7 +58,7 @@ pub use dip::{Dip, dip_test};
 pub use divergence::{Curve, Effort, Fall, Point, Walks};
 pub use growth::Growth;
 pub use judge::{Signature, Why};
-pub use lab::{OnProgress, Progress};
+pub use lab::{OnProgress, PerfProgress};
 pub use mace::{Divergence, Frequency, Training, divergence as mace_divergence, frequencies};
 pub use modes::{Mode, modes, normal as normal_mode};
 pub use multiples::{Multiples, TimerPeriod, multiples};
@@ -67,11 +67,11 @@ pub use paired::{Comparison, Versions, compare};
 pub use path::{Leg, Path, Spent, TimerWait};
 pub use rank::{believable, pearson, spearman};
 pub use report::{
-    EventPlot, FallPlot, Finding, FindingPlots, LegPlot, MaceReport, MessagePlot, Nearest,
-    PerfReport, Plots, PointPlot, Replayed, SpaceTime,
+    EventPlot, FallPlot, FindingPlots, LegPlot, MaceReport, MessagePlot, Nearest, PerfReport,
+    Plots, PointPlot, Replayed, SlowFinding, SpaceTime,
 };
 pub use sample::{Sample, TailRatio};
-pub use search::{How, Survival, Tally};
+pub use search::{How, SearchTally, Survival};
 pub use verdict::{PerfVerdict, VersionsVerdict};
 pub use what_if::{Answer, WhatIf};
 
@@ -281,7 +281,7 @@ impl<M: Message> Perf<M> {
     }
 
     /// Calls back after every execution or so, from several threads.
-    pub fn on_progress(self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(self, call: impl Fn(PerfProgress) + Send + Sync + 'static) -> Self {
         Perf { on_progress: Some(Box::new(call)), ..self }
     }
 

@@ -50,7 +50,7 @@ impl<M: Message> Stopping<M> {
 
 /// What an execution knows about its stopping condition.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct Nearness {
     /// Whether each node is as it should be.
     each: Vec<bool>,
     missing: usize,
@@ -58,11 +58,11 @@ pub(crate) struct Progress {
     started: bool,
 }
 
-impl Progress {
+impl Nearness {
     pub(crate) fn new<M: Message>(stopping: &Stopping<M>, library: &Library) -> Self {
         let property = stopping.property.clone();
         let property = property.and_then(|property| Properties::new(&[property], library));
-        Progress { property, ..Progress::default() }
+        Nearness { property, ..Nearness::default() }
     }
 
     /// A new execution.

@@ -20,7 +20,7 @@ use super::kinds::{Class, Kinds};
 use super::model::Model;
 use super::record::{Recorded, Recorder};
 use super::run::{Ended, TimedRun};
-use super::stop::Progress;
+use super::stop::Nearness;
 
 /// A node as a timed world holds it.
 pub(crate) struct Slot<M> {
@@ -78,7 +78,7 @@ pub struct World<M: Message> {
     handle: Handle<M>,
     slots: Vec<Slot<M>>,
     names: Vec<NodeInfo>,
-    progress: Progress,
+    progress: Nearness,
     properties: Option<Properties>,
     ended: Option<Ended>,
     started: bool,

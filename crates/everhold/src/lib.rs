@@ -1,12 +1,54 @@
 #![doc = include_str!("../tour.md")]
 
 #[cfg(feature = "infer")]
-mod inferred;
-
-#[cfg(feature = "infer")]
 pub use everhold_infer as infer;
 #[cfg(feature = "infer")]
-pub use inferred::{Infer, Inferred};
+/// Properties that the executions of a search suggest.
+///
+/// The whole loop: explore, infer, attack. What falls is not a property of the system, or it is
+/// one and the execution that breaks it shows a bug that no one specified.
+///
+/// ```
+/// use everhold::Infer;
+/// use everhold::prelude::*;
+///
+/// /// Adds what it is sent, and keeps the largest.
+/// #[derive(Clone, Default, Serialize)]
+/// struct Adder { largest: u32, total: u32 }
+///
+/// impl Node for Adder {
+///     type Msg = u32;
+///     fn start(&mut self, cx: &mut Cx<u32>) {
+///         for number in 1..=5 {
+///             cx.send(cx.id(), number);
+///         }
+///     }
+///     fn message(&mut self, _: &mut Cx<u32>, _: NodeId, number: u32) {
+///         self.largest = self.largest.max(number);
+///         self.total += number;
+///     }
+/// }
+///
+/// fn adders(system: &mut System<u32>) {
+///     system.nodes("adder", 2, |_| Adder::default());
+/// }
+///
+/// // 1. Explore, and keep what was seen.
+/// let report = Explorer::new().executions(20).traces(20).run(adders);
+/// // 2. Infer: it prints as a file of properties, with what speaks for each.
+/// let inferred = report.infer();
+/// println!("{inferred}");
+/// let candidates = inferred.candidates();
+/// assert!(candidates.iter().any(|p| p.name == "n's largest is at most n's total"), "{inferred}");
+/// // 3. Attack: search for executions that break the candidates.
+/// let attack = Explorer::new().executions(2_000).attack(&candidates, adders);
+/// println!("{} of {} candidates fell", attack.fell.len(), candidates.len());
+/// assert!(attack.stood.iter().any(|p| p.name == "n's largest is at most n's total"), "{attack}");
+/// # assert_eq!(attack.fell.len() + attack.stood.len() + attack.unjudged.len(), candidates.len());
+/// ```
+pub use everhold_infer::Infer;
+#[cfg(feature = "infer")]
+pub use everhold_infer::Inferred;
 
 #[cfg(feature = "live")]
 pub use everhold_live as live;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use everhold::node::Message;
 use everhold::perf::{
-    Effort, Finding, Fired, Perf, PerfReport, VersionsVerdict, Why, compare_versions,
+    Effort, Fired, Perf, PerfReport, SlowFinding, VersionsVerdict, Why, compare_versions,
 };
 use everhold_systems::dht::Ids;
 use everhold_systems::timed::{chord, randtree};
@@ -63,7 +63,7 @@ fn randtree_waits_for_recovery() {
     {
         let report = Perf::new(randtree(nodes, tree::Bug::ForgetsJoin)).run();
         check_slow(&report, &Expected { timer: ("recovery", 10.0), share: 0.9..=1.0, decides });
-        let because = report.finding().and_then(Finding::because).expect("a cause");
+        let because = report.finding().and_then(SlowFinding::because).expect("a cause");
         assert!(because.contains("arrived after"), "{because}");
         // With the default settings there must be no finding.
         check_fast(Perf::new(randtree(nodes, tree::Bug::None)), 1.0);

@@ -38,4 +38,5 @@ mod storage;
 mod swim;
 mod termination;
 mod timed;
+mod tokens;
 mod two_phase;

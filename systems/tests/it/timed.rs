@@ -1,6 +1,6 @@
 //! The report of the MacePC paper's first system: its text, and the data of its pictures.
 
-use everhold::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
+use everhold::perf::{Perf, PerfReport, PerfVerdict, SlowFinding, SpaceTime};
 use everhold_systems::randtree::Bug;
 use everhold_systems::timed::randtree;
 
@@ -12,7 +12,7 @@ fn run(nodes: usize, bug: Bug) -> PerfReport {
 #[test]
 fn randtrees_race_is_named() {
     let report = run(4, Bug::ForgetsJoin);
-    let because = report.finding().and_then(Finding::because).expect("a cause");
+    let because = report.finding().and_then(SlowFinding::because).expect("a cause");
     assert!(because.contains("Accepted") && because.contains("arrived after Join"), "{because}");
     assert!(report.correlations.iter().any(|c| c.what.contains("Remove")), "{report}");
 }

@@ -4,15 +4,14 @@
 //! steps it is made to skip ahead. Few delays find many bugs, and the schedules read well.
 
 use everhold_node::NodeId;
-use everhold_node::disk::{DiskFault, Upset};
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{About, FaultPoints, Run, Strategy};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Round robin without preemption, with a few deviations.
 #[derive(Debug)]
-pub struct Delay {
+pub(crate) struct Delay {
     delays: u32,
     rng: Rng,
     faults: FaultPoints,
@@ -25,7 +24,7 @@ pub struct Delay {
 impl Delay {
     /// With this many deviations.
     #[must_use]
-    pub fn new(delays: u32) -> Self {
+    pub(crate) fn new(delays: u32) -> Self {
         let (rng, faults) = (Rng::new(0), FaultPoints::default());
         Delay { delays, rng, faults, at: Vec::new(), step: 0, node: 0, nodes: 0 }
     }
@@ -70,7 +69,7 @@ impl Delay {
     }
 }
 
-impl Strategy for Delay {
+impl Scheduler for Delay {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
@@ -82,7 +81,7 @@ impl Strategy for Delay {
         self.node = self.rng.below(64);
     }
 
-    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+    fn pick(&mut self, moves: &Moves) -> Option<u32> {
         self.step += 1;
         let highest = moves.fresh().map(|(_, offered)| offered.node.0 + 1).max();
         self.nodes = self.nodes.max(highest.unwrap_or(0));
@@ -101,23 +100,7 @@ impl Strategy for Delay {
         })
     }
 
-    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
-        self.faults.at_quiet(moves, &mut self.rng)
-    }
-
-    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
-        self.faults.upset(faults, &mut self.rng)
-    }
-
-    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
-        self.faults.disk_used(operations, struck);
-    }
-
-    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
-        Some(self.rng.below(domain))
-    }
-
-    fn tracks_nodes(&self) -> bool {
-        true
+    fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
+        (&mut self.faults, &mut self.rng)
     }
 }

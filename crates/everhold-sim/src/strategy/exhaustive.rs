@@ -45,7 +45,7 @@ impl fmt::Display for Progress {
 
 /// Every execution, one after the other.
 #[derive(Debug)]
-pub struct Exhaustive {
+pub(crate) struct Exhaustive {
     reduction: Reduction,
     /// One for each choice of the present execution.
     frames: Vec<Frame>,
@@ -107,7 +107,7 @@ struct Step {
 impl Exhaustive {
     /// A search that leaves out what the reduction says; `Auto` is taken for `States`.
     #[must_use]
-    pub fn new(reduction: Reduction) -> Self {
+    pub(crate) fn new(reduction: Reduction) -> Self {
         Exhaustive {
             reduction,
             frames: Vec::new(),
@@ -293,7 +293,7 @@ impl Exhaustive {
 
     /// How far the search came.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         let states = if self.reduction == Reduction::States { self.seen.len as u64 } else { 0 };
         Progress { states, ..self.progress }
     }

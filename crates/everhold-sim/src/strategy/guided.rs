@@ -18,7 +18,7 @@ const CHANGE_ONE_IN: u32 = 16;
 
 /// Repeats the beginning of an interesting execution and goes on at random.
 #[derive(Debug)]
-pub struct Guided {
+pub(crate) struct Guided {
     rng: Rng,
     faults: FaultPoints,
     parent: Option<Arc<[u32]>>,

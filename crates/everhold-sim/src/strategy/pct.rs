@@ -10,15 +10,14 @@
 //! executions and random in the others: the network is not ordered.
 
 use everhold_node::NodeId;
-use everhold_node::disk::{DiskFault, Upset};
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{About, FaultPoints, Run, Strategy};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Priorities over nodes, with a few changes.
 #[derive(Debug)]
-pub struct Pct {
+pub(crate) struct Pct {
     depth: u32,
     rng: Rng,
     faults: FaultPoints,
@@ -42,7 +41,7 @@ const DRAWN: u64 = 1 << 40;
 impl Pct {
     /// For bugs that need up to `depth` ordering constraints.
     #[must_use]
-    pub fn new(depth: u32) -> Self {
+    pub(crate) fn new(depth: u32) -> Self {
         Pct {
             depth: depth.max(1),
             rng: Rng::new(0),
@@ -113,7 +112,7 @@ fn thread_of(offered: &Move) -> u32 {
     offered.node.0 * 2 + u32::from(offered.what.is_idle())
 }
 
-impl Strategy for Pct {
+impl Scheduler for Pct {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
@@ -129,7 +128,7 @@ impl Strategy for Pct {
         self.oldest_first = self.rng.one_in(2);
     }
 
-    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+    fn pick(&mut self, moves: &Moves) -> Option<u32> {
         self.step += 1;
         for (_, offered) in moves.fresh() {
             self.list(thread_of(offered));
@@ -149,23 +148,7 @@ impl Strategy for Pct {
         Some(pick)
     }
 
-    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
-        self.faults.at_quiet(moves, &mut self.rng)
-    }
-
-    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
-        self.faults.upset(faults, &mut self.rng)
-    }
-
-    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
-        self.faults.disk_used(operations, struck);
-    }
-
-    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
-        Some(self.rng.below(domain))
-    }
-
-    fn tracks_nodes(&self) -> bool {
-        true
+    fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
+        (&mut self.faults, &mut self.rng)
     }
 }

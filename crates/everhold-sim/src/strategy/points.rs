@@ -14,7 +14,7 @@ use crate::strategy::Run;
 
 /// The steps at which to inject faults.
 #[derive(Clone, Debug, Default)]
-pub struct FaultPoints {
+pub(crate) struct FaultPoints {
     step: u32,
     /// Sorted, next one last.
     at: Vec<u32>,
@@ -35,7 +35,7 @@ const EARLY_ONE_IN: u64 = 8;
 
 impl FaultPoints {
     /// Draws how many faults there are, and where.
-    pub fn begin(&mut self, run: &Run, rng: &mut Rng) {
+    pub(crate) fn begin(&mut self, run: &Run, rng: &mut Rng) {
         self.step = 0;
         self.at.clear();
         self.inside = None;
@@ -50,7 +50,7 @@ impl FaultPoints {
 
     /// The pick of a fault, if one is due: its kind is drawn first, then its target.
     #[inline]
-    pub fn due(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
+    pub(crate) fn due(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
         self.step += 1;
         if self.at.last().is_none_or(|at| *at >= self.step) || moves.faults().is_over() {
             return None;
@@ -75,7 +75,7 @@ impl FaultPoints {
     }
 
     /// See [`Strategy::upset`](crate::strategy::Strategy::upset).
-    pub fn upset(&mut self, faults: &[DiskFault], rng: &mut Rng) -> Option<Upset> {
+    pub(crate) fn upset(&mut self, faults: &[DiskFault], rng: &mut Rng) -> Option<Upset> {
         if self.step == 0 && self.early && self.inside.is_none() && self.at.pop().is_some() {
             let kind = faults[rng.below(faults.len() as u32) as usize];
             self.inside = Some(kind_of(kind));
@@ -94,7 +94,7 @@ impl FaultPoints {
     }
 
     /// See [`Strategy::disk_used`](crate::strategy::Strategy::disk_used).
-    pub fn disk_used(&mut self, operations: u32, struck: bool) {
+    pub(crate) fn disk_used(&mut self, operations: u32, struck: bool) {
         self.operations = self.operations.max(operations);
         if struck {
             self.inside = None;
@@ -103,7 +103,7 @@ impl FaultPoints {
 
     /// When nothing else can happen, a fault that was due later: a crash or a broken connection,
     /// since only those make something possible again.
-    pub fn at_quiet(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
+    pub(crate) fn at_quiet(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
         let awakening = moves.faults().awakening();
         if awakening == 0 {
             return None;

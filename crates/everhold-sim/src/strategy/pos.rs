@@ -6,16 +6,13 @@
 
 use std::collections::BinaryHeap;
 
-use everhold_node::NodeId;
-use everhold_node::disk::{DiskFault, Upset};
-
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{About, FaultPoints, Run, Strategy};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Priorities over messages, drawn again where two race.
 #[derive(Debug)]
-pub struct Pos {
+pub(crate) struct Pos {
     rng: Rng,
     faults: FaultPoints,
     /// Priority, slot and identity of a move; may be out of date.
@@ -43,7 +40,7 @@ impl Pos {
     }
 }
 
-impl Strategy for Pos {
+impl Scheduler for Pos {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
@@ -51,7 +48,7 @@ impl Strategy for Pos {
         self.current.clear();
     }
 
-    fn pick(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
+    fn pick(&mut self, moves: &Moves) -> Option<u32> {
         for (slot, offered) in moves.fresh() {
             self.draw(slot, offered);
         }
@@ -77,23 +74,7 @@ impl Strategy for Pos {
         self.queue.peek().and_then(|(_, slot, id)| moves.pick_of(*slot, *id))
     }
 
-    fn at_quiet(&mut self, moves: &Moves, _: &dyn About) -> Option<u32> {
-        self.faults.at_quiet(moves, &mut self.rng)
-    }
-
-    fn upset(&mut self, _: NodeId, faults: &[DiskFault]) -> Option<Upset> {
-        self.faults.upset(faults, &mut self.rng)
-    }
-
-    fn disk_used(&mut self, operations: u32, _: &[DiskFault], struck: bool) {
-        self.faults.disk_used(operations, struck);
-    }
-
-    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
-        Some(self.rng.below(domain))
-    }
-
-    fn tracks_nodes(&self) -> bool {
-        true
+    fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
+        (&mut self.faults, &mut self.rng)
     }
 }

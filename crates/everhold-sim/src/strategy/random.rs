@@ -12,7 +12,7 @@ const IDLE_ONE_IN: u32 = 8;
 
 /// Picks uniformly among what can happen; timers one time in eight.
 #[derive(Debug)]
-pub struct Random {
+pub(crate) struct Random {
     rng: Rng,
     faults: FaultPoints,
 }

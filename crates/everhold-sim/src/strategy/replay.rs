@@ -9,13 +9,13 @@ use everhold_node::{NodeId, TaskId, Weights};
 use crate::env::DUPLICATE;
 use crate::fault::MessageId;
 use crate::moves::{Move, Moves, What, identity};
-use crate::schedule::{Choice, Schedule};
+use crate::schedule::Choice;
 use crate::strategy::script::{Fit, Happened, Line, Script, about_message, message_of};
 use crate::strategy::{About, Followed, Run, Strategy, upset_of};
 
 /// Repeats the log of a search step for step. Fits only the program that wrote it.
 #[derive(Debug, Default)]
-pub struct RawReplay {
+pub(crate) struct RawReplay {
     log: Vec<u32>,
     at: usize,
     tail_at: Option<usize>,
@@ -27,7 +27,7 @@ pub struct RawReplay {
 impl RawReplay {
     /// Repeats `log`; the fair tail began at the choice `tail_at`.
     #[must_use]
-    pub fn new(log: Vec<u32>, tail_at: Option<usize>) -> Self {
+    pub(crate) fn new(log: Vec<u32>, tail_at: Option<usize>) -> Self {
         RawReplay { log, at: 0, tail_at, tail_due: false, misfit: None }
     }
 
@@ -86,7 +86,7 @@ impl Strategy for RawReplay {
 ///
 /// What cannot happen is skipped; the [`Trail`] tells what was.
 #[derive(Debug)]
-pub struct Replay {
+pub(crate) struct Replay {
     script: Script,
     at: usize,
     /// By places of the execution that was edited: how much the node of a choice that happened
@@ -99,11 +99,11 @@ pub struct Replay {
 
 /// How a schedule fitted, by places in the schedule.
 #[derive(Clone, Debug, Default)]
-pub struct Trail {
+pub(crate) struct Trail {
     /// The choices that happened.
-    pub used: Vec<usize>,
+    pub(crate) used: Vec<usize>,
     /// The first one that could not.
-    pub skipped: Option<usize>,
+    pub(crate) skipped: Option<usize>,
     /// Another message took the place of one that was named.
     pub(crate) replaced: bool,
     /// The choices that happened, as they did.
@@ -111,12 +111,7 @@ pub struct Trail {
 }
 
 impl Replay {
-    /// Repeats the choices of a schedule and leaves a trail.
-    #[must_use]
-    pub fn new(schedule: &Schedule, trail: Rc<RefCell<Trail>>) -> Self {
-        Replay::of(Script::of(schedule), trail)
-    }
-
+    /// Repeats the choices of a script and leaves a trail.
     pub(crate) fn of(script: Script, trail: Rc<RefCell<Trail>>) -> Self {
         Replay { script, at: 0, sent: Vec::new(), announced: None, trail }
     }

@@ -21,7 +21,7 @@ use super::mace::{Training, divergence, frequencies};
 use super::multiples::TimerPeriod;
 use super::normal::Share;
 use super::path::{Path, TimerWait, own_time};
-use super::report::{Finding, MaceReport, Nearest, PerfReport, Replayed};
+use super::report::{MaceReport, Nearest, PerfReport, Replayed, SlowFinding};
 use super::sample::Sample;
 use super::search::{Candidate, Guide, How, guided, tally, uniform};
 use super::story;
@@ -181,7 +181,7 @@ impl<'a> Analysis<'a> {
         how: How,
         sample: &Drawn,
         detection: &Detection,
-    ) -> Option<Finding> {
+    ) -> Option<SlowFinding> {
         let ran = self.crew.one("one execution", |lab| lab.run(draws, self.options.limit))?;
         let one = Candidate { draws: draws.clone(), ran, how };
         let all: Vec<Candidate> = sample.all.iter().chain([&one]).cloned().collect();
@@ -240,7 +240,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// The execution as a finding, if it waits for a timer whose rounds grow with the nodes.
-    fn growth(&self, candidate: Candidate) -> Option<Finding> {
+    fn growth(&self, candidate: Candidate) -> Option<SlowFinding> {
         let found = growth(self.crew, self.smaller?, self.options.seed)?;
         let group = alone(self.crew, candidate, Why::Growth, &found.timer)?;
         self.common(&group, found)
@@ -254,7 +254,7 @@ impl<'a> Analysis<'a> {
         detection: &Detection,
         guide: &Guide,
         all: &[Candidate],
-    ) -> Option<Finding> {
+    ) -> Option<SlowFinding> {
         let explain = |suspect| self.explain_one(group, suspect, detection, guide, all);
         let simplest = explain(group.members.first()?)?;
         if simplest.causes.rescuing > 0 || !detection.common_path() {
@@ -275,7 +275,7 @@ impl<'a> Analysis<'a> {
         detection: &Detection,
         guide: &Guide,
         all: &[Candidate],
-    ) -> Option<Finding> {
+    ) -> Option<SlowFinding> {
         let slow = self.record(&suspect.candidate.draws)?;
         let limit = nanos(detection.slow_limit);
         let (curve, nearest) = self.curve(&slow, limit);
@@ -298,7 +298,7 @@ impl<'a> Analysis<'a> {
         };
         let causes = self.causes(question, suspect.wait.as_ref());
         let seen = group.members.iter().filter(|s| s.candidate.how == How::Uniform).count();
-        Some(Finding {
+        Some(SlowFinding {
             signature: group.signature.clone(),
             time: own_time(&slow),
             how: suspect.candidate.how,
@@ -316,10 +316,10 @@ impl<'a> Analysis<'a> {
     }
 
     /// What all executions have in common has no place where it begins, and no message that decides.
-    fn common(&self, group: &Group, growth: Growth) -> Option<Finding> {
+    fn common(&self, group: &Group, growth: Growth) -> Option<SlowFinding> {
         let suspect = group.members.first()?;
         let slow = self.record(&suspect.candidate.draws)?;
-        Some(Finding {
+        Some(SlowFinding {
             signature: group.signature.clone(),
             time: own_time(&slow),
             how: suspect.candidate.how,

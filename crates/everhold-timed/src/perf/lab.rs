@@ -93,7 +93,7 @@ pub(super) type MakeLab = Box<dyn Fn() -> Box<dyn Lab> + Send + Sync>;
 
 /// How far a phase of the analysis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct PerfProgress {
     /// What is done now.
     pub phase: &'static str,
     /// Executions of this phase that are done.
@@ -105,7 +105,7 @@ pub struct Progress {
 }
 
 /// Called now and then, from several threads.
-pub type OnProgress = Box<dyn Fn(Progress) + Send + Sync>;
+pub type OnProgress = Box<dyn Fn(PerfProgress) + Send + Sync>;
 
 /// The threads and what they have done.
 pub(super) struct Crew {
@@ -179,7 +179,7 @@ impl Crew {
                 *results[at].lock().expect("one worker a job") = Some(result);
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 if let Some(call) = &self.on_progress {
-                    call(Progress { phase, done, total: jobs.len(), events });
+                    call(PerfProgress { phase, done, total: jobs.len(), events });
                 }
             }
         };

@@ -25,7 +25,7 @@ use super::lab::{Crew, CutShort};
 use super::mace::{Divergence, Frequency, Training};
 use super::multiples::TimerPeriod;
 use super::path::{Path, TimerWait};
-use super::search::{How, Survival, Tally};
+use super::search::{How, SearchTally, Survival};
 use super::verdict::{PerfVerdict, share_at_most};
 use super::what_if::Answer;
 use crate::Recorded;
@@ -52,11 +52,11 @@ pub struct PerfReport {
     /// The times of the uniform executions, and what they say.
     pub detection: Detection,
     /// Slow executions that are not chance, each with another signature.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SlowFinding>,
     /// Further signatures that were not explained.
     pub more_findings: usize,
     /// What each way of searching contributed.
-    pub tally: Vec<Tally>,
+    pub tally: Vec<SearchTally>,
     /// The chances of ever longer executions, by splitting.
     pub survival: Vec<Survival>,
     /// Counts that go with the time.
@@ -96,7 +96,7 @@ pub struct PerfReport {
 
 /// A slow execution, with the evidence.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct SlowFinding {
     /// What makes it different from other findings.
     pub signature: Signature,
     /// Seconds that it takes.
@@ -168,7 +168,7 @@ pub struct MaceReport {
     pub frequencies: Vec<Frequency>,
 }
 
-impl Finding {
+impl SlowFinding {
     /// A short name: the test's, and digits that depend on its file and on the execution.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -233,10 +233,10 @@ impl PerfReport {
     }
 
     /// Takes in a finding, if there is one.
-    pub(super) fn add(&mut self, finding: Option<Finding>) {
+    pub(super) fn add(&mut self, finding: Option<SlowFinding>) {
         let named = finding.map(|finding| {
             let id = self.test.id_of(&finding.token());
-            Finding { id, ..finding }
+            SlowFinding { id, ..finding }
         });
         self.findings.extend(named);
     }
@@ -271,7 +271,7 @@ impl PerfReport {
 
     /// The first finding.
     #[must_use]
-    pub fn finding(&self) -> Option<&Finding> {
+    pub fn finding(&self) -> Option<&SlowFinding> {
         self.findings.first()
     }
 

@@ -74,7 +74,7 @@ impl Candidate {
 
 /// What a way of searching contributed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tally {
+pub struct SearchTally {
     /// Which way.
     pub how: How,
     /// Its executions.
@@ -251,13 +251,13 @@ fn continued(
 }
 
 /// What each way of searching contributed.
-pub(super) fn tally(candidates: &[Candidate], slow_limit: f64) -> Vec<Tally> {
+pub(super) fn tally(candidates: &[Candidate], slow_limit: f64) -> Vec<SearchTally> {
     let ways = [How::Uniform, How::Delayed, How::Forked, How::Split];
     let tally = |how: How| {
         let these = || candidates.iter().filter(|c| c.how == how);
         let slow = these().filter(|c| c.is_slow(slow_limit)).count();
         let slowest = these().map(Candidate::own_time).fold(0.0, f64::max);
-        Tally { how, executions: these().count(), slow, slowest }
+        SearchTally { how, executions: these().count(), slow, slowest }
     };
     ways.into_iter().map(tally).filter(|tally| tally.executions > 0).collect()
 }

@@ -6,7 +6,7 @@ mod tables;
 use everhold_report::{Kind, Page, Window};
 use everhold_trace::Execution;
 
-use super::{Finding, PerfReport, text};
+use super::{PerfReport, SlowFinding, text};
 use crate::Recorded;
 use crate::perf::story;
 use crate::perf::verdict::PerfVerdict;
@@ -15,7 +15,7 @@ use crate::perf::verdict::PerfVerdict;
 const EVENTS_MAX: usize = 3_000;
 
 /// The page of one slow execution.
-pub(super) fn finding(report: &PerfReport, finding: &Finding) -> Page {
+pub(super) fn finding(report: &PerfReport, finding: &SlowFinding) -> Page {
     let mut page = Page::new(Kind::Slow, &text::headline(report, finding), report.name());
     if let Some(because) = finding.because() {
         page.message(&because);
@@ -84,18 +84,18 @@ fn common(page: &mut Page, report: &PerfReport) {
     }
 }
 
-fn found_by(report: &PerfReport, finding: &Finding) -> String {
+fn found_by(report: &PerfReport, finding: &SlowFinding) -> String {
     let how = finding.how.word();
     format!("{how}, seed {:#x}; seen {} times among the drawn", report.seed, finding.seen)
 }
 
-fn lost_at(finding: &Finding, event: usize) -> String {
+fn lost_at(finding: &SlowFinding, event: usize) -> String {
     let of = finding.slow.events.len();
     format!("event {event} of {of}: {}", story::event(&finding.slow, event as u32))
 }
 
 /// The two diagrams; both turn at the same event, so that the page can align them.
-fn executions(page: &mut Page, finding: &Finding) {
+fn executions(page: &mut Page, finding: &SlowFinding) {
     let fall = finding.curve.decisive();
     let parted = fall.map(|fall| fall.event);
     let words = fall.map(|fall| {

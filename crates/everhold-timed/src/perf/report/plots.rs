@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Finding, PerfReport};
+use super::{PerfReport, SlowFinding};
 use crate::perf::cause::Causes;
 use crate::perf::correlate::Correlation;
 use crate::perf::detect::Detection;
@@ -12,7 +12,7 @@ use crate::perf::judge::Signature;
 use crate::perf::lab::seconds;
 use crate::perf::multiples::{TimerPeriod, after_multiple};
 use crate::perf::path::Spent;
-use crate::perf::search::{Survival, Tally};
+use crate::perf::search::{SearchTally, Survival};
 use crate::perf::story;
 use crate::perf::verdict::PerfVerdict;
 use crate::perf::what_if::Answer;
@@ -47,7 +47,7 @@ pub struct Plots<'a> {
     /// Where to draw lines in the distribution: the multiples of the named timer.
     pub timer_multiples: Vec<f64>,
     /// What each way of searching contributed.
-    pub tally: &'a [Tally],
+    pub tally: &'a [SearchTally],
     /// The chances of ever longer executions.
     pub survival: &'a [Survival],
     /// Scatter plots: counts, one an execution, with their correlation...
@@ -224,7 +224,7 @@ pub(super) fn timer_multiples(detection: &Detection) -> Vec<f64> {
     (1..=rounds).map(|k| f64::from(k) * fit.timer.period).collect()
 }
 
-fn finding<'a>(report: &PerfReport, finding: &'a Finding) -> FindingPlots<'a> {
+fn finding<'a>(report: &PerfReport, finding: &'a SlowFinding) -> FindingPlots<'a> {
     let slow = &finding.slow;
     let at = |event: usize| slow.events.get(event).map_or(finding.time, |e| seconds(e.start.0));
     let points = finding.curve.points.iter().map(|point| {
@@ -271,7 +271,7 @@ fn finding<'a>(report: &PerfReport, finding: &'a Finding) -> FindingPlots<'a> {
 
 /// The first event that is not the same in the nearest fast execution; without one, where P(good)
 /// falls most.
-fn parted(finding: &Finding) -> usize {
+fn parted(finding: &SlowFinding) -> usize {
     let Some(nearest) = &finding.nearest else {
         return finding.curve.decisive().map_or(0, |fall| fall.event);
     };

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use everhold_sim::engine::thousands;
 
 use super::saved::Saved;
-use super::{Finding, PerfReport};
+use super::{PerfReport, SlowFinding};
 use crate::Recorded;
 use crate::perf::cause::{Rescue, Shift};
 use crate::perf::detect::{Detection, Fired};
@@ -67,7 +67,7 @@ pub(super) fn last_words(report: &PerfReport, saved: &Saved) -> Option<String> {
 }
 
 /// The most telling reason, as a sentence.
-pub(super) fn because(finding: &Finding) -> Option<String> {
+pub(super) fn because(finding: &SlowFinding) -> Option<String> {
     let rescue = finding.causes.rescues.first()?;
     Some(sentence(finding.time, rescue))
 }
@@ -99,7 +99,7 @@ fn sentence(slow: f64, rescue: &Rescue) -> String {
 }
 
 /// What is slow, and by how much.
-pub(super) fn headline(report: &PerfReport, finding: &Finding) -> String {
+pub(super) fn headline(report: &PerfReport, finding: &SlowFinding) -> String {
     let slow = span(finding.time);
     if let (Some(growth), Some(wait)) = (&finding.growth, &finding.wait) {
         return format!(
@@ -135,7 +135,7 @@ fn rounds(rounds: u32, period: u64) -> String {
     format!("{rounds} × {}", span(seconds(period)))
 }
 
-fn write_finding(out: &mut String, report: &PerfReport, finding: &Finding) {
+fn write_finding(out: &mut String, report: &PerfReport, finding: &SlowFinding) {
     let how = finding.how.word();
     let _ = writeln!(
         out,
@@ -159,7 +159,7 @@ fn write_finding(out: &mut String, report: &PerfReport, finding: &Finding) {
     let _ = writeln!(out);
 }
 
-fn divergence(out: &mut String, finding: &Finding) {
+fn divergence(out: &mut String, finding: &SlowFinding) {
     let (curve, slow) = (&finding.curve, &finding.slow);
     if curve.points.is_empty() {
         return;
@@ -189,7 +189,7 @@ fn divergence(out: &mut String, finding: &Finding) {
     }
 }
 
-fn causes(out: &mut String, finding: &Finding) {
+fn causes(out: &mut String, finding: &SlowFinding) {
     let causes = &finding.causes;
     if causes.tried == 0 {
         return;

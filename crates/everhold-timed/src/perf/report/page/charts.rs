@@ -2,7 +2,7 @@
 
 use everhold_report::{Axis, Chart, Form, Line, Link, Series, Unit};
 
-use super::super::{Finding, PerfReport};
+use super::super::{PerfReport, SlowFinding};
 use crate::perf::correlate::Correlation;
 use crate::perf::report::{plots, text};
 
@@ -17,7 +17,7 @@ const STEPS: usize = 400;
 const SLOW: usize = 0;
 
 /// The chance of a good end over the events, with its falls.
-pub(super) fn chance(finding: &Finding) -> Chart {
+pub(super) fn chance(finding: &SlowFinding) -> Chart {
     let points = &finding.curve.points;
     let places = points.iter().map(|point| (point.after as f64, point.good.rate()));
     let mut series = Series::new("P(good)", Form::Line, places.collect());

@@ -2,7 +2,7 @@
 
 use everhold_report::{Link, Row, Table};
 
-use super::super::{Finding, PerfReport, text};
+use super::super::{PerfReport, SlowFinding, text};
 use crate::perf::cause::Shift;
 use crate::perf::lab::seconds;
 use crate::perf::path::Leg;
@@ -16,7 +16,7 @@ fn columns<const N: usize>(names: [&str; N]) -> Vec<String> {
 }
 
 /// The critical path, in order of time; short legs of a long path are left out.
-pub(super) fn path(finding: &Finding) -> Table {
+pub(super) fn path(finding: &SlowFinding) -> Table {
     let mut legs: Vec<&Leg> = finding.path.legs.iter().collect();
     legs.sort_by_key(|leg| (std::cmp::Reverse(leg.to - leg.from), leg.from));
     legs.truncate(LEGS_MAX);
@@ -47,7 +47,7 @@ pub(super) fn path(finding: &Finding) -> Table {
 }
 
 /// Messages whose delay decides.
-pub(super) fn causes(report: &PerfReport, finding: &Finding) -> Table {
+pub(super) fn causes(report: &PerfReport, finding: &SlowFinding) -> Table {
     let causes = &finding.causes;
     let rows = causes.rescues.iter().map(|rescue| {
         let way = match rescue.shift {
