@@ -50,6 +50,7 @@ mod place;
 mod recorded;
 mod replay;
 mod runtimes;
+mod setups;
 mod sleeps;
 mod slow;
 mod strategies;
