@@ -241,7 +241,10 @@ fn a_finding_says_what_did_not_help_and_who_did_nothing() {
         move |system: &mut System<Msg>| {
             let deaf = stops == 0;
             let of = system.node("answerer", Answerer { deaf });
-            system.node("asker", Asker { of, retries: true, asked: 0, answered: false, counts: false });
+            system.node(
+                "asker",
+                Asker { of, retries: true, asked: 0, answered: false, counts: false },
+            );
             system.node("bystander", Answerer { deaf: false });
             system.faults(Faults::none().stop(stops).only(["answerer"]));
             system.monitor("answered", Paid::default());
