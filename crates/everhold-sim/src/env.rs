@@ -148,16 +148,10 @@ pub(crate) struct Env<M> {
 }
 
 impl<M: Message> Env<M> {
-    pub(crate) fn new(mut rules: Rules, strategy: Box<dyn Strategy>) -> Self {
-        rules.resolve();
-        Env {
-            state: State {
-                left: rules.faults.clone(),
-                tied_clocks: rules.clocks.are_tied(),
-                ordered: rules.lines.iter().any(|line| line.network != Network::Datagrams),
-                ..State::empty()
-            },
-            rules: Rc::new(rules),
+    pub(crate) fn new(rules: Rules, strategy: Box<dyn Strategy>) -> Self {
+        let mut env = Env {
+            state: State::empty(),
+            rules: Rc::new(rules.clone()),
             strategy,
             log: Vec::new(),
             seed: 0,
@@ -180,7 +174,29 @@ impl<M: Message> Env<M> {
             refused: 0,
             fitted: 0,
             at_disk: None,
+        };
+        env.set_rules(rules);
+        env
+    }
+
+    /// What holds from here on.
+    pub(crate) fn set_rules(&mut self, mut rules: Rules) {
+        rules.resolve();
+        self.state.left = rules.faults.clone();
+        self.state.tied_clocks = rules.clocks.are_tied();
+        self.state.ordered = rules.lines.iter().any(|line| line.network != Network::Datagrams);
+        self.rules = Rc::new(rules);
+    }
+
+    /// Answers what the setup asks for at the beginning of an execution.
+    pub(crate) fn choose_in_setup(&mut self, label: &'static str, domain: u32) -> u32 {
+        let (node, label) = (NodeId(0), format!("setup: {label}"));
+        let value = self.decide_in_setup(node, &label, domain);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(node, format!("{label}: {value} of {domain}"));
+            recorder.chose_silently(node, label, domain, value);
         }
+        value
     }
 
     /// Forgets the last execution; buffers keep their memory.
@@ -197,6 +213,11 @@ impl<M: Message> Env<M> {
         self.effects = 0;
         self.undecided = None;
         self.at_disk = None;
+        self.reset_state(nodes);
+    }
+
+    /// Puts the part that the search copies to its beginning.
+    pub(crate) fn reset_state(&mut self, nodes: usize) {
         let tracks_nodes = self.strategy.tracks_nodes();
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
     }

@@ -307,6 +307,7 @@ fn fail<M: Message>(world: &World<M>, cause: Cause, message: String) -> Ended {
 /// what it means.
 pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
     let property = world.panicking_property();
+    let in_setup = world.variants.as_ref().is_some_and(|variants| variants.describing);
     let mut env = world.env.borrow_mut();
     let step = env.state.step;
     let monitor = env.in_monitor.take().map(|index| env.state.monitors[index].name.clone());
@@ -325,6 +326,10 @@ pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
         (None, None, Some(name)) => Failure {
             cause: Cause::Panic(panic.place),
             message: format!("in the property \"{name}\": {}", panic.message),
+        },
+        (None, None, None) if in_setup => Failure {
+            cause: Cause::Panic(panic.place),
+            message: format!("in the setup closure: {}", panic.message),
         },
         (None, None, None) => Failure {
             cause: Cause::Panic(panic.place),

@@ -33,7 +33,7 @@ pub(crate) fn exhaust<M: Message>(
         return;
     }
     report.rechecked = 1;
-    let world = World::new(&**setup);
+    let world = World::new(setup);
     let reduction = supported(&world, reduction, report);
     world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
     world.env.borrow_mut().hashing = reduction == Reduction::States;
@@ -62,7 +62,7 @@ pub(crate) fn exhaust<M: Message>(
 /// Runs one execution twice, in worlds that the setup describes anew: a program that is no function of
 /// its schedule cannot be exhausted.
 fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<Finding> {
-    let mut world = World::new(&**setup);
+    let mut world = World::new(setup);
     let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
     let outcome = execute(&mut world, &run, options.bounds);
     let env = world.env.borrow();
@@ -96,11 +96,12 @@ fn name(reduction: Reduction) -> &'static str {
 fn supported<M: Message>(world: &World<M>, reduction: Reduction, report: &mut Report) -> Reduction {
     let env = world.env.borrow();
     let rules = &env.rules;
-    let tied = rules.faults.total() > 0 || rules.clocks.are_tied() || rules.bounded;
+    let chosen = world.variants.is_some();
+    let tied = rules.faults.total() > 0 || rules.clocks.are_tied() || rules.bounded || chosen;
     if reduction == Reduction::Orders && tied {
         report.problems.push(
-            "orders are not reduced with faults, tied clocks or bounded channels; states are told \
-             apart instead"
+            "orders are not reduced with faults, tied clocks, bounded channels or a setup that \
+             chooses; states are told apart instead"
                 .to_owned(),
         );
         return Reduction::States;

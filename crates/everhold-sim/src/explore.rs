@@ -231,7 +231,7 @@ impl Explorer {
         let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
         let (setup, repeated) = repeated(setup);
         // Once here, so that a panic in the setup is the caller's own and not a worker's.
-        let mut world = World::new(&*setup);
+        let mut world = World::new(&setup);
         assert!(
             !world.slots.is_empty(),
             "the system has no nodes, so there is nothing to explore; add some with `system.node`"
@@ -243,7 +243,8 @@ impl Explorer {
         let reduction_sound = world.always.is_empty()
             && world.sometimes.is_empty()
             && world.eventually.is_empty()
-            && world.properties.is_none();
+            && world.properties.is_none()
+            && world.variants.is_none();
         let links = world.env.borrow().rules.links.clone();
         drop(world);
         run_elsewhere(&setup);

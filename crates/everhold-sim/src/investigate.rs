@@ -42,7 +42,7 @@ pub(crate) struct Replayer<M: Message> {
 
 impl<M: Message> Replayer<M> {
     pub(crate) fn new(setup: &SharedSetup<M>, bounds: Bounds) -> Self {
-        Replayer { world: World::new(&**setup), bounds, sought: None }
+        Replayer { world: World::new(setup), bounds, sought: None }
     }
 
     /// Says so, while it is kept, if a handler does not return.
@@ -103,6 +103,7 @@ impl<M: Message> Replayer<M> {
 
     fn recording(&mut self, outcome: &mut Outcome) -> Recording {
         let waiting = self.world.waiting();
+        let down = self.world.down();
         let mut recording = self.world.take_recording();
         recording.lasso = outcome.lasso;
         if let Some(unshown) = &recording.unshown
@@ -111,7 +112,7 @@ impl<M: Message> Replayer<M> {
             outcome.failure = Some(unshown.clone());
         }
         if let Some(failure) = &mut outcome.failure {
-            owed::explain(failure, &mut recording, waiting);
+            owed::explain(failure, &mut recording, waiting, &down);
         }
         recording.failure.clone_from(&outcome.failure);
         recording

@@ -46,6 +46,7 @@ mod stuck;
 mod tail;
 mod to_trace;
 mod untested;
+mod variants;
 mod worker;
 mod world;
 

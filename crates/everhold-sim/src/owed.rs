@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use everhold_node::NodeId;
 
+use crate::env::node_id;
 use crate::failure::Failure;
 use crate::record::{EventRecord, Recording, StepRecord};
 
@@ -17,6 +18,7 @@ pub(crate) fn explain(
     failure: &mut Failure,
     recording: &mut Recording,
     waiting: Option<(NodeId, String)>,
+    down: &[NodeId],
 ) {
     let Some(tail) = recording.tail_at.filter(|_| failure.cause.is_progress()) else { return };
     let all = recording.steps.len();
@@ -29,9 +31,11 @@ pub(crate) fn explain(
     if !did.is_empty() {
         failure.message.push_str(&format!("\n  {when}: {did}; none of it helped"));
     }
-    let idle = idle(recording, tail);
-    if !idle.is_empty() {
-        failure.message.push_str(&format!("\n  up, but nothing happened there: {idle}"));
+    let (idle, down) = (idle(recording, tail, down), names(recording, down));
+    for (what, who) in [("up, but nothing happened there", idle), ("down or gone", down)] {
+        if !who.is_empty() {
+            failure.message.push_str(&format!("\n  {what}: {who}"));
+        }
     }
     if let Some((node, what)) = waiting {
         let name = &recording.nodes[node.index()].name;
@@ -78,14 +82,23 @@ fn sort(event: &EventRecord) -> String {
     }
 }
 
-/// Nodes at which nothing happened in the tail.
-fn idle(recording: &Recording, tail: usize) -> String {
+/// Nodes that are up, and at which nothing happened in the tail.
+fn idle(recording: &Recording, tail: usize, down: &[NodeId]) -> String {
     let busy = |node: usize| {
         recording.steps[tail.min(recording.steps.len())..]
             .iter()
             .any(|step| step.node.index() == node)
     };
-    let names = recording.nodes.iter().enumerate().filter(|(node, _)| !busy(*node));
-    let names: Vec<&str> = names.map(|(_, info)| info.name.as_str()).collect();
-    if names.len() == recording.nodes.len() { String::new() } else { names.join(", ") }
+    let all = (0..recording.nodes.len()).map(node_id);
+    let idle: Vec<NodeId> = all.filter(|node| !busy(node.index())).collect();
+    if idle.len() == recording.nodes.len() {
+        return String::new();
+    }
+    let up: Vec<NodeId> = idle.into_iter().filter(|node| !down.contains(node)).collect();
+    names(recording, &up)
+}
+
+fn names(recording: &Recording, nodes: &[NodeId]) -> String {
+    let names = nodes.iter().filter_map(|node| recording.nodes.get(node.index()));
+    names.map(|info| info.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -124,6 +124,11 @@ impl Properties {
         self.judged.iter().zip(&self.checkers).map(|(before, c)| *before || decided(c)).collect()
     }
 
+    /// Which properties were decided by those that stood here before.
+    pub(crate) fn remember(&mut self, judged: &[bool]) {
+        self.judged.iter_mut().zip(judged).for_each(|(now, before)| *now |= *before);
+    }
+
     /// The kinds of nodes that properties range over, each with the property's name in words.
     pub(crate) fn named_kinds(&self) -> Vec<(String, String)> {
         let mut named = Vec::new();

@@ -71,6 +71,7 @@ impl Explorer {
     ) -> Result<Report, BadRecording> {
         let test = TestId::new(Location::caller(), self.name.clone());
         let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
+        let setup: SharedSetup<M> = Arc::new(setup);
         let names = World::new(&setup).names;
         let plan = Arc::new(Plan::read(recording, &names, decode)?);
         let around = Arc::clone(&plan);
@@ -78,7 +79,7 @@ impl Explorer {
             setup(system);
             around.complete(system, decode);
         });
-        let mut world = World::new(&*setup);
+        let mut world = World::new(&setup);
         let goals = world.goals().iter().map(|name| Goal::new(name)).collect();
         let mut report = Report::new(test, &options, world.names.clone(), goals);
         report.expected = world.expected();

@@ -44,8 +44,8 @@ pub(crate) fn hangs_again<M: Message>(
     let rerun = move || {
         let (setup, epoch, witness) = job;
         let _finished = Finished(Arc::clone(&witness));
-        let mut world: World<M> = World::new(&*setup);
-        let faults = world.env.borrow().rules.faults.total();
+        let mut world: World<M> = World::new(&setup);
+        let faults = world.faults_max();
         world.env.borrow_mut().strategy = search.strategy();
         world.set_recording(true);
         world.witness = Some(Arc::clone(&witness));

@@ -105,7 +105,8 @@ pub type Setup<M> = Box<dyn Fn(&mut System<M>) + Send + Sync>;
 /// The system under test, as the setup closure describes it.
 ///
 /// The closure runs once for each worker and each replay, and must describe the same system every time;
-/// every execution starts from copies of the nodes it made.
+/// every execution starts from copies of the nodes it made. For inputs that differ between executions let
+/// it [choose](System::choose): then it runs for every execution, and the strategy decides.
 /// So nodes must not share memory with each other or with the closure: use messages, monitors and
 /// properties. (What is shared anyway shows up as an execution that does not replay.)
 pub struct System<M: Message> {
@@ -121,7 +122,14 @@ pub struct System<M: Message> {
     /// Kinds of nodes that only make load.
     pub(crate) load: Vec<String>,
     pub(crate) allowed: Allowed,
+    /// What the setup asked for so far, with the answers.
+    pub(crate) answers: Vec<u32>,
+    /// Who answers; the first possibility where nobody does.
+    pub(crate) oracle: Option<Oracle>,
 }
+
+/// Answers what a setup asks for, given a label and the number of possibilities.
+pub(crate) type Oracle = Box<dyn FnMut(&'static str, u32) -> u32>;
 
 impl<M: Message> fmt::Debug for System<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -234,7 +242,53 @@ impl<M: Message> System<M> {
             },
             load: Vec::new(),
             allowed: Allowed::default(),
+            answers: Vec::new(),
+            oracle: None,
         }
+    }
+
+    /// One of `domain` possibilities, for generated inputs: operations that clients will ask for, how
+    /// many nodes there are, settings. The strategy decides, for every execution anew; the answer is
+    /// part of the schedule, so it replays, and shrinks towards zero.
+    ///
+    /// A setup that chooses runs once for every execution, and an exhaustive search goes through all
+    /// its answers. Whatever it chooses, it must state the same properties, goals and monitors, in the
+    /// same order. Where there is no strategy, on a virtual clock ([`Timed`](crate::timed::Timed)) and in
+    /// the replay of a recording, the answer is 0.
+    ///
+    /// ```
+    /// # use everhold_sim::System;
+    /// # #[derive(Clone, serde::Serialize)]
+    /// # struct Client { operations: Vec<usize> }
+    /// # impl everhold_node::Node for Client {
+    /// #     type Msg = u32;
+    /// #     fn message(&mut self, _: &mut everhold_node::Cx<u32>, _: everhold_node::NodeId, _: u32) {}
+    /// # }
+    /// # fn setup(system: &mut System<u32>) {
+    /// let length = system.choose("operations", 8);
+    /// let operations = (0..length).map(|_| system.choose("operation", 3)).collect();
+    /// system.node("client", Client { operations });
+    /// # }
+    /// # everhold_sim::explore(setup).assert_holds();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `domain` is zero.
+    #[track_caller]
+    pub fn choose(&mut self, label: &'static str, domain: usize) -> usize {
+        assert!(domain > 0, "choose(\"{label}\") needs at least one possibility");
+        let domain = u32::try_from(domain).expect("a choice has fewer than 2^32 possibilities");
+        let oracle = self.oracle.as_mut().filter(|_| domain > 1);
+        let answer = oracle.map_or(0, |oracle| oracle(label, domain));
+        self.answers.push(answer);
+        answer as usize
+    }
+
+    /// A coin of the strategy, as [`choose`](Self::choose); shrinks towards `false`.
+    #[track_caller]
+    pub fn flip(&mut self, label: &'static str) -> bool {
+        self.choose(label, 2) == 1
     }
 
     /// Adds a node with handlers.

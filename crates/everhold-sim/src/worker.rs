@@ -143,9 +143,9 @@ pub(crate) struct Worker<M: Message> {
 
 impl<M: Message> Worker<M> {
     pub(crate) fn new(setup: &SharedSetup<M>, searches: &[Search], pulse: Arc<Pulse>) -> Self {
-        let mut world = World::new(&**setup);
+        let mut world = World::new(setup);
         world.pulse = Some(Arc::clone(&pulse.beats));
-        let faults = world.env.borrow().rules.faults.total();
+        let faults = world.faults_max();
         let strategies = searches.iter().map(Search::strategy).collect();
         Worker { setup: Arc::clone(setup), world, strategies, pulse, faults }
     }
@@ -266,7 +266,7 @@ impl<M: Message> Worker<M> {
     fn is_same_elsewhere(&mut self, epoch: &Epoch, run: &Run, ran: &Ran) -> bool {
         let here = self.record(epoch, run, ran);
         let again = self.record(epoch, run, ran);
-        let mut other = World::new(&*self.setup);
+        let mut other = World::new(&self.setup);
         other.pulse.clone_from(&self.world.pulse);
         std::mem::swap(&mut self.world, &mut other);
         let elsewhere = self.record(epoch, run, ran);

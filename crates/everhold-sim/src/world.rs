@@ -24,7 +24,9 @@ use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
 use crate::system::{Rule, System};
 use crate::untested::{Allowed, Expected};
+use crate::variants::Variants;
 use crate::view::View;
+use crate::worker::SharedSetup;
 
 /// The part of a beat that is the node.
 const NODE_BITS: u32 = 20;
@@ -93,12 +95,15 @@ pub(crate) struct World<M: Message> {
     pub(crate) hash: u64,
     /// Nodes that died in the middle of their start and are not down yet.
     fallen: Vec<(NodeId, CrashModel)>,
+    /// Describes the system anew for every execution, if it chooses.
+    pub(crate) variants: Option<Variants<M>>,
 }
 
 impl<M: Message> World<M> {
-    pub(crate) fn new(setup: &dyn Fn(&mut System<M>)) -> Self {
+    pub(crate) fn new(setup: &SharedSetup<M>) -> Self {
         let mut system = System::new();
         setup(&mut system);
+        let variants = Variants::of(setup, &system);
         let names = system.names();
         let System { nodes, monitors, always, sometimes, eventually, finally, .. } = system;
         let System { properties, library, rules, allowed, .. } = system;
@@ -140,12 +145,61 @@ impl<M: Message> World<M> {
             witness: None,
             hash: 0,
             fallen: Vec::new(),
+            variants,
         };
-        for (kind, blueprint) in nodes {
-            let node = world.adopt(&kind, blueprint);
-            world.env.borrow_mut().state.nodes.push(node);
-        }
+        world.adopt_all(nodes);
         world
+    }
+
+    fn adopt_all(&mut self, nodes: Vec<(String, Rc<Blueprint<M>>)>) {
+        for (kind, blueprint) in nodes {
+            let node = self.adopt(&kind, blueprint);
+            self.env.borrow_mut().state.nodes.push(node);
+        }
+    }
+
+    /// Becomes the system that the setup describes with the strategy's answers.
+    fn describe_anew(&mut self) {
+        let Some(variants) = &mut self.variants else { return };
+        let system = variants.next(&self.env);
+        let names = system.names();
+        let System { nodes, monitors, always, sometimes, eventually, finally, .. } = system;
+        let System { properties, library, rules, .. } = system;
+        // Dropping an async program may still cancel its timers.
+        self.slots.clear();
+        self.initial = nodes.len();
+        (self.always, self.sometimes) = (always, sometimes);
+        (self.eventually, self.finally) = (eventually, finally);
+        if let Some(before) = &self.properties {
+            let judged = before.judged();
+            self.properties = Properties::new(&properties, &library);
+            self.properties.iter_mut().for_each(|now| now.remember(&judged));
+        }
+        {
+            let mut env = self.env.borrow_mut();
+            env.set_rules(rules);
+            env.state.nodes.clear();
+            env.state.monitors = monitors;
+            if let Some(recorder) = &mut env.recorder {
+                recorder.recording.nodes.clone_from(&names);
+            }
+        }
+        (self.names, self.library) = (names, library);
+        self.adopt_all(nodes);
+        let mut env = self.env.borrow_mut();
+        env.reset_state(self.initial);
+        env.state.nodes[0].history = self.variant();
+    }
+
+    /// Tells the systems apart that a setup chose.
+    fn variant(&self) -> u64 {
+        self.variants.as_ref().map_or(0, |variants| variants.now)
+    }
+
+    /// The most faults that an execution may have.
+    pub(crate) fn faults_max(&self) -> u32 {
+        let own = self.env.borrow().rules.faults.total();
+        self.variants.as_ref().map_or(own, |variants| own.max(variants.faults_max))
     }
 
     /// Makes the process of a node and the environment's part of it.
@@ -200,6 +254,7 @@ impl<M: Message> World<M> {
         self.reached.fill(false);
         self.open.fill(true);
         self.record_start();
+        self.describe_anew();
         if self.env.borrow().follows {
             // A real execution begins with the clock of each node.
             for _ in 0..self.initial {
@@ -471,7 +526,7 @@ impl<M: Message> World<M> {
 
     /// The same, for a caller that looks into the environment already.
     pub(crate) fn fingerprint_in(&self, state: &State<M>) -> u64 {
-        let hash = mix(self.hash, state.fingerprint());
+        let hash = mix(self.hash ^ self.variant(), state.fingerprint());
         // Rules that remember tell states apart: where one is still owed, another future counts.
         let once = &self.open[..self.eventually.len()];
         let hash = if once.is_empty() { hash } else { mix(hash, fingerprint::hash(&once)) };
@@ -707,6 +762,13 @@ impl<M: Message> World<M> {
         !self.open.is_empty()
             || !self.env.borrow().state.monitors.is_empty()
             || self.properties.as_ref().is_some_and(Properties::has_liveness)
+    }
+
+    /// The nodes that are not up.
+    pub(crate) fn down(&self) -> Vec<NodeId> {
+        let env = self.env.borrow();
+        let is_down = |node: &NodeId| env.state.nodes[node.index()].status != Status::Up;
+        (0..self.slots.len()).map(node_id).filter(is_down).collect()
     }
 
     /// A node that waits although nothing can happen.

@@ -237,9 +237,20 @@ impl<M: Message> Env<M> {
         value
     }
 
-    fn decided(&mut self, node: NodeId, label: &str, domain: u32, value: u32) {
+    /// Lets the strategy answer a question of the setup, when there are no nodes yet.
+    pub(super) fn decide_in_setup(&mut self, node: NodeId, label: &str, domain: u32) -> u32 {
+        let value = self.answer_of(node, label, domain);
+        self.keep_answer(label, domain, value);
+        value
+    }
+
+    fn keep_answer(&mut self, label: &str, domain: u32, value: u32) {
         assert!(value < domain, "the strategy chose {value} of {domain} for \"{label}\"");
         self.log.push(value);
+    }
+
+    fn decided(&mut self, node: NodeId, label: &str, domain: u32, value: u32) {
+        self.keep_answer(label, domain, value);
         let history = &mut self.state.nodes[node.index()].history;
         *history = mix(*history, u64::from(value) + 0xC4005E);
     }

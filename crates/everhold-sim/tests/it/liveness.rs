@@ -233,3 +233,33 @@ fn eventually_and_finally_differ_in_what_comes_after() {
         Some("finally \"lit\" violated: true at times, but false again and again"),
     );
 }
+
+/// A finding says what happened while progress was owed, and who could have helped and did not.
+#[test]
+fn a_finding_says_what_did_not_help_and_who_did_nothing() {
+    let setup = |stops: u32| {
+        move |system: &mut System<Msg>| {
+            let deaf = stops == 0;
+            let of = system.node("answerer", Answerer { deaf });
+            system.node(
+                "asker",
+                Asker { of, retries: true, asked: 0, answered: false, counts: false },
+            );
+            system.node("bystander", Answerer { deaf: false });
+            system.faults(Faults::none().stop(stops).only(["answerer"]));
+            system.monitor("answered", Paid::default());
+        }
+    };
+    let bounds = Bounds { steps_max: 60, temperature_max: 300 };
+    let explore = |stops| Explorer::new().executions(500).bounds(bounds).run(setup(stops));
+    for (stops, says) in [
+        (0, ["1 × timer retry at asker", "none of it helped", "nothing happened there: bystander"]),
+        (1, ["1 × timer retry at asker", "there: bystander\n", "down or gone: answerer"]),
+    ] {
+        let report = explore(stops);
+        let finding = report.finding().expect("nobody answers");
+        for part in says {
+            assert!(finding.failure.message.contains(part), "{part} is missing in\n{report}");
+        }
+    }
+}

@@ -44,6 +44,7 @@ mod nodes;
 mod place;
 mod recorded;
 mod replay;
+mod setups;
 mod strategies;
 mod toys;
 mod untested;
