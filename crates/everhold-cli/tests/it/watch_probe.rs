@@ -189,6 +189,7 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     let trace = folder.join(format!("violations/{}.trace", fired["id"].as_str().expect("text")));
     let trace = trace.to_str().expect("it is UTF-8");
     check(&["show", trace], 0, &["office-0", "office-1", "sold"]);
+    check(&["check", &rules, trace], 1, &["a seat is sold once", "key = 6", "bob"]);
     check(&["check", &rules, trace, "--define", "key=6"], 1, &["a seat is sold once", "bob"]);
 
     assert_eq!(careless.ask("cancel 6"), "cancelled");
