@@ -51,7 +51,7 @@ fn follow(said: ChildStdout) -> Receiver<Json> {
 }
 
 impl Watch {
-    fn start(rules: &str, folder: &Path) -> Watch {
+    pub(crate) fn start(rules: &str, folder: &Path) -> Watch {
         Watch::start_on("127.0.0.1:0", rules, folder, &[])
     }
 
@@ -101,7 +101,7 @@ impl Watch {
     }
 
     /// The status, once it is as wanted.
-    fn status_when(&self, wanted: impl Fn(&Json) -> bool) -> Json {
+    pub(crate) fn status_when(&self, wanted: impl Fn(&Json) -> bool) -> Json {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let status = self.status();

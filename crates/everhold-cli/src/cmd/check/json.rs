@@ -54,8 +54,7 @@ fn result(judgement: &Judgement<'_>, judged: &Judged<'_>) -> Json {
     let property = judgement.rule.property();
     let (outcome, execution) = (&judged.outcome, judged.run.execution);
     let tally = outcome.tally;
-    let why = (outcome.verdict == Verdict::Unknown)
-        .then(|| judged.why(judgement.rule));
+    let why = (outcome.verdict == Verdict::Unknown).then(|| judged.why(judgement.rule));
     json!({
         "is": "result",
         "property": property.name,
