@@ -223,6 +223,7 @@ fn a_recording_of_what_was_watched_has_the_same_verdicts() {
         service.tuple(node, false, "locks", 3, lock("shared"));
         service.tuple(node, false, "sold", number, "ada");
     }
+    service.tuple(0, true, "held", 1, true);
     service.tuple(0, true, "asked", 1, true);
     service.tuple(0, true, "answered", 1, true);
     service.tuple(0, true, "wrote", 1, true);

@@ -131,7 +131,12 @@ fn library(define: &[String]) -> Result<Library, BadInput> {
 /// The types of all states that the traces show.
 fn schema(given: &[Given]) -> Schema {
     let mut schema = Schema::default();
-    for execution in given.iter().flat_map(|given| &given.executions) {
+    let executions = || given.iter().flat_map(|given| &given.executions);
+    if executions().any(|execution| execution.notes().contains_key(notes::PARTIAL)) {
+        // An excerpt need not show what other rules read; nothing is known of the types then.
+        return schema;
+    }
+    for execution in executions() {
         observe(&mut schema, execution);
     }
     schema
