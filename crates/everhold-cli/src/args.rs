@@ -124,12 +124,26 @@ pub(crate) struct CheckArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) cases_max: u64,
 
+    /// Judge states in every order in which they could have happened, or in the recorded one alone,
+    /// as a watch does
+    #[arg(long, value_enum, default_value = "every", value_name = "ORDER")]
+    pub(crate) order: OrderWord,
+
     /// Set a constant that the properties use: `NAME=VALUE`, where VALUE is JSON or else text
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) define: Vec<String>,
 
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// Which orders of events are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OrderWord {
+    /// Every one that the messages allow
+    Every,
+    /// The recorded one
+    Recorded,
 }
 
 /// The arguments of `everhold infer`.

@@ -20,7 +20,7 @@ pub use assertion::{Assertion, Assertions};
 pub use everhold_trace::NodeId;
 pub use everhold_trace::wire::Stamp;
 pub use host::{Client, Codec, Config, Host};
-pub use probe::{Envelope, Probe, Var};
+pub use probe::{Envelope, NOBODY, Probe, Var};
 pub use recording::Recording;
 pub use report::Report;
 

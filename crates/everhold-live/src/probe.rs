@@ -38,7 +38,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use everhold_trace::wire::{Clock, ClockJump, Name, Stamp, What};
+use everhold_trace::wire::{Clock, ClockJump, Name, Stamp, Tuple, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ mod timer;
 mod trips;
 
 pub use builder::Builder;
-pub use envelope::{Envelope, EnvelopeError, HEADER, read_framed, write_framed};
+pub use envelope::{Envelope, EnvelopeError, HEADER, NOBODY, read_framed, write_framed};
 pub use scalar::Scalar;
 
 use ring::RingReader;
@@ -178,10 +178,11 @@ impl Probe {
         Builder::new(addresses.into_iter().collect())
     }
 
-    /// A probe that nobody watches. Messages are still stamped, so that others' order is right.
+    /// A probe that nobody watches. Messages are still stamped, so that others' order is right; their
+    /// sender is [`NOBODY`].
     #[must_use]
     pub fn off() -> Probe {
-        Probe { shared: Arc::new(Shared::new(NodeId(0), 0, 0, None)), _drain: None }
+        Probe { shared: Arc::new(Shared::new(NOBODY, 0, 0, None)), _drain: None }
     }
 
     /// Whether anybody looks. Worth asking before computing what is only observed.
@@ -222,37 +223,69 @@ impl Probe {
         }
     }
 
-    /// The variable has this structured value from now on. Allocates when watched.
+    /// The variable has this structured value from now on. Allocates when watched. A value that does
+    /// not serialise is dropped and counted.
     pub fn observe_value(&self, var: Var, value: &(impl Serialize + ?Sized)) {
         if self.is_watched() {
-            let values = vec![(self.name(var), Value::of(value))];
-            self.record(What::Observe(values));
+            match Value::try_of(value) {
+                Ok(value) => self.record(What::Observe(vec![(self.name(var), value)])),
+                Err(_) => ring::unfit(&self.shared),
+            }
         }
     }
 
-    /// A tuple begins to hold: `relation(key, value)`.
+    /// A tuple begins to hold: `relation(key, value)`. A key has one value: it replaces another one.
+    ///
+    /// Key and value may be anything that serialises: numbers, texts, booleans, [`NodeId`]s, and
+    /// structures, which rules take apart (`n.locks[key].mode`). Structures allocate when watched, and
+    /// so do texts over 1,000 bytes. A value of null (`()`, `None`) cannot be told from no tuple in
+    /// `n.holds[key]`: use `true` where the key says all. What does not serialise, or nests deeper
+    /// than [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX), is dropped and counted.
+    ///
+    /// ```
+    /// # use everhold_live::Probe;
+    /// #[derive(serde::Serialize)]
+    /// struct Lease { mode: &'static str, until: u64 }
+    ///
+    /// let probe = Probe::off();
+    /// let (holds, leases) = (probe.var("holds"), probe.var("leases"));
+    /// probe.add(holds, "lock 7", true);
+    /// probe.add(leases, ("shard", 3), Lease { mode: "shared", until: 90 });
+    /// ```
     #[inline]
-    pub fn add<'k, 'v>(
-        &self,
-        relation: Var,
-        key: impl Into<Scalar<'k>>,
-        value: impl Into<Scalar<'v>>,
-    ) {
+    pub fn add(&self, relation: Var, key: impl Serialize, value: impl Serialize) {
         if self.is_watched() {
-            ring::tuple(&self.shared, true, relation, key.into(), value.into());
+            self.tuple(true, relation, &key, &value);
         }
     }
 
-    /// A tuple ceases to hold.
+    /// A tuple ceases to hold. If its key has another value by now, that stays.
     #[inline]
-    pub fn remove<'k, 'v>(
-        &self,
-        relation: Var,
-        key: impl Into<Scalar<'k>>,
-        value: impl Into<Scalar<'v>>,
-    ) {
+    pub fn remove(&self, relation: Var, key: impl Serialize, value: impl Serialize) {
         if self.is_watched() {
-            ring::tuple(&self.shared, false, relation, key.into(), value.into());
+            self.tuple(false, relation, &key, &value);
+        }
+    }
+
+    #[inline]
+    fn tuple(&self, holds: bool, relation: Var, key: &impl Serialize, value: &impl Serialize) {
+        let shared = &*self.shared;
+        let written = scalar::flat(key, |key| {
+            scalar::flat(value, |value| ring::tuple(shared, holds, relation, key, value))
+        });
+        if !matches!(written, Ok(Ok(()))) {
+            self.structured(holds, relation, key, value);
+        }
+    }
+
+    #[cold]
+    fn structured(&self, holds: bool, relation: Var, key: &impl Serialize, value: &impl Serialize) {
+        match (Value::try_of(key), Value::try_of(value)) {
+            (Ok(key), Ok(value)) => {
+                let tuple = Tuple { relation: self.name(relation), key, value };
+                self.record(if holds { What::Add(tuple) } else { What::Remove(tuple) });
+            }
+            _ => ring::unfit(&self.shared),
         }
     }
 
@@ -302,8 +335,11 @@ impl Probe {
     pub fn receive(&self, envelope: Envelope) -> Result<(), EnvelopeError> {
         let shared = &*self.shared;
         let merged = self.merge(envelope.at);
-        if self.is_watched() {
-            ring::receive(shared, MessageId { sender: envelope.sender, seq: envelope.seq });
+        match envelope.sender {
+            _ if !self.is_watched() => {}
+            // It is a message of no node that is shown: it comes from outside.
+            NOBODY => self.event(EventKind::Input { name: "message".to_owned() }),
+            sender => ring::receive(shared, MessageId { sender, seq: envelope.seq }),
         }
         merged.map_err(EnvelopeError::ClockJump)
     }

@@ -121,6 +121,17 @@ pub fn check_ordered(
     }
 }
 
+/// Checks a property on an execution in the recorded order alone, as a watch judges it while it
+/// happens; the scopes `on delivery` and `along chains`, which are about messages, as always.
+pub fn check_recorded(rule: &Rule, execution: &Execution, order: &Order) -> ExecutionOutcome {
+    let trace = Trace::new(rule, execution, order);
+    match rule.property().scope {
+        Scope::Delivery => walk::deliveries(rule, &trace),
+        Scope::Chains => walk::chains(rule, &trace),
+        Scope::EveryCut | Scope::Quiet | Scope::AllQuiet => walk::recorded(rule, &trace),
+    }
+}
+
 /// An execution with the data that are needed to judge it.
 struct Trace<'a> {
     execution: &'a Execution,

@@ -28,6 +28,14 @@ pub mod notes {
     pub const SCHEDULE: &str = "schedule";
     /// The seed it came from.
     pub const SEED: &str = "seed";
+    /// The text `recorded` says that events happened in the order in which they stand, those of
+    /// different nodes too: properties are judged on that order alone.
+    pub const ORDER: &str = "order";
+    /// The key that the execution is about. It has of relations what concerns this key.
+    pub const KEY: &str = "key";
+    /// The execution is an excerpt, made for the property that it names: a list of the relations of
+    /// which it has only what concerns its key, or nothing if it has none.
+    pub const PARTIAL: &str = "partial";
 }
 
 /// A participant of one execution.

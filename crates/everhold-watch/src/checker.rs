@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everhold_property::{Member, Modality, State, Verdict};
+use everhold_property::{Bound, Member, Modality, State, Verdict};
 use everhold_trace::wire::{Stamp, Tuple};
 use everhold_trace::{Execution, NodeId, Value};
 
@@ -15,7 +15,7 @@ use crate::certainty::{Alarm, Suspicion};
 use crate::dataflow::Flow;
 use crate::dataflow::flow::Found;
 use crate::entry::{Arrived, BadEntry, read_entry};
-use crate::history::{Focus, History};
+use crate::history::{Focus, History, KeyFocus};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::rule::{self, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
@@ -74,6 +74,9 @@ pub struct PartitionChecker {
 
 /// Why nothing is known of any rule while nobody is there.
 pub(crate) const NOBODY: &str = "no node is connected";
+
+/// Something is noticed to be late at most so many microseconds after it is.
+const PATIENCE: u64 = 5_000_000;
 
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
@@ -257,6 +260,7 @@ impl PartitionChecker {
                 self.world.map_relations(&set.whole_fields());
                 let old = std::mem::take(&mut self.rules);
                 self.rules = rule::adopt(&set, old, self.options.incremental);
+                self.set_horizon();
                 let names = set.names().map(str::to_owned).collect();
                 let not_watched = set.not_watched().to_vec();
                 self.set = set;
@@ -430,21 +434,44 @@ impl PartitionChecker {
     }
 
     fn trace(&self, violation: &Violation, place: usize, slot: Option<usize>) -> Execution {
-        let none = BTreeSet::new();
-        let relations = self.rules[place].relations().unwrap_or(&none);
+        let rule = &self.rules[place];
+        let by_key = self.relations_by_key();
         let key = match (slot, &violation.key) {
             (Some(slot), Some(key)) => {
                 let cells = self.world.slot(slot).cells.iter();
-                let left = cells.filter(|cell| relations.contains(&*cell.relation));
-                let left = left.filter_map(|cell| {
+                let cells = cells.filter(|cell| by_key.contains(&*cell.relation));
+                let cells = cells.filter_map(|cell| {
                     let (relation, value) = (cell.relation.clone(), cell.value.clone()?);
                     Some((cell.at, cell.node, Tuple { relation, key: key.clone(), value }))
                 });
-                Some((key, relations, left.collect()))
+                let reads_variables = rule.reads.iter().any(|name| !by_key.contains(name));
+                Some(KeyFocus { key, cells: cells.collect(), reads_variables })
             }
             _ => None,
         };
-        self.history.trace(violation, &Focus { key, mapped: self.world.mapped() })
+        let is_late = rule.property.modality != Modality::Always;
+        let mapped = self.world.mapped();
+        self.history.trace(violation, &Focus { key, mapped, by_key: &by_key, is_late })
+    }
+
+    /// The relations that some rule reads by key.
+    fn relations_by_key(&self) -> BTreeSet<String> {
+        self.rules.iter().filter_map(Watched::relations).flatten().cloned().collect()
+    }
+
+    /// Changes are kept as long as the most patient rule waits, so that the trace of what is late
+    /// shows since when.
+    fn set_horizon(&mut self) {
+        let micros = self.rules.iter().filter_map(|rule| match rule.property.modality {
+            Modality::LeadsTo { within }
+            | Modality::Eventually { within }
+            | Modality::Finally { within } => match within? {
+                Bound::Nanos(nanos) => Some(nanos / 1_000 + PATIENCE),
+                Bound::Steps(_) => None,
+            },
+            Modality::Always | Modality::Sometimes => None,
+        });
+        self.history.reach_back(micros.max().unwrap_or(0));
     }
 
     /// Tells what a check in Rust found.
@@ -465,7 +492,8 @@ impl PartitionChecker {
                         trace: Execution::default(),
                         certainty: Certainty::Definite,
                     };
-                    let focus = Focus { key: None, mapped: self.world.mapped() };
+                    let (mapped, by_key) = (self.world.mapped(), self.relations_by_key());
+                    let focus = Focus { key: None, mapped, by_key: &by_key, is_late: false };
                     violation.trace = self.history.trace(&violation, &focus);
                     Notice::Fired(Box::new(violation))
                 }
@@ -546,6 +574,7 @@ impl PartitionChecker {
             checker.suspicions.entry(of).or_default().push(suspicion);
         }
         checker.last_changes = LastChanges::load(fields.any()?)?;
+        checker.set_horizon();
         checker.remember_members();
         Ok(checker)
     }

@@ -3,18 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use everhold_trace::trace::notes;
-use everhold_trace::wire::{Stamp, Tuple};
+use everhold_trace::wire::{Stamp, Tuple, relate};
 use everhold_trace::{EventKind, Execution, NodeId, Time, TraceBuilder, Value};
 
 use crate::assemble::{Change, Changing};
 use crate::notice::Violation;
 
+/// So many times as many changes are kept if a rule waits so long.
+const STRETCH: usize = 16;
+
 /// A ring of changes, and the states before the oldest of them.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     most: usize,
+    /// Younger changes are kept even if there are more; in microseconds.
+    horizon: u64,
     ring: VecDeque<Change>,
     base: BTreeMap<NodeId, Past>,
+    /// The stamp of the last change that is in the base.
+    base_at: Stamp,
 }
 
 /// A node as it was.
@@ -22,73 +29,152 @@ pub(crate) struct History {
 struct Past {
     name: String,
     kind: String,
-    since: Stamp,
     state: BTreeMap<String, Value>,
 }
 
 /// What of the changes belongs to a violation.
 pub(crate) struct Focus<'a> {
-    /// Of a keyed rule: its key, the relations it reads, and what older changes left behind.
-    pub(crate) key: Option<(&'a Value, &'a BTreeSet<String>, Vec<(Stamp, NodeId, Tuple)>)>,
+    /// Of a keyed rule: its key.
+    pub(crate) key: Option<KeyFocus<'a>>,
     /// Relations that are read as a whole.
     pub(crate) mapped: &'a BTreeSet<String>,
+    /// Relations that are read by key.
+    pub(crate) by_key: &'a BTreeSet<String>,
+    /// Whether it is violated because time passed.
+    pub(crate) is_late: bool,
+}
+
+/// The key of a violation.
+pub(crate) struct KeyFocus<'a> {
+    pub(crate) key: &'a Value,
+    /// What the nodes say of it now, and since when.
+    pub(crate) cells: Vec<(Stamp, NodeId, Tuple)>,
+    /// Whether the rule reads variables too.
+    pub(crate) reads_variables: bool,
 }
 
 impl Focus<'_> {
+    fn has(&self, relation: &str) -> bool {
+        self.by_key.contains(relation) || self.mapped.contains(relation)
+    }
+
     fn wants(&self, tuple: &Tuple) -> bool {
         match &self.key {
-            Some((key, relations, _)) => tuple.key == **key && relations.contains(&*tuple.relation),
+            Some(focus) => tuple.key == *focus.key && self.has(&tuple.relation),
             None => self.mapped.contains(&*tuple.relation),
         }
+    }
+
+    /// The relations of which the trace does not have everything.
+    fn partial(&self) -> Vec<Value> {
+        let all = self.by_key.union(self.mapped);
+        let whole = |name: &&String| self.key.is_none() && self.mapped.contains(*name);
+        all.filter(|name| !whole(name)).map(|name| Value::from(name.as_str())).collect()
     }
 }
 
 impl History {
     pub(crate) fn new(most: usize) -> History {
-        History { most, ring: VecDeque::new(), base: BTreeMap::new() }
+        let (ring, base) = (VecDeque::new(), BTreeMap::new());
+        History { most, horizon: 0, ring, base, base_at: Stamp(0) }
+    }
+
+    /// Keeps at least the changes of so many microseconds, within bounds.
+    pub(crate) fn reach_back(&mut self, micros: u64) {
+        self.horizon = micros;
     }
 
     pub(crate) fn push(&mut self, change: Change, mapped: &BTreeSet<String>) {
-        if self.ring.len() >= self.most
+        let none = BTreeSet::new();
+        let focus = Focus { key: None, mapped, by_key: &none, is_late: false };
+        while self.is_full(change.at)
             && let Some(oldest) = self.ring.pop_front()
         {
-            let focus = Focus { key: None, mapped };
             apply(&mut self.base, &oldest, &focus);
+            if let Changing::Down { .. } = oldest.what {
+                self.base.remove(&oldest.node);
+            }
+            self.base_at = self.base_at.max(oldest.at);
         }
         self.ring.push_back(change);
+    }
+
+    fn is_full(&self, now: Stamp) -> bool {
+        let Some(oldest) = self.ring.front() else { return false };
+        let is_old = oldest.at.micros().saturating_add(self.horizon) < now.micros();
+        let length = self.ring.len();
+        length >= self.most && (is_old || length >= self.most.saturating_mul(STRETCH))
     }
 
     /// The changes that led to a violation, as a trace that ends with it.
     pub(crate) fn trace(&self, violation: &Violation, focus: &Focus<'_>) -> Execution {
         let mut past = self.base.clone();
-        let mut first: Vec<Change> = Vec::new();
-        if let Some((_, _, left)) = &focus.key {
-            past.values_mut().for_each(|past| past.state.clear());
-            first.extend(left.iter().map(|(at, node, tuple)| Change {
-                at: *at,
-                node: *node,
-                what: Changing::Add(tuple.clone()),
-            }));
+        let mut since = self.base_at;
+        if let Some(key) = &focus.key {
+            since = self.narrow(&mut past, key, focus).unwrap_or(since);
         }
-        let seen: BTreeSet<NodeId> =
-            self.ring.iter().filter(|c| focus.touches(c)).map(|c| c.node).collect();
-        first.retain(|change| !seen.contains(&change.node));
-        first.sort_by_key(|change| (change.at, change.node));
         let mut nodes = self.names();
-        for change in &first {
-            nodes.entry(change.node).or_insert_with(|| (change.node.to_string(), String::new()));
+        for node in past.keys() {
+            nodes.entry(*node).or_insert_with(|| (node.to_string(), String::new()));
         }
         let mut writer = TraceWriter::new(&nodes);
         for (node, past) in &past {
-            writer.event(*node, past.since, EventKind::Start, Some(&past.state), None);
+            writer.event(*node, since, EventKind::Start, Some(&past.state), None);
         }
-        for change in first.iter().chain(self.ring.iter().filter(|c| focus.touches(c))) {
+        for change in self.ring.iter().filter(|c| focus.touches(c)) {
             let kind = kind_of(&change.what, past.contains_key(&change.node));
             apply(&mut past, change, focus);
             let state = past.get(&change.node).map(|past| &past.state);
             writer.event(change.node, change.at, kind, state, Some(&change.what));
         }
-        writer.finish(violation)
+        if focus.is_late {
+            writer.time_passes(violation.at);
+        }
+        writer.finish(violation, focus)
+    }
+
+    /// Leaves of the relations what concerns a key. Returns since when the nodes show what they show
+    /// of it at the beginning of the trace, if only that matters.
+    fn narrow(
+        &self,
+        past: &mut BTreeMap<NodeId, Past>,
+        of: &KeyFocus<'_>,
+        focus: &Focus<'_>,
+    ) -> Option<Stamp> {
+        for past in past.values_mut() {
+            past.state.retain(|name, value| match value {
+                Value::Map(map) if focus.mapped.contains(name) => {
+                    map.retain(|key, _| key == of.key);
+                    true
+                }
+                _ => true,
+            });
+        }
+        let mut first: BTreeMap<(NodeId, &str), Option<&Tuple>> = BTreeMap::new();
+        for change in self.ring.iter().filter(|change| focus.touches(change)) {
+            if let Changing::Add(tuple) | Changing::Remove(tuple) = &change.what {
+                let is_removed = matches!(change.what, Changing::Remove(_));
+                let cell = (change.node, &*tuple.relation);
+                first.entry(cell).or_insert(is_removed.then_some(tuple));
+            }
+        }
+        let begin = self.ring.front().map_or(Stamp(u64::MAX), |oldest| oldest.at);
+        let older = of.cells.iter().filter(|(at, node, tuple)| {
+            *at <= begin && !first.contains_key(&(*node, &*tuple.relation))
+        });
+        let mut since = None;
+        for (at, node, tuple) in older {
+            relate(&mut past.entry(*node).or_default().state, tuple, true);
+            since = since.max(Some(*at));
+        }
+        // What the first change that is kept takes away was there before.
+        let removed = first.iter().filter_map(|((node, _), tuple)| Some((node, (*tuple)?)));
+        for (node, tuple) in removed {
+            if let Some(past) = past.get_mut(node) {
+                relate(&mut past.state, tuple, true);
+            }
+        }
+        since.filter(|_| !of.reads_variables)
     }
 
     /// Everybody who is or was there.
@@ -124,8 +210,8 @@ fn kind_of(what: &Changing, known: bool) -> EventKind {
     match what {
         Changing::Up { .. } if known => EventKind::Restart,
         Changing::Up { .. } => EventKind::Start,
-        Changing::Down { clean: true } => local("leaves"),
-        Changing::Down { clean: false } => EventKind::Crash,
+        // In either case nobody may take it for one that is there.
+        Changing::Down { .. } => EventKind::Crash,
         Changing::Lost { .. } => local("records lost"),
         Changing::Missing { .. } => local("missing"),
         Changing::Joining => local("joining"),
@@ -141,36 +227,20 @@ fn apply(past: &mut BTreeMap<NodeId, Past>, change: &Change, focus: &Focus<'_>) 
     match &change.what {
         Changing::Up { name, kind } => {
             let (name, kind) = (name.clone(), kind.clone());
-            *entry = Past { name, kind, since: change.at, state: BTreeMap::new() };
+            *entry = Past { name, kind, state: BTreeMap::new() };
         }
         Changing::Down { .. } => entry.state.clear(),
         Changing::Observe(values) | Changing::State(values) => {
             if matches!(change.what, Changing::State(_)) {
-                entry.state.retain(|name, _| focus.mapped.contains(name));
+                entry.state.retain(|name, _| focus.has(name));
             }
             entry.state.extend(values.iter().map(|(n, v)| (n.to_string(), v.clone())));
         }
         Changing::Add(tuple) if focus.wants(tuple) => {
-            relation(entry, tuple).insert(tuple.key.clone(), tuple.value.clone());
+            relate(&mut entry.state, tuple, true);
         }
-        Changing::Remove(tuple) if focus.wants(tuple) => {
-            let map = relation(entry, tuple);
-            if map.get(&tuple.key) == Some(&tuple.value) {
-                map.remove(&tuple.key);
-            }
-        }
+        Changing::Remove(tuple) if focus.wants(tuple) => relate(&mut entry.state, tuple, false),
         _ => {}
-    }
-}
-
-fn relation<'a>(past: &'a mut Past, tuple: &Tuple) -> &'a mut BTreeMap<Value, Value> {
-    let value = past.state.entry(tuple.relation.to_string()).or_insert(Value::Null);
-    if !matches!(value, Value::Map(_)) {
-        *value = Value::Map(BTreeMap::new());
-    }
-    match value {
-        Value::Map(map) => map,
-        _ => unreachable!("it was just made a map"),
     }
 }
 
@@ -180,6 +250,7 @@ struct TraceWriter {
     started: BTreeSet<NodeId>,
     down: BTreeSet<NodeId>,
     events: i64,
+    last: Stamp,
 }
 
 impl TraceWriter {
@@ -195,7 +266,8 @@ impl TraceWriter {
             };
             ids.insert(*node, builder.add_node(&name, kind));
         }
-        TraceWriter { builder, ids, started: BTreeSet::new(), down: BTreeSet::new(), events: 0 }
+        let (started, down) = (BTreeSet::new(), BTreeSet::new());
+        TraceWriter { builder, ids, started, down, events: 0, last: Stamp(0) }
     }
 
     fn event(
@@ -230,21 +302,35 @@ impl TraceWriter {
             self.builder.observe(Value::Record(state.clone()));
         }
         match what {
+            Some(Changing::Down { clean: true }) => self.builder.text("it leaves"),
             Some(Changing::Missing { reason }) => self.builder.text(reason),
             Some(Changing::Lost { records }) => self.builder.text(&format!("{records} or more")),
             _ => {}
         }
         self.events += 1;
+        self.last = self.last.max(at);
     }
 
-    fn finish(mut self, violation: &Violation) -> Execution {
+    /// Time passes until `at`, and nothing changes: without such an event nobody could say, of the
+    /// trace alone, that something is late.
+    fn time_passes(&mut self, at: Stamp) {
+        let up = self.started.difference(&self.down).next().copied();
+        if let Some(node) = up.filter(|_| self.last < at) {
+            let name = "time passes".to_owned();
+            self.event(node, at, EventKind::Local { name }, None, None);
+        }
+    }
+
+    fn finish(mut self, violation: &Violation, focus: &Focus<'_>) -> Execution {
         self.builder.name(&violation.id.to_string());
         self.builder.note(notes::PROPERTY, violation.rule.as_str());
         self.builder.note(notes::STEP, (self.events - 1).max(0));
         self.builder.note("rule", violation.text.as_str());
         self.builder.note("reason", violation.reason.as_str());
+        self.builder.note(notes::ORDER, "recorded");
+        self.builder.note(notes::PARTIAL, Value::List(focus.partial()));
         if let Some(key) = &violation.key {
-            self.builder.note("key", key.clone());
+            self.builder.note(notes::KEY, key.clone());
         }
         self.builder.finish()
     }

@@ -1,12 +1,14 @@
 //! `everhold check`: properties judged on recorded executions.
 //!
 //! - `rules`: the properties, and the errors in them.
+//! - `keyed`: rules about every key, and excerpts of executions.
 //! - `orders`: the extent to which the verdict covers all orders of the events.
 //! - `why`: the reasons for an unknown verdict.
 //! - `text`, `json`, `ci`: the report.
 
 mod ci;
 mod json;
+mod keyed;
 mod orders;
 mod rules;
 mod text;
@@ -15,14 +17,15 @@ mod why;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Verdict, check_ordered};
+use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Verdict};
 use everhold_trace::{Execution, Order};
 
-use crate::args::{CheckArgs, Color};
+use crate::args::{CheckArgs, Color, OrderWord};
 use crate::exit::{BadInput, Code};
 use crate::input::{self, Given};
 use crate::paint::Paint;
 use crate::progress::Progress;
+use keyed::How;
 pub(crate) use rules::{Rules, observe};
 
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
@@ -38,7 +41,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
             return Err(BadInput::all(wrong.errors().into_iter().chain(inputs.errors)).into());
         }
     };
-    let report = judge(&rules, &inputs.given, Limits { cases_max: args.cases_max });
+    let limits = Limits { cases_max: args.cases_max };
+    let recorded = args.order == OrderWord::Recorded;
+    let report = judge(&rules, &inputs.given, How { limits, recorded });
     if args.json {
         json::write(&report, &inputs.errors, &mut out)?;
     } else {
@@ -84,6 +89,16 @@ impl Run<'_> {
 struct Judged<'a> {
     run: Run<'a>,
     outcome: ExecutionOutcome,
+    /// Why it was not judged.
+    lack: Option<String>,
+}
+
+impl Judged<'_> {
+    /// Why the outcome is unknown.
+    fn why(&self, rule: &Rule) -> String {
+        let lack = self.lack.clone();
+        lack.unwrap_or_else(|| why::unknown(rule, self.run.execution, &self.outcome))
+    }
 }
 
 /// The results of one property on all runs.
@@ -122,7 +137,7 @@ impl Report<'_> {
     }
 }
 
-fn judge<'a>(rules: &'a Rules, given: &'a [Given], limits: Limits) -> Report<'a> {
+fn judge<'a>(rules: &'a Rules, given: &'a [Given], how: How) -> Report<'a> {
     let runs: Vec<Run<'a>> = given
         .iter()
         .flat_map(|given| {
@@ -137,11 +152,11 @@ fn judge<'a>(rules: &'a Rules, given: &'a [Given], limits: Limits) -> Report<'a>
         // The order of a run serves all properties. It can be large, so only one order is kept at a
         // time.
         let order = Order::of(run.execution);
-        for judgement in &mut judgements {
+        for (judgement, keyed) in judgements.iter_mut().zip(&rules.keyed) {
             let rule = judgement.rule;
             progress.set(format!("checking \"{}\" on {}", rule.property().name, run.name()));
-            let outcome = check_ordered(rule, run.execution, &order, limits);
-            judgement.runs.push(Judged { run: *run, outcome });
+            let (outcome, lack) = how.judge(rule, keyed.as_ref(), run.execution, &order);
+            judgement.runs.push(Judged { run: *run, outcome, lack });
         }
     }
     Report { runs, judgements }

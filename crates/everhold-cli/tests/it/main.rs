@@ -21,6 +21,7 @@ mod check;
 mod convert;
 mod infer;
 mod live;
+mod one_meaning;
 mod perf;
 mod program;
 mod publishing;

@@ -52,7 +52,7 @@ fn follow(said: ChildStdout) -> Receiver<Json> {
 }
 
 impl Watch {
-    fn start(rules: &str, folder: &Path) -> Watch {
+    pub(crate) fn start(rules: &str, folder: &Path) -> Watch {
         Watch::start_on("127.0.0.1:0", rules, folder, &[])
     }
 
@@ -102,7 +102,7 @@ impl Watch {
     }
 
     /// The status, as soon as it meets the condition.
-    fn status_when(&self, wanted: impl Fn(&Json) -> bool) -> Json {
+    pub(crate) fn status_when(&self, wanted: impl Fn(&Json) -> bool) -> Json {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let status = self.status();
@@ -190,6 +190,7 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     let trace = folder.join(format!("violations/{}.trace", fired["id"].as_str().expect("text")));
     let trace = trace.to_str().expect("it is UTF-8");
     check(&["show", trace], 0, &["office-0", "office-1", "sold"]);
+    check(&["check", &rules, trace], 1, &["a seat is sold once", "key = 6", "bob"]);
     check(&["check", &rules, trace, "--define", "key=6"], 1, &["a seat is sold once", "bob"]);
 
     assert_eq!(careless.ask("cancel 6"), "cancelled");

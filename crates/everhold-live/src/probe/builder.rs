@@ -9,6 +9,7 @@ use everhold_trace::NodeId;
 use everhold_trace::wire::{Hello, Ordering, VERSION};
 
 use super::drain::{Drain, Refresh};
+use super::envelope::NOBODY;
 use super::link::Link;
 use super::{DrainGuard, Probe, Shared, Timer};
 use crate::recording::Recording;
@@ -35,8 +36,8 @@ impl Builder {
         let hello = Hello {
             version: VERSION,
             system: "system".to_owned(),
-            node: NodeId(0),
-            name: NodeId(0).to_string(),
+            node: NOBODY,
+            name: String::new(),
             kind: "node".to_owned(),
             incarnation: crate::time::micros(),
             order: Ordering::Clocks,
@@ -62,7 +63,8 @@ impl Builder {
         self
     }
 
-    /// The node's number, which no other node of the system has, its name and its kind.
+    /// The node's number, which no other node of the system has, its name and its kind. Required: a
+    /// probe without a number shows nothing, and says so in its [`Report`].
     pub fn node(mut self, id: NodeId, name: &str, kind: &str) -> Builder {
         self.hello.node = id;
         name.clone_into(&mut self.hello.name);
@@ -144,7 +146,14 @@ impl Builder {
     pub fn start(self) -> Probe {
         let (node, words) = (self.hello.node, self.ring_words);
         let shared = |timer| Arc::new(Shared::new(node, self.first_message, words, timer));
-        if self.checkers.is_empty() && self.recording.is_none() {
+        let has_use = !self.checkers.is_empty() || self.recording.is_some();
+        if has_use && node == NOBODY {
+            self.report.tell(
+                "this probe shows nothing, since it has no number; name its node with \
+                 `Builder::node`",
+            );
+        }
+        if !has_use || node == NOBODY {
             return Probe { shared: shared(None), _drain: None };
         }
         let timer = Arc::new(Timer::new(self.clock_offset));

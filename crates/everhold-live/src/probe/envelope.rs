@@ -12,6 +12,10 @@ pub const HEADER: &str = "everhold";
 /// The longest message that [`read_framed`] takes: 16 MiB.
 const MESSAGE_MAX: u32 = 16 << 20;
 
+/// The sender of a message that nobody can name: of a probe that is [off](super::Probe::off), or was
+/// given no number. It is not the number of any node.
+pub const NOBODY: NodeId = NodeId(u32::MAX);
+
 /// The stamp of a message: when it was sent by its sender's clock, by whom, and which of the
 /// sender's messages it is.
 ///
@@ -26,7 +30,8 @@ const MESSAGE_MAX: u32 = 16 << 20;
 pub struct Envelope {
     /// The sender's clock.
     pub at: Stamp,
-    /// Who sent it.
+    /// Who sent it; [`NOBODY`] if that is no node that is watched. Such an envelope passes on order,
+    /// and its message is none of any node's.
     pub sender: NodeId,
     /// The sender's count of messages.
     pub seq: u64,

@@ -174,6 +174,12 @@ pub(super) fn boxed(shared: &Shared, what: What) {
     });
 }
 
+/// Something that cannot be shown is dropped.
+#[cold]
+pub(super) fn unfit(shared: &Shared) {
+    with_ring(shared, |ring| ring.stamped(shared, |_, _| false));
+}
+
 fn nests_within(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return false };
     match value {

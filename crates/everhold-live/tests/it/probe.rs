@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use everhold_live::probe::Builder;
-use everhold_live::{Envelope, NodeId, Probe, Report};
-use everhold_trace::wire::{Frame, Record, Stamp, What};
+use everhold_live::{Envelope, NOBODY, NodeId, Probe, Report};
+use everhold_trace::wire::{Frame, Record, Shown, Stamp, What};
 use everhold_trace::{EventKind, MessageId, Value};
 
 use crate::checker::{AHEAD, Checker, Heard};
@@ -209,6 +209,7 @@ fn a_checker_that_comes_back_sees_a_gap_before_any_promise() {
 fn several_checkers_get_the_same_batches_under_the_same_numbers() {
     let checkers = [Checker::start(None), Checker::start(None)];
     let probe = Probe::to_checkers(checkers.each_ref().map(|checker| checker.address))
+        .node(NodeId(1), "teller", "server")
         .heartbeat(Duration::from_millis(10))
         .report(Report::to(|_| ()))
         .start();
@@ -281,7 +282,8 @@ fn a_secret_is_asked_for() {
 
 #[test]
 fn a_receiver_is_after_its_sender_unless_the_clock_is_mad() {
-    let (a, b) = (Probe::off(), Probe::off());
+    let a = Probe::to_checkers([]).node(NodeId(9), "n9", "server").start();
+    let b = Probe::off();
     let mut envelope = a.send(None, a.var("m"));
     envelope.at = Stamp(envelope.at.0 + (1 << 40)); // about four minutes ahead
     b.receive(envelope).unwrap();
@@ -293,7 +295,7 @@ fn a_receiver_is_after_its_sender_unless_the_clock_is_mad() {
     let error = probe.receive(envelope).unwrap_err();
     assert!(error.to_string().contains("ahead of this node's clock"), "{error}");
     drop(probe);
-    let message = MessageId { sender: NodeId(0), seq: envelope.seq };
+    let message = MessageId { sender: NodeId(9), seq: envelope.seq };
     let heard = checker.listen(|heard| heard.bye);
     assert_eq!(heard.records[0].what, What::receive(message));
     assert!(heard.records[0].at < envelope.at);
@@ -362,4 +364,107 @@ fn a_stamp_far_ahead_of_the_checkers_time_is_not_believed() {
     probe.receive(envelope(300_000)).unwrap();
     let heard = checker.listen(|heard| heard.clocks.len() >= 2);
     assert!(heard.clocks.iter().any(|(_, error)| *error > 200_000), "{:?}", heard.clocks);
+}
+
+#[derive(serde::Serialize)]
+enum Mode {
+    Shared,
+    Upgrading { waits_for: Vec<NodeId> },
+}
+
+#[derive(serde::Serialize)]
+struct Lease {
+    mode: Mode,
+    until: u64,
+}
+
+/// Keys and values may be structures, and mean what they mean in observed values.
+#[test]
+fn tuples_of_structures_arrive_whole() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    let leases = probe.var("leases");
+    let lease = |mode| Lease { mode, until: u64::MAX };
+    let upgrading = || Mode::Upgrading { waits_for: vec![NodeId(3)] };
+    probe.add(leases, ("shard", 3), lease(upgrading()));
+    probe.add(leases, Some("plain"), Mode::Shared);
+    probe.add(leases, NodeId(4), lease(Mode::Shared));
+    probe.remove(leases, ("shard", 3), lease(upgrading()));
+    drop(probe);
+    let heard = checker.listen(|heard| heard.bye);
+    let mut shown = Shown::default();
+    let mut after = |record: &Record| shown.apply(&record.what).then(|| shown.state().to_string());
+    let texts: Vec<String> = heard.records.iter().filter_map(&mut after).collect();
+    let plain = r#""plain" -> "Shared""#;
+    let node = r#"n4 -> {mode: "Shared", until: "18446744073709551615"}"#;
+    assert_eq!(
+        texts[0],
+        r#"{leases: {["shard", 3] -> {mode: Upgrading({waits_for: [n3]}), until: "18446744073709551615"}}}"#
+    );
+    assert_eq!(texts.last(), Some(&format!("{{leases: {{{plain}, {node}}}}}")));
+}
+
+/// Refuses to be shown, as a lock that is poisoned does.
+struct Broken;
+
+impl serde::Serialize for Broken {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("broken"))
+    }
+}
+
+#[test]
+fn what_does_not_serialise_is_dropped_and_counted() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    let x = probe.var("x");
+    probe.add(x, Broken, 1);
+    probe.remove(x, 1, Broken);
+    probe.observe_value(x, &Broken);
+    drop(probe);
+    assert_eq!(checker.listen(|heard| heard.bye).dropped, 3);
+}
+
+/// Whoever takes in a message of a probe that is off must not take it for one of node 0.
+#[test]
+fn a_probe_that_is_off_or_has_no_number_sends_as_nobody() {
+    let silent = Report::to(|_| {});
+    let unnumbered = Probe::to_checkers([]).report(silent).start();
+    for idle in [Probe::off(), unnumbered] {
+        let envelope = idle.send(None, idle.var("Hand"));
+        assert_eq!(envelope.sender, NOBODY);
+        for copy in [
+            envelope.to_string().parse().unwrap(),
+            Envelope::from_bytes(&envelope.to_bytes()).unwrap().0,
+        ] {
+            assert_eq!(copy, envelope);
+        }
+    }
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).start());
+    checker.hello();
+    probe.receive(Probe::off().send(None, probe.var("Hand"))).unwrap();
+    drop(probe);
+    let heard = checker.listen(|heard| heard.bye);
+    let input = What::Event(EventKind::Input { name: "message".to_owned() });
+    let whats: Vec<&What> = heard.records.iter().map(|record| &record.what).collect();
+    assert!(whats.contains(&&input), "{whats:?}");
+    let deliver = |what: &&&What| matches!(what, What::Event(EventKind::Deliver { .. }));
+    assert_eq!(whats.iter().find(deliver), None);
+}
+
+/// A node without a number is no node: it must not be shown as node 0, which another one is.
+#[test]
+fn a_probe_without_a_number_shows_nothing_and_says_so() {
+    let (tell, told) = mpsc::channel();
+    let checker = Checker::start(None);
+    let probe = Probe::to_checkers([checker.address])
+        .report(Report::to(move |line| drop(tell.send(line.to_owned()))))
+        .start();
+    let line = told.recv_timeout(Duration::from_secs(10)).expect("it says so");
+    assert!(line.contains("no number") && line.contains("Builder::node"), "{line}");
+    probe.observe(probe.var("x"), 1);
+    assert!(!probe.is_watched());
 }

@@ -98,3 +98,24 @@ fn a_full_disk_pauses_the_recording_alone() {
     let heard = checker.listen(|heard| heard.bye);
     assert!(heard.records.len() >= 2, "the checker hears of what the recording lost");
 }
+
+/// A recording shows relations as a watch does: maps in which a key has one value, so that what is
+/// replaced or told again is no second tuple.
+#[test]
+fn tuples_are_recorded_as_a_watch_sees_them() {
+    let folder = Folder::new();
+    let probe = recorded(&folder, 1);
+    let locks = probe.var("locks");
+    probe.add(locks, 7, "shared");
+    probe.add(locks, 7, "exclusive");
+    probe.remove(locks, 7, "shared");
+    probe.add(locks, 8, ("shared", NodeId(2)));
+    probe.add(locks, 9, true);
+    probe.remove(locks, 9, true);
+    drop(probe);
+    let whole = merge([folder.path()]).unwrap();
+    let execution = &whole.executions[0];
+    let states = execution.local_states();
+    let last = states.at(NodeId(0), execution.events().len()).unwrap();
+    assert_eq!(last.to_string(), r#"{locks: {7 -> "exclusive", 8 -> ["shared", n2]}}"#);
+}

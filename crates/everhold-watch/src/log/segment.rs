@@ -101,20 +101,28 @@ impl SegmentLog {
     }
 }
 
-/// The number of partitions decides which key is where, so it cannot change under a log.
+/// The number of partitions and the hash of keys decide which key is where, so neither can change
+/// under a log of several partitions.
 fn check_shape(folder: &Path, partitions: u32) -> Result<(), LogError> {
     let path = folder.join("partitions");
+    let spread = if partitions > 1 { " by stable hash 1" } else { "" };
+    let wanted = format!("{partitions}{spread}");
+    let unusable = |why: String| Err(LogError::Unusable(format!("{}: {why}", folder.display())));
     match fs::read_to_string(&path) {
-        Ok(text) if text.trim() == partitions.to_string() => Ok(()),
-        Ok(text) => Err(LogError::Unusable(format!(
-            "{}: this log has {} partitions and {partitions} were asked for; ask for {} or give \
-             another folder",
-            folder.display(),
-            text.trim(),
-            text.trim(),
-        ))),
+        Ok(text) if text.trim() == wanted => Ok(()),
+        Ok(text) if text.trim() == partitions.to_string() => unusable(format!(
+            "this log was made by a version that spreads keys over its {partitions} partitions in \
+             another way; remove the folder, or give another one"
+        )),
+        Ok(text) => {
+            let found = text.split_whitespace().next().unwrap_or_default();
+            unusable(format!(
+                "this log has {found} partitions and {partitions} were asked for; ask for {found} \
+                 or give another folder"
+            ))
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::write(&path, partitions.to_string()).map_err(|error| LogError::io(&path, error))
+            fs::write(&path, wanted).map_err(|error| LogError::io(&path, error))
         }
         Err(error) => Err(LogError::io(&path, error)),
     }

@@ -11,7 +11,7 @@ use everhold_trace::value::json::to_json;
 use serde_json::{Map, Value as Json, json};
 
 use super::text::modality;
-use super::{Judged, Judgement, Report, orders, why};
+use super::{Judged, Judgement, Report, orders};
 use crate::exit::BadInput;
 use crate::words;
 
@@ -54,8 +54,7 @@ fn result(judgement: &Judgement<'_>, judged: &Judged<'_>) -> Json {
     let property = judgement.rule.property();
     let (outcome, execution) = (&judged.outcome, judged.run.execution);
     let tally = outcome.tally;
-    let why = (outcome.verdict == Verdict::Unknown)
-        .then(|| why::unknown(judgement.rule, execution, outcome));
+    let why = (outcome.verdict == Verdict::Unknown).then(|| judged.why(judgement.rule));
     json!({
         "is": "result",
         "property": property.name,

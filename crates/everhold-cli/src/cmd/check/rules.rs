@@ -1,12 +1,17 @@
 //! The properties, and the errors in them.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use everhold_property::{Diagnostic, Library, Parsed, Rule, Schema, Value, check_all, parse};
+use everhold_property::{
+    Diagnostic, Library, Parsed, Property, Rule, Schema, Value, check, check_all, parse,
+};
 use everhold_trace::value::json::from_json;
+use everhold_trace::{Execution, notes};
 use serde_json::json;
 
+use super::keyed::{KEY, relations, with_some_key};
 use crate::exit::BadInput;
 use crate::input::{self, Given};
 
@@ -14,6 +19,8 @@ use crate::input::{self, Given};
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
+    /// Of each, the relations that it looks into under a key that nobody binds, if it does.
+    pub(crate) keyed: Vec<Option<BTreeSet<String>>>,
 }
 
 /// The errors in a file of properties, or in the options that belong to it.
@@ -30,7 +37,18 @@ impl Rules {
         let library = library(define).map_err(Wrong::Unusable)?;
         let file = path.display().to_string();
         let Parsed { properties, mut diagnostics } = parse(&source);
-        diagnostics.extend(check_all(&properties, &library, &schema(given)));
+        let schema = schema(given);
+        let keyed: Vec<_> = properties.iter().map(|p| by_key(p, &library, &schema)).collect();
+        let (with_key, plain): (Vec<_>, Vec<_>) =
+            properties.iter().cloned().zip(&keyed).partition(|(_, keyed)| keyed.is_some());
+        let plain: Vec<Property> = plain.into_iter().map(|(property, _)| property).collect();
+        diagnostics.extend(check_all(&plain, &library, &schema));
+        for (property, relations) in with_key {
+            let executions = given.iter().flat_map(|given| &given.executions);
+            let relations = relations.as_ref().expect("they were told apart by this");
+            let library = with_some_key(&library, relations, executions);
+            diagnostics.extend(check(&property, &library, &schema));
+        }
         diagnostics.sort();
         diagnostics.dedup();
         if !diagnostics.is_empty() {
@@ -40,7 +58,23 @@ impl Rules {
             let text = "no property in it; write one, as `everhold help properties` shows";
             return Err(Wrong::Unusable(BadInput(format!("{file}: {text}"))));
         }
-        Ok(Rules { rules: properties.iter().map(|p| Rule::new(p, &library)).collect() })
+        let rules = properties.iter().map(|p| Rule::new(p, &library)).collect();
+        Ok(Rules { rules, keyed })
+    }
+}
+
+impl Rules {
+    /// The rules as they speak of one execution: of the key that it is about, if it is about one.
+    pub(crate) fn about(&self, execution: &Execution) -> Vec<Rule> {
+        let key = execution.notes().get(notes::KEY);
+        let one = |(rule, keyed): (&Rule, &Option<_>)| match key.filter(|_| keyed.is_some()) {
+            Some(key) => {
+                let library = rule.library().clone().with_constant(KEY, key.clone());
+                Rule::new(rule.property(), &library)
+            }
+            None => rule.clone(),
+        };
+        self.rules.iter().zip(&self.keyed).map(one).collect()
     }
 }
 
@@ -71,6 +105,15 @@ impl Wrong {
     }
 }
 
+/// The relations that a property looks into under the key, if nobody binds or defines that name.
+fn by_key(property: &Property, library: &Library, schema: &Schema) -> Option<BTreeSet<String>> {
+    let relations = relations(property);
+    let is_free = library.constant(KEY).is_none()
+        && !relations.is_empty()
+        && !check(property, library, schema).is_empty();
+    is_free.then_some(relations)
+}
+
 fn library(define: &[String]) -> Result<Library, BadInput> {
     let mut library = Library::new();
     for text in define {
@@ -88,14 +131,19 @@ fn library(define: &[String]) -> Result<Library, BadInput> {
 /// The types of all states in the traces.
 fn schema(given: &[Given]) -> Schema {
     let mut schema = Schema::default();
-    for execution in given.iter().flat_map(|given| &given.executions) {
+    let executions = || given.iter().flat_map(|given| &given.executions);
+    if executions().any(|execution| execution.notes().contains_key(notes::PARTIAL)) {
+        // An excerpt need not show what other rules read; nothing is known of the types then.
+        return schema;
+    }
+    for execution in executions() {
         observe(&mut schema, execution);
     }
     schema
 }
 
 /// Adds the types of an execution's states to the schema.
-pub(crate) fn observe(schema: &mut Schema, execution: &everhold_trace::Execution) {
+pub(crate) fn observe(schema: &mut Schema, execution: &Execution) {
     let states = execution.local_states();
     for node in execution.node_ids() {
         let kind = &execution.node(node).kind;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use everhold_property::{CutViolation, Method, Modality, Property, Scope, Tally, Verdict};
 use everhold_trace::{Execution, NodeId, Value};
 
-use super::{Judged, Judgement, Report, orders, why};
+use super::{Judged, Judgement, Report, orders};
 use crate::args::CheckArgs;
 use crate::hint;
 use crate::paint::Paint;
@@ -51,7 +51,7 @@ pub(super) fn write_judgement(
         match (&judged.outcome.violation, verdict) {
             (Some(violation), Verdict::Violated) => write_violation(judged, violation, out)?,
             (_, Verdict::Unknown) => {
-                let why = why::unknown(judgement.rule, judged.run.execution, &judged.outcome);
+                let why = judged.why(judgement.rule);
                 writeln!(out, "          {}: {why}", judged.run.name())?;
             }
             _ => {}
@@ -73,7 +73,7 @@ pub(super) fn modality(property: &Property) -> &'static str {
 /// several.
 fn methods(judgement: &Judgement<'_>) -> Vec<String> {
     let mut ways: Vec<Way> = Vec::new();
-    for Judged { run, outcome } in &judgement.runs {
+    for Judged { run, outcome, .. } in &judgement.runs {
         let way = Way {
             method: outcome.method,
             bounded: outcome.bound.is_some(),
@@ -234,7 +234,7 @@ pub(super) fn next(report: &Report<'_>, args: &CheckArgs) {
     let first =
         violated.and_then(|j| j.runs.iter().find(|judged| judged.outcome.violation.is_some()));
     let reading = hint::reading(&args.input);
-    let Some(Judged { run, outcome }) = first else {
+    let Some(Judged { run, outcome, .. }) = first else {
         let trace = hint::quoted(&args.traces[0].display().to_string());
         return hint::next(&format!("everhold show {trace}{reading} --as stats"));
     };

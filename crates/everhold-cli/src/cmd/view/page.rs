@@ -36,8 +36,8 @@ pub(super) fn of_trace(path: &Path, args: &ViewArgs) -> Result<Page> {
     if let Some(rules) = &args.rules {
         let rules = Rules::read(rules, &args.define, std::slice::from_ref(&given));
         let rules = rules.map_err(|wrong| crate::exit::BadInput::all(wrong.errors()))?;
-        for rule in &rules.rules {
-            page.property(judged(rule, first));
+        for rule in rules.about(first) {
+            page.property(judged(&rule, first));
         }
     }
     let budget = EVENTS_MAX / runs.len().min(RUNS_MAX);
