@@ -3,7 +3,9 @@
 //! - [`RuleSet`]: rules from a text, checked against what the nodes show.
 //! - `keyed`: properties that speak of one key at a time.
 //! - `tuples`: the fast path for keyed properties over tuples of nodes.
-//! - `by_key`: the other keyed ones, which look back or wait.
+//! - `by_present`: the other keyed ones about the present alone.
+//! - `by_key`: those that look back or wait.
+//! - `rows`: what the two fast forms keep of states.
 //! - `view`: the states under a key.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +22,15 @@ use crate::notice::ViolationId;
 use crate::world::{SlotId, Touched, World};
 
 mod by_key;
+mod by_present;
 mod keyed;
+mod rows;
 mod save;
 mod tuples;
 mod view;
 
 use by_key::ByKey;
+use by_present::ByPresent;
 pub use keyed::KEY;
 use keyed::{Keyed, keyed};
 pub(crate) use save::load;
@@ -275,7 +280,21 @@ pub(crate) struct Watched {
 enum Form {
     Whole(Box<Checker>),
     Tuples(Box<ByTuples>),
+    Present(Box<ByPresent>),
     ByKey(Box<ByKey>),
+}
+
+impl Form {
+    /// The cheapest form that a keyed rule has; `fast: false` is the twin that every rule has.
+    fn keyed(rule: &Rule, keyed: &Keyed, fast: bool) -> Form {
+        let tuples = ByTuples::new(rule, keyed).filter(|_| fast);
+        let present = ByPresent::new(rule, keyed).filter(|_| fast);
+        match (tuples, present) {
+            (Some(tuples), _) => Form::Tuples(Box::new(tuples)),
+            (None, Some(present)) => Form::Present(Box::new(present)),
+            (None, None) => Form::ByKey(Box::new(ByKey::new(rule, keyed))),
+        }
+    }
 }
 
 /// One in so many cheap evaluations is timed.
@@ -285,10 +304,7 @@ impl Watched {
     fn new(compiled: &Compiled, fast: bool) -> Watched {
         let form = match &compiled.keyed {
             None => Form::Whole(Box::new(Checker::new(&compiled.rule))),
-            Some(keyed) => match ByTuples::new(&compiled.rule, keyed).filter(|_| fast) {
-                Some(tuples) => Form::Tuples(Box::new(tuples)),
-                None => Form::ByKey(Box::new(ByKey::new(&compiled.rule, keyed))),
-            },
+            Some(keyed) => Form::keyed(&compiled.rule, keyed, fast),
         };
         Watched {
             name: compiled.property.name.clone(),
@@ -312,7 +328,8 @@ impl Watched {
         at: Stamp,
         judged: &mut Vec<Judged>,
     ) {
-        let one_in = if matches!(self.form, Form::Tuples(_)) { TIMED_ONE_IN } else { 1 };
+        let cheap = matches!(self.form, Form::Tuples(_) | Form::Present(_));
+        let one_in = if cheap { TIMED_ONE_IN } else { 1 };
         let timed = self.counts.evaluations.is_multiple_of(one_in);
         let (start, before) = (timed.then(Instant::now), judged.len());
         self.judge(world, touched, at, judged);
@@ -356,32 +373,48 @@ impl Watched {
                 let verdict = checker.step(world, changed, nanos(at));
                 judged.push(Judged { slot: None, verdict });
             }
-            Form::Tuples(tuples) => {
-                let keyed = self.keyed.as_ref();
-                let reads = keyed.is_some_and(|keyed| !keyed.variables.is_empty());
-                match touched {
-                    Touched::Cell { slot, node, .. } => {
-                        let key = Some(world.slot(slot).key.clone());
-                        // A violation is over only if no other tuple violates.
-                        let firing = !self.firing.is_empty() && self.firing.contains_key(&key);
-                        let with = (!firing).then_some(node);
-                        judged.push(Judged {
-                            slot: Some(slot),
-                            verdict: tuples.judge(world, slot, with),
-                        });
-                    }
-                    Touched::Members(_) | Touched::Knowledge(_) => {
-                        tuples.refresh(world);
-                        judge_all(tuples, world, judged);
-                    }
-                    Touched::Node(_) if reads => {
-                        tuples.refresh(world);
-                        judge_all(tuples, world, judged);
-                    }
-                    Touched::Node(_) | Touched::Channel(_) | Touched::Nothing => {}
-                }
-            }
+            Form::Tuples(_) | Form::Present(_) => self.judge_cheaply(world, touched, judged),
             Form::ByKey(by_key) => by_key.touch(world, touched, nanos(at), judged),
+        }
+    }
+
+    /// Judges what a change touched, in the forms that keep nothing for a key.
+    fn judge_cheaply(&mut self, world: &World, touched: Touched, judged: &mut Vec<Judged>) {
+        let variables = self.keyed.as_ref().is_some_and(|keyed| !keyed.variables.is_empty());
+        match touched {
+            Touched::Cell { slot, node, .. } => {
+                let verdict = match &mut self.form {
+                    Form::Tuples(tuples) => {
+                        // A violation is over only if no other tuple violates.
+                        let key = &world.slot(slot).key;
+                        let firing =
+                            !self.firing.is_empty() && self.firing.contains_key(&Some(key.clone()));
+                        tuples.judge(world, slot, (!firing).then_some(node))
+                    }
+                    Form::Present(present) => present.judge(world, slot, Some(node)),
+                    Form::Whole(_) | Form::ByKey(_) => return,
+                };
+                judged.push(Judged { slot: Some(slot), verdict });
+            }
+            Touched::Members(_) | Touched::Knowledge(_) => self.judge_all(world, judged),
+            Touched::Node(_) if variables => self.judge_all(world, judged),
+            Touched::Node(_) | Touched::Channel(_) | Touched::Nothing => {}
+        }
+    }
+
+    fn judge_all(&mut self, world: &World, judged: &mut Vec<Judged>) {
+        match &mut self.form {
+            Form::Tuples(tuples) => tuples.refresh(world),
+            Form::Present(present) => present.refresh(world),
+            Form::Whole(_) | Form::ByKey(_) => return,
+        }
+        for slot in (0..world.slot_count()).filter(|slot| world.is_used(*slot)) {
+            let verdict = match &mut self.form {
+                Form::Tuples(tuples) => tuples.judge(world, slot, None),
+                Form::Present(present) => present.judge(world, slot, None),
+                Form::Whole(_) | Form::ByKey(_) => return,
+            };
+            judged.push(Judged { slot: Some(slot), verdict });
         }
     }
 
@@ -397,7 +430,7 @@ impl Watched {
                     }
                 }
             }
-            Form::Tuples(_) => {}
+            Form::Tuples(_) | Form::Present(_) => {}
             Form::ByKey(by_key) => by_key.tick(nanos(at), judged),
         }
     }
@@ -442,8 +475,10 @@ impl Watched {
     }
 
     pub(crate) fn forget(&mut self, slot: SlotId) {
-        if let Form::ByKey(by_key) = &mut self.form {
-            by_key.forget(slot);
+        match &mut self.form {
+            Form::ByKey(by_key) => by_key.forget(slot),
+            Form::Present(present) => present.forget(slot),
+            Form::Whole(_) | Form::Tuples(_) => {}
         }
     }
 
@@ -480,15 +515,6 @@ impl Watched {
 
     pub(crate) fn text(&self) -> String {
         print(&self.property)
-    }
-}
-
-fn judge_all(tuples: &mut ByTuples, world: &World, judged: &mut Vec<Judged>) {
-    for slot in 0..world.slot_count() {
-        if world.is_used(slot) {
-            let verdict = tuples.judge(world, slot, None);
-            judged.push(Judged { slot: Some(slot), verdict });
-        }
     }
 }
 

@@ -21,7 +21,7 @@ impl Watched {
         });
         let form = match &self.form {
             Form::Whole(checker) => save_progress(&checker.progress()),
-            Form::Tuples(_) => Value::Null,
+            Form::Tuples(_) | Form::Present(_) => Value::Null,
             Form::ByKey(by_key) => list(by_key.keys.iter().map(|(slot, one)| {
                 list([world.slot(*slot).key.clone(), save_progress(&one.checker.progress())])
             })),
@@ -46,7 +46,7 @@ impl Watched {
             Form::Whole(checker) => {
                 **checker = Checker::resume(&checker.rule().clone(), load_progress(form)?, world);
             }
-            Form::Tuples(_) => {}
+            Form::Tuples(_) | Form::Present(_) => {}
             Form::ByKey(by_key) => {
                 let keys =
                     Fields::of(list([form]))?.each(|f| Ok((f.any()?, load_progress(f.any()?)?)))?;
