@@ -17,10 +17,12 @@ use crate::NodeId;
 mod diff;
 pub mod json;
 mod ser;
+mod stable;
 
 pub use diff::{ApplyError, Change, Path, Step, apply, diff};
 pub use json::JsonError;
 pub use ser::{SET_TOKEN, ValueError, serialize_set};
+pub use stable::StableHash;
 
 /// One recorded value.
 ///

@@ -24,6 +24,7 @@
 //!
 //! - [`Encoder`] and [`Decoder`] hold the names of one direction of one connection.
 //! - [`Stamp`] is a hybrid logical clock in eight bytes, [`Clock`] the clock of one node.
+//! - [`Shown`] is what records say of the state of their node; tuples become maps.
 //! - An agent that sees a process only from outside has no clock in its messages; it places its
 //!   records with [`Cursor`]s into byte streams instead.
 //!
@@ -50,10 +51,12 @@ mod decode;
 mod encode;
 #[cfg(feature = "secret")]
 pub mod secret;
+mod shown;
 
 pub use clock::{Clock, ClockJump, Stamp};
 pub use decode::{Decoder, WireError};
 pub use encode::{Encoder, TooLarge};
+pub use shown::{Shown, relate, relation, settle};
 
 /// The version of the protocol. A peer of a version that is not understood is refused by name, not
 /// by garbage.
@@ -273,13 +276,15 @@ impl What {
     }
 }
 
-/// A fact of a node: `holds(lock 7, exclusive)`.
+/// A fact of a node: `holds(lock 7, exclusive)`. In the node's state a relation is a map from keys to
+/// values; see [`Shown`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tuple {
     /// Which relation.
     pub relation: Name,
     /// What partitions it.
     pub key: Value,
-    /// The rest; null if the key says all.
+    /// The rest: any value. Null cannot be told from no tuple in `n.holds[key]`; let a tuple whose key
+    /// says all have the value true.
     pub value: Value,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use everhold_trace::trace::notes;
-use everhold_trace::wire::{Stamp, Tuple};
+use everhold_trace::wire::{Stamp, Tuple, relate};
 use everhold_trace::{EventKind, Execution, NodeId, Time, TraceBuilder, Value};
 
 use crate::assemble::{Change, Changing};
@@ -151,26 +151,10 @@ fn apply(past: &mut BTreeMap<NodeId, Past>, change: &Change, focus: &Focus<'_>) 
             entry.state.extend(values.iter().map(|(n, v)| (n.to_string(), v.clone())));
         }
         Changing::Add(tuple) if focus.wants(tuple) => {
-            relation(entry, tuple).insert(tuple.key.clone(), tuple.value.clone());
+            relate(&mut entry.state, tuple, true);
         }
-        Changing::Remove(tuple) if focus.wants(tuple) => {
-            let map = relation(entry, tuple);
-            if map.get(&tuple.key) == Some(&tuple.value) {
-                map.remove(&tuple.key);
-            }
-        }
+        Changing::Remove(tuple) if focus.wants(tuple) => relate(&mut entry.state, tuple, false),
         _ => {}
-    }
-}
-
-fn relation<'a>(past: &'a mut Past, tuple: &Tuple) -> &'a mut BTreeMap<Value, Value> {
-    let value = past.state.entry(tuple.relation.to_string()).or_insert(Value::Null);
-    if !matches!(value, Value::Map(_)) {
-        *value = Value::Map(BTreeMap::new());
-    }
-    match value {
-        Value::Map(map) => map,
-        _ => unreachable!("it was just made a map"),
     }
 }
 

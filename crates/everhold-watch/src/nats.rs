@@ -83,6 +83,9 @@ impl fmt::Debug for Nats {
 /// A call takes at most this long.
 const CALL_MAX: Duration = Duration::from_secs(5);
 
+/// How keys are spread over the streams of partitions; it stands in their descriptions.
+const SPREAD: &str = "everhold: keys spread by stable hash 1";
+
 /// The oldest server that is known to work.
 const VERSION_MIN: (u32, u32) = (2, 9);
 
@@ -165,6 +168,8 @@ impl Nats {
         Config {
             name: self.stream_name(partition),
             subjects: vec![format!("{}.log.{partition}", self.options.prefix)],
+            // Watches that spread keys by other hashes must not share streams.
+            description: Some(SPREAD.to_owned()),
             max_bytes: self.options.partition_bytes_max,
             storage: StorageType::File,
             duplicate_window: Duration::from_secs(120),
@@ -198,6 +203,13 @@ impl Nats {
     fn stream(&self, wanted: Config) -> Result<(), LogError> {
         let stream = self.wait(self.context.get_or_create_stream(wanted.clone()))?;
         let made = &stream.cached_info().config;
+        if wanted.description.is_some() && made.description != wanted.description {
+            return Err(LogError::Unusable(format!(
+                "the stream {} on the server was made by a version of Everhold that spreads keys \
+                 over partitions in another way; remove the streams, or give another prefix",
+                wanted.name
+            )));
+        }
         let same = made.subjects == wanted.subjects
             && made.max_messages_per_subject.max(0) == wanted.max_messages_per_subject.max(0)
             && made.max_age == wanted.max_age

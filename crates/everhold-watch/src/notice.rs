@@ -1,16 +1,17 @@
 //! What a checker has to say.
 
 use std::fmt;
-use std::hash::Hasher;
 
+use everhold_trace::value::StableHash;
 use everhold_trace::wire::Stamp;
 use everhold_trace::{Execution, NodeId, Value};
-use rustc_hash::FxHasher;
 
 use crate::rule::NotWatched;
 
 /// The identity of a violation: the same rule, key and time of onset give the same one, in every
-/// process and on every re-reading of the log.
+/// process, in every version and on every re-reading of the log. It is the
+/// [`StableHash`](everhold_trace::value::StableHash) of the name (as bytes), of 1 and the key, or of 0,
+/// and of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViolationId(pub u64);
 
@@ -18,12 +19,17 @@ impl ViolationId {
     /// Of a rule that began to be violated at this stamp, for this key if it is keyed.
     #[must_use]
     pub fn new(rule: &str, key: Option<&Value>, at: Stamp) -> ViolationId {
-        let mut hasher = FxHasher::default();
-        hasher.write(rule.as_bytes());
-        let key = key.map(Value::to_string).unwrap_or_default();
-        hasher.write(key.as_bytes());
-        hasher.write_u64(at.0);
-        ViolationId(hasher.finish())
+        let mut hash = StableHash::default();
+        hash.bytes(rule.as_bytes());
+        match key {
+            Some(key) => {
+                hash.word(1);
+                hash.value(key);
+            }
+            None => hash.word(0),
+        }
+        hash.word(at.0);
+        ViolationId(hash.finish())
     }
 }
 
@@ -138,4 +144,18 @@ pub enum Notice {
         /// Its name.
         rule: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ids are file names and stand in files that other versions read.
+    #[test]
+    fn ids_do_not_change() {
+        let at = Stamp::from_micros(1_700_000_000_000_000);
+        let text: Value = "lock 7".into();
+        let ids = [None, Some(&Value::Int(7)), Some(&text)].map(|key| ViolationId::new("r", key, at));
+        assert_eq!(ids.map(|id| id.to_string()), ["071e1304d54dec8e", "ce1d4f078ab3f250", "65ee8fdc3466bfc3"]);
+    }
 }

@@ -1,10 +1,11 @@
 //! The present snapshot: who is there, what each node shows, and the tuples by key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasher, BuildHasherDefault};
+use std::hash::BuildHasherDefault;
 
 use everhold_property::{Member, Schema, State};
-use everhold_trace::wire::{Name, Stamp, Tuple};
+use everhold_trace::value::StableHash;
+use everhold_trace::wire::{Name, Stamp, Tuple, relate, settle};
 use everhold_trace::{NodeId, Value};
 use rustc_hash::FxHasher;
 
@@ -12,10 +13,10 @@ use crate::assemble::{Change, Changing};
 
 mod save;
 
-/// A hash of a key: the same in every process, so that partitions agree.
+/// A hash of a key: the same in every process and version, so that partitions agree.
 #[must_use]
 pub fn hash_of(key: &Value) -> u64 {
-    BuildHasherDefault::<FxHasher>::default().hash_one(key)
+    StableHash::of(key)
 }
 
 /// The place of a key among the [`Slot`]s.
@@ -460,22 +461,12 @@ impl World {
         let cells = &mut self.slots[slot].cells;
         let same = |cell: &Cell| cell.node == node && cell.relation == tuple.relation;
         let found = cells.iter_mut().find(|cell| same(cell));
-        match (found, add) {
-            (Some(cell), true) => {
-                match &mut cell.value {
-                    Some(value) => value.clone_from(&tuple.value),
-                    none => *none = Some(tuple.value.clone()),
-                }
+        match found {
+            Some(cell) => {
+                settle(&mut cell.value, tuple, add);
                 (cell.at, cell.epoch) = (at, epoch);
             }
-            (Some(cell), false) => {
-                // What replaced the tuple before it was removed stays.
-                if cell.value.as_ref().is_none_or(|value| *value == tuple.value) {
-                    cell.value = None;
-                }
-                (cell.at, cell.epoch) = (at, epoch);
-            }
-            (None, _) => {
+            None => {
                 let relation = Name::clone(&tuple.relation);
                 let value = add.then(|| tuple.value.clone());
                 cells.push(Cell { node, relation, epoch, at, value });
@@ -485,12 +476,7 @@ impl World {
         }
         let mapped = self.mapped.contains(&*tuple.relation);
         if mapped {
-            let map = relation_map(&mut self.shown[place].state, &tuple.relation);
-            if add {
-                map.insert(tuple.key.clone(), tuple.value.clone());
-            } else if map.get(&tuple.key) == Some(&tuple.value) {
-                map.remove(&tuple.key);
-            }
+            relate(fields(&mut self.shown[place].state), tuple, add);
         }
         Touched::Cell { node, slot, mapped }
     }
@@ -537,12 +523,5 @@ fn fields(state: &mut Value) -> &mut BTreeMap<String, Value> {
 }
 
 fn relation_map<'a>(state: &'a mut Value, relation: &str) -> &'a mut BTreeMap<Value, Value> {
-    let state = fields(state);
-    if !matches!(state.get(relation), Some(Value::Map(_))) {
-        state.insert(relation.to_owned(), Value::Map(BTreeMap::new()));
-    }
-    match state.get_mut(relation) {
-        Some(Value::Map(map)) => map,
-        _ => unreachable!("it was just made a map"),
-    }
+    everhold_trace::wire::relation(fields(state), relation)
 }

@@ -1,15 +1,15 @@
 //! Records of a stream to the events of a trace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use everhold_trace::wire::{Record, Stamp, Tuple, What};
+use everhold_trace::wire::{Name, Record, Shown, Stamp, What};
 use everhold_trace::{Event, EventKind, NodeId, Observation, Send, Time, Value};
 
 /// What a node shows and the step that it is in.
 #[derive(Debug)]
 pub(super) struct Fold {
     node: NodeId,
-    fields: BTreeMap<String, Value>,
+    shown: Shown,
     open: Option<Open>,
 }
 
@@ -25,7 +25,7 @@ struct Open {
 
 impl Fold {
     pub(super) fn new(node: NodeId) -> Fold {
-        Fold { node, fields: BTreeMap::new(), open: None }
+        Fold { node, shown: Shown::default(), open: None }
     }
 
     /// Takes in a record; returns the event that it ended, if any.
@@ -36,22 +36,19 @@ impl Fold {
                 let again =
                     |open: &Open| values.iter().any(|(name, _)| open.seen.contains(&**name));
                 let ended = self.belongs(record.at, again);
-                for (name, value) in values {
-                    self.fields.insert(name.as_ref().to_owned(), value.clone());
-                }
-                self.note_change(values.iter().map(|(name, _)| &**name));
+                self.shows(&record.what, values);
                 ended
             }
             What::State(values) => {
                 let ended = self.belongs(record.at, |open| !open.seen.is_empty());
-                let fields = values.iter();
-                let fields = fields.map(|(name, value)| (name.as_ref().to_owned(), value.clone()));
-                self.fields = fields.collect();
-                self.note_change(values.iter().map(|(name, _)| &**name));
+                self.shows(&record.what, values);
                 ended
             }
-            What::Add(tuple) => self.tuple(record.at, tuple, true),
-            What::Remove(tuple) => self.tuple(record.at, tuple, false),
+            What::Add(_) | What::Remove(_) => {
+                let ended = self.belongs(record.at, |_| false);
+                self.shows(&record.what, &[]);
+                ended
+            }
             What::Send { to, seq, label } => {
                 let ended = self.belongs(record.at, |_| false);
                 let label = label.as_ref().to_owned();
@@ -59,7 +56,15 @@ impl Fold {
                 self.event().sends.push(send);
                 ended
             }
-            What::Refresh | What::Whole => None,
+            What::Refresh => {
+                self.shown.apply(&record.what);
+                None
+            }
+            What::Whole => {
+                let ended = self.belongs(record.at, |_| false);
+                self.shows(&record.what, &[]);
+                ended
+            }
             What::Note(text) => {
                 let ended = self.belongs(record.at, |_| false);
                 add_line(self.event(), text);
@@ -79,16 +84,14 @@ impl Fold {
     pub(super) fn end(&mut self) -> Option<Event> {
         let Open { mut event, changed, .. } = self.open.take()?;
         if changed {
-            event.observation = Some(Observation::State(Value::Record(self.fields.clone())));
+            event.observation = Some(Observation::State(self.shown.state()));
         }
         Some(event)
     }
 
     fn begin(&mut self, kind: EventKind, at: Stamp, explicit: bool) -> Option<Event> {
         let ended = self.end();
-        if matches!(kind, EventKind::Crash | EventKind::Restart | EventKind::Start) {
-            self.fields.clear();
-        }
+        self.shown.apply(&What::Event(kind.clone()));
         let mut event = Event::new(self.node, kind);
         event.time = Time { logical: Some(at.0), physical_ns: Some(at.nanos()) };
         self.open = Some(Open { event, explicit, seen: BTreeSet::new(), changed: false });
@@ -103,29 +106,12 @@ impl Fold {
         }
     }
 
-    fn tuple(&mut self, at: Stamp, tuple: &Tuple, holds: bool) -> Option<Event> {
-        let ended = self.belongs(at, |_| false);
-        let element = match &tuple.value {
-            Value::Null => tuple.key.clone(),
-            value => Value::List(vec![tuple.key.clone(), value.clone()]),
-        };
-        let relation = self.fields.entry(tuple.relation.as_ref().to_owned());
-        let relation = relation.or_insert_with(|| Value::Set(BTreeSet::new()));
-        if let Value::Set(elements) = relation {
-            if holds {
-                elements.insert(element)
-            } else {
-                elements.remove(&element)
-            };
-        }
-        self.note_change([]);
-        ended
-    }
-
-    fn note_change<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
+    /// A record changes what the node shows, within the open event.
+    fn shows(&mut self, what: &What, values: &[(Name, Value)]) {
+        let shows = self.shown.apply(what);
         let open = self.open.as_mut().expect("an event is open");
-        open.changed = true;
-        open.seen.extend(names.into_iter().map(str::to_owned));
+        open.changed |= shows;
+        open.seen.extend(values.iter().map(|(name, _)| name.as_ref().to_owned()));
     }
 
     fn event(&mut self) -> &mut Event {
