@@ -78,7 +78,7 @@ pub(crate) const NOBODY: &str = "no node is connected";
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
 
-const CHECKPOINT_VERSION: u64 = 3;
+const CHECKPOINT_VERSION: u64 = 4;
 
 impl PartitionChecker {
     /// A checker before its first entry.
@@ -295,6 +295,7 @@ impl PartitionChecker {
     }
 
     fn change(&mut self, change: Change, notices: &mut Vec<Notice>) {
+        self.settle(change.at, notices);
         self.tell(&change, notices);
         for place in 0..self.flows.len() {
             let mut found = Vec::new();
@@ -356,7 +357,26 @@ impl PartitionChecker {
         }
     }
 
+    /// Judges the rules that are judged at some moments only, if such a moment is over.
+    fn settle(&mut self, now: Stamp, notices: &mut Vec<Notice>) {
+        let mut judged = std::mem::take(&mut self.judged);
+        for place in 0..self.rules.len() {
+            if self.rules[place].disabled {
+                continue;
+            }
+            let Some(at) = self.rules[place].settle(&self.world, now, &mut judged) else {
+                continue;
+            };
+            for one in std::mem::take(&mut judged) {
+                self.verdict(place, one, (at, None), notices);
+                one.slot.into_iter().for_each(|slot| self.tidy_slot(slot));
+            }
+        }
+        self.judged = judged;
+    }
+
     fn tick(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
+        self.settle(at, notices);
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {
             if !self.rules[place].disabled {

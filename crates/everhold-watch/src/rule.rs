@@ -6,6 +6,8 @@
 //! - `by_present`: the other keyed ones about the present alone.
 //! - `by_key`: those that look back or wait.
 //! - `rows`: what the two fast forms keep of states.
+//! - `judge`: judging in these, and at some moments only.
+//! - `sampling`: which keys and moments are judged.
 //! - `view`: the states under a key.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use everhold_property::{
     Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
-    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
+    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all, sampling_text,
 };
 use everhold_trace::Value;
 use everhold_trace::wire::Stamp;
@@ -23,8 +25,10 @@ use crate::world::{SlotId, Touched, World};
 
 mod by_key;
 mod by_present;
+mod judge;
 mod keyed;
 mod rows;
+mod sampling;
 mod save;
 mod tuples;
 mod view;
@@ -33,6 +37,7 @@ use by_key::ByKey;
 use by_present::ByPresent;
 pub use keyed::KEY;
 use keyed::{Keyed, keyed};
+use sampling::Moments;
 pub(crate) use save::load;
 use tuples::ByTuples;
 use view::{KeyView, whole_under};
@@ -257,6 +262,8 @@ pub struct RuleStatus {
     pub last: Verdict,
     /// Why nobody can say at present whether it holds; `None` if it is known to hold or is violated.
     pub unknown: Option<String>,
+    /// Which part of the keys and moments is judged, in the words of the language; `None` if all is.
+    pub sampled: Option<String>,
     /// Its text.
     pub text: String,
 }
@@ -273,6 +280,8 @@ pub(crate) struct Watched {
     pub(crate) reads: BTreeSet<String>,
     last: Verdict,
     keyed: Option<Keyed>,
+    /// Of a rule that is judged at some moments only.
+    moments: Option<Moments>,
     form: Form,
 }
 
@@ -315,6 +324,7 @@ impl Watched {
             reads: fields_of(&compiled.property),
             last: Verdict::Unknown,
             keyed: compiled.keyed.clone(),
+            moments: Moments::of(compiled.property.sampling),
             form,
         }
     }
@@ -328,11 +338,24 @@ impl Watched {
         at: Stamp,
         judged: &mut Vec<Judged>,
     ) {
+        if self.moments.is_some() {
+            return self.put_off(touched, world, at);
+        }
+        self.timed(world, judged, |rule, judged| rule.judge(world, touched, at, judged));
+    }
+
+    /// Judges, counts and now and then measures.
+    fn timed(
+        &mut self,
+        world: &World,
+        judged: &mut Vec<Judged>,
+        judge: impl FnOnce(&mut Watched, &mut Vec<Judged>),
+    ) {
         let cheap = matches!(self.form, Form::Tuples(_) | Form::Present(_));
         let one_in = if cheap { TIMED_ONE_IN } else { 1 };
         let timed = self.counts.evaluations.is_multiple_of(one_in);
         let (start, before) = (timed.then(Instant::now), judged.len());
-        self.judge(world, touched, at, judged);
+        judge(self, judged);
         // Slots are in the order of their making; what is told is in the order of keys.
         judged[before..].sort_by(|a, b| {
             let key = |judged: &Judged| judged.slot.map(|slot| &world.slot(slot).key);
@@ -373,48 +396,8 @@ impl Watched {
                 let verdict = checker.step(world, changed, nanos(at));
                 judged.push(Judged { slot: None, verdict });
             }
-            Form::Tuples(_) | Form::Present(_) => self.judge_cheaply(world, touched, judged),
+            Form::Tuples(_) | Form::Present(_) => self.judge_cheaply(world, touched, at, judged),
             Form::ByKey(by_key) => by_key.touch(world, touched, nanos(at), judged),
-        }
-    }
-
-    /// Judges what a change touched, in the forms that keep nothing for a key.
-    fn judge_cheaply(&mut self, world: &World, touched: Touched, judged: &mut Vec<Judged>) {
-        let variables = self.keyed.as_ref().is_some_and(|keyed| !keyed.variables.is_empty());
-        match touched {
-            Touched::Cell { slot, node, .. } => {
-                let verdict = match &mut self.form {
-                    Form::Tuples(tuples) => {
-                        // A violation is over only if no other tuple violates.
-                        let key = &world.slot(slot).key;
-                        let firing =
-                            !self.firing.is_empty() && self.firing.contains_key(&Some(key.clone()));
-                        tuples.judge(world, slot, (!firing).then_some(node))
-                    }
-                    Form::Present(present) => present.judge(world, slot, Some(node)),
-                    Form::Whole(_) | Form::ByKey(_) => return,
-                };
-                judged.push(Judged { slot: Some(slot), verdict });
-            }
-            Touched::Members(_) | Touched::Knowledge(_) => self.judge_all(world, judged),
-            Touched::Node(_) if variables => self.judge_all(world, judged),
-            Touched::Node(_) | Touched::Channel(_) | Touched::Nothing => {}
-        }
-    }
-
-    fn judge_all(&mut self, world: &World, judged: &mut Vec<Judged>) {
-        match &mut self.form {
-            Form::Tuples(tuples) => tuples.refresh(world),
-            Form::Present(present) => present.refresh(world),
-            Form::Whole(_) | Form::ByKey(_) => return,
-        }
-        for slot in (0..world.slot_count()).filter(|slot| world.is_used(*slot)) {
-            let verdict = match &mut self.form {
-                Form::Tuples(tuples) => tuples.judge(world, slot, None),
-                Form::Present(present) => present.judge(world, slot, None),
-                Form::Whole(_) | Form::ByKey(_) => return,
-            };
-            judged.push(Judged { slot: Some(slot), verdict });
         }
     }
 
@@ -470,7 +453,8 @@ impl Watched {
 
     /// Whether something is remembered of a key that must not be forgotten.
     pub(crate) fn needs(&self, slot: SlotId, key: &Value) -> bool {
-        let open = matches!(&self.form, Form::ByKey(by_key) if by_key.is_busy(slot));
+        let waits = self.moments.as_ref().is_some_and(|moments| moments.waits(slot));
+        let open = waits || matches!(&self.form, Form::ByKey(by_key) if by_key.is_busy(slot));
         open || (!self.firing.is_empty() && self.firing.contains_key(&Some(key.clone())))
     }
 
@@ -509,6 +493,7 @@ impl Watched {
             firing: self.firing.len(),
             disabled: self.disabled,
             last: self.last,
+            sampled: Some(sampling_text(self.property.sampling)).filter(|text| !text.is_empty()),
             text: self.text(),
         }
     }

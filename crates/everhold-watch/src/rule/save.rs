@@ -29,7 +29,15 @@ impl Watched {
         let RuleCounts { evaluations, unknown, violations, possible, nanos, nanos_max } =
             self.counts;
         let counts = [evaluations, unknown, violations, possible, nanos, nanos_max].map(number);
-        list([self.name.as_str().into(), self.disabled.into(), list(firing), form, list(counts)])
+        let moments = self.moments.as_ref().map_or(Value::Null, |moments| moments.save(world));
+        list([
+            self.name.as_str().into(),
+            self.disabled.into(),
+            list(firing),
+            form,
+            list(counts),
+            moments,
+        ])
     }
 
     /// Puts back what was saved of this rule.
@@ -73,7 +81,8 @@ impl Watched {
             nanos: counts.number()?,
             nanos_max: counts.number()?,
         };
-        Ok(())
+        let moments = fields.any()?;
+        self.moments.as_mut().map_or(Ok(()), |held| held.load(moments, world))
     }
 }
 

@@ -22,7 +22,7 @@ fn two(rules: &str) -> Feed {
     feed
 }
 
-fn check(feed: &Feed, expected: &[&str]) {
+pub(crate) fn check(feed: &Feed, expected: &[&str]) {
     let fast = violations(&notices(CheckOptions::default(), &feed.entries));
     assert_eq!(fast, expected);
     let slow = CheckOptions { incremental: false, ..CheckOptions::default() };
