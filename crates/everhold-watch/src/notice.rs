@@ -155,7 +155,11 @@ mod tests {
     fn ids_do_not_change() {
         let at = Stamp::from_micros(1_700_000_000_000_000);
         let text: Value = "lock 7".into();
-        let ids = [None, Some(&Value::Int(7)), Some(&text)].map(|key| ViolationId::new("r", key, at));
-        assert_eq!(ids.map(|id| id.to_string()), ["071e1304d54dec8e", "ce1d4f078ab3f250", "65ee8fdc3466bfc3"]);
+        let ids =
+            [None, Some(&Value::Int(7)), Some(&text)].map(|key| ViolationId::new("r", key, at));
+        assert_eq!(
+            ids.map(|id| id.to_string()),
+            ["071e1304d54dec8e", "ce1d4f078ab3f250", "65ee8fdc3466bfc3"]
+        );
     }
 }

@@ -3,16 +3,27 @@
 //! Such a rule remembers nothing of a key but what the snapshot says, so that a key costs nothing
 //! here. The evaluator holds what the nodes show under the key that was judged last. To judge
 //! another key, only the nodes that say something of either key are set, and only what depends on
-//! these is evaluated again.
+//! these is evaluated again. Where the same nodes say the same of two keys, the verdict is the same,
+//! so that those of the last few thousand such cases are kept.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use everhold_property::{Evaluator, Modality, Row, Rule, Scope, State, Verdict};
 use everhold_trace::NodeId;
+use rustc_hash::FxHasher;
 
 use super::keyed::Keyed;
 use super::rows::Rows;
 use crate::world::{SlotId, World};
+
+/// At most this many verdicts are kept.
+const VERDICTS_MAX: usize = 4096;
+
+/// A node that says something of a key, as its place among those that are up, and what it says: the
+/// address of a row that [`Rows`] keeps, or 0 if that is not known.
+type Told = (usize, usize);
 
 #[derive(Clone, Debug)]
 pub(super) struct ByPresent {
@@ -23,10 +34,15 @@ pub(super) struct ByPresent {
     up: Vec<(NodeId, Option<Arc<Row>>)>,
     /// The key that the evaluator holds.
     held: Option<SlotId>,
-    /// The nodes that say something of that key, as places in `up`, in order.
+    /// The nodes that say something of the key that was loaded last, as places in `up`, in order.
     told: Vec<usize>,
-    /// Kept for its space.
-    next: Vec<usize>,
+    /// Verdicts by what is told of a key, as long as the rows stay where they are.
+    verdicts: HashMap<Vec<Told>, Verdict, BuildHasherDefault<FxHasher>>,
+    /// How often [`Rows`] had let go of its rows when these verdicts were kept.
+    cleared: u64,
+    /// What is told of the key that is judged; kept for its space.
+    next: Vec<Told>,
+    rows_next: Vec<(usize, Option<Arc<Row>>)>,
 }
 
 impl ByPresent {
@@ -40,7 +56,10 @@ impl ByPresent {
             up: Vec::new(),
             held: None,
             told: Vec::new(),
+            verdicts: HashMap::default(),
+            cleared: 0,
             next: Vec::new(),
+            rows_next: Vec::new(),
         })
     }
 
@@ -55,6 +74,7 @@ impl ByPresent {
         }
         self.evaluator = Some(evaluator);
         (self.held, self.told) = (None, Vec::new());
+        self.verdicts.clear();
     }
 
     /// Judges a key. `only` is the one node that says something else of it than when it was last
@@ -64,14 +84,37 @@ impl ByPresent {
             self.refresh(world);
         }
         let Some(mut evaluator) = self.evaluator.take() else { return Verdict::Unknown };
-        match only {
+        let verdict = match only {
             Some(node) if self.held == Some(slot) => {
                 self.load_one(&mut evaluator, world, slot, node);
+                evaluator.verdict()
             }
-            _ => self.load(&mut evaluator, world, slot),
-        }
-        let verdict = evaluator.verdict();
+            _ => self.judge_whole(&mut evaluator, world, slot),
+        };
         self.evaluator = Some(evaluator);
+        verdict
+    }
+
+    fn judge_whole(&mut self, evaluator: &mut Evaluator, world: &World, slot: SlotId) -> Verdict {
+        self.look_up(world, slot);
+        // A row that was looked up and then let go is no name for what it says.
+        let stay = self.cleared == self.rows.cleared();
+        if !stay {
+            self.verdicts.clear();
+            self.cleared = self.rows.cleared();
+        } else if let Some(verdict) = self.verdicts.get(&self.next) {
+            self.held = None; // The evaluator holds another key.
+            return *verdict;
+        }
+        self.load(evaluator);
+        self.held = Some(slot);
+        let verdict = evaluator.verdict();
+        if stay && self.rows.are_kept() {
+            if self.verdicts.len() >= VERDICTS_MAX {
+                self.verdicts.clear();
+            }
+            self.verdicts.insert(self.next.clone(), verdict);
+        }
         verdict
     }
 
@@ -98,27 +141,36 @@ impl ByPresent {
         }
     }
 
-    fn load(&mut self, evaluator: &mut Evaluator, world: &World, slot: SlotId) {
-        let mut next = std::mem::take(&mut self.next);
-        next.clear();
+    /// What is told of a key, in the order of the nodes.
+    fn look_up(&mut self, world: &World, slot: SlotId) {
+        let mut rows = std::mem::take(&mut self.rows_next);
+        rows.clear();
         for cell in &world.slot(slot).cells {
-            if self.rows.reads(&cell.relation) {
-                next.extend(self.place(cell.node));
-            }
+            let place = self.place(cell.node).filter(|_| self.rows.reads(&cell.relation));
+            rows.extend(place.map(|place| (place, None)));
         }
-        next.sort_unstable();
-        next.dedup();
+        rows.sort_unstable_by_key(|(place, _)| *place);
+        rows.dedup_by_key(|(place, _)| *place);
+        self.next.clear();
+        for (place, row) in &mut rows {
+            *row = self.rows.row(world, slot, self.up[*place].0);
+            self.next.push((*place, row.as_ref().map_or(0, |row| Arc::as_ptr(row).addr())));
+        }
+        self.rows_next = rows;
+    }
+
+    /// Sets what was looked up, and what the key before it leaves behind.
+    fn load(&mut self, evaluator: &mut Evaluator) {
         for place in &self.told {
-            if next.binary_search(place).is_err() {
+            if self.rows_next.binary_search_by_key(place, |(next, _)| *next).is_err() {
                 let (node, blank) = &self.up[*place];
                 evaluator.set_row(*node, blank.clone());
             }
         }
-        for place in &next {
-            let node = self.up[*place].0;
-            evaluator.set_row(node, self.rows.row(world, slot, node));
+        self.told.clear();
+        for (place, row) in &self.rows_next {
+            evaluator.set_row(self.up[*place].0, row.clone());
+            self.told.push(*place);
         }
-        self.next = std::mem::replace(&mut self.told, next);
-        self.held = Some(slot);
     }
 }

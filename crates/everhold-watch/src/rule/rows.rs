@@ -26,6 +26,8 @@ pub(super) struct Rows {
     of_one: Kept<Value>,
     /// By the values in the order of the relations, if it reads several.
     of_several: Kept<Vec<Value>>,
+    /// How often rows that were kept were let go.
+    cleared: u64,
 }
 
 impl Rows {
@@ -35,7 +37,18 @@ impl Rows {
             program: program.clone(),
             of_one: HashMap::default(),
             of_several: HashMap::default(),
+            cleared: 0,
         }
+    }
+
+    /// Whether equal content has one row, until rows are let go.
+    pub(super) fn are_kept(&self) -> bool {
+        self.keyed.variables.is_empty()
+    }
+
+    /// How often rows were let go.
+    pub(super) fn cleared(&self) -> u64 {
+        self.cleared
     }
 
     pub(super) fn program(&self) -> &Program {
@@ -67,7 +80,7 @@ impl Rows {
             }
             let state = Value::record([(relation.as_str(), value.clone())]);
             let row = Arc::new(self.program.row(&state));
-            keep(&mut self.of_one, value.clone(), &row);
+            self.cleared += keep(&mut self.of_one, value.clone(), &row);
             return Some(row);
         }
         let relations = self.keyed.relations.iter();
@@ -79,14 +92,17 @@ impl Rows {
         let names = self.keyed.relations.iter().map(String::as_str);
         let state = Value::record(names.zip(values.iter().cloned()));
         let row = Arc::new(self.program.row(&state));
-        keep(&mut self.of_several, values, &row);
+        self.cleared += keep(&mut self.of_several, values, &row);
         Some(row)
     }
 }
 
-fn keep<K: std::hash::Hash + Eq>(kept: &mut Kept<K>, key: K, row: &Arc<Row>) {
-    if kept.len() >= ROWS_MAX {
+/// Keeps a row; returns how often others were let go for that.
+fn keep<K: std::hash::Hash + Eq>(kept: &mut Kept<K>, key: K, row: &Arc<Row>) -> u64 {
+    let full = kept.len() >= ROWS_MAX;
+    if full {
         kept.clear();
     }
     kept.insert(key, Arc::clone(row));
+    full.into()
 }
