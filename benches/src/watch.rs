@@ -3,6 +3,7 @@
 //! - `observe`: the cost of an observation, watched and not.
 //! - `overhead`: the cost for a whole application, watched and not.
 //! - `throughput`: the number of tuples that one checker judges in a CPU-second.
+//! - `keyed`: the cost of a key and of a tuple under rules with aggregates.
 //! - `lag`: the time from a violation in the application to its report.
 //! - `faults`: checkers and applications that are killed.
 //! - `chord`: D3S's experiment with a ring of which most nodes are killed.
@@ -13,6 +14,7 @@
 
 mod chord;
 mod faults;
+mod keyed;
 mod lag;
 mod observe;
 mod overhead;
@@ -39,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
         ("observe", observe::run),
         ("overhead", overhead::run),
         ("throughput", throughput::run),
+        ("keyed", keyed::run),
         ("lag", lag::run),
         ("faults", faults::run),
         ("chord", chord::run),
@@ -51,6 +54,7 @@ pub(crate) fn run_hidden(name: &str, words: &[String]) -> Option<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match name {
         overhead::APPLICATION => overhead::application(&words),
+        keyed::CHECKER => keyed::checker(&words),
         faults::CHECKER => faults::checker(&words),
         faults::APPLICATION => faults::application(&words),
         chord::NODES => chord::nodes(&words),

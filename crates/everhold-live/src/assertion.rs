@@ -38,7 +38,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use everhold_node::fingerprint::mix;
-use everhold_property::{Library, Modality, Property, Rule, parse, render_all};
+use everhold_property::{Library, Modality, Property, Rule, parse, render_all, sampling_text};
 use everhold_trace::{NodeId, Value};
 
 use crate::host::Channels;
@@ -282,6 +282,14 @@ fn read(text: &str) -> Result<Property, String> {
     let properties = properties.map_err(|found| render_all(&found, "assertion", text))?;
     let [property] = <[Property; 1]>::try_from(properties)
         .map_err(|all| format!("an assertion is one property, here are {}", all.len()))?;
+    let part = sampling_text(property.sampling);
+    if !part.is_empty() {
+        let name = property.name;
+        return Err(format!(
+            "\"{name}\": `{part}` is for a watch; an assertion is judged where it stands, with the \
+             probability that the code gives"
+        ));
+    }
     if property.modality != Modality::Always {
         let name = property.name;
         return Err(format!(

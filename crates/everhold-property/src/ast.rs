@@ -11,6 +11,8 @@ pub struct Property {
     pub modality: Modality,
     /// The states in which the property is judged.
     pub scope: Scope,
+    /// Which keys and moments a watch looks at.
+    pub sampling: Sampling,
     /// The claim. Under [`Modality::LeadsTo`] it is an [`ExprKind::LeadsTo`], perhaps below
     /// `forall`; otherwise it contains none.
     pub body: Expr,
@@ -23,6 +25,7 @@ impl PartialEq for Property {
         self.name == other.name
             && self.modality == other.modality
             && self.scope == other.scope
+            && self.sampling == other.sampling
             && self.body == other.body
     }
 }
@@ -112,6 +115,33 @@ pub enum Scope {
     Delivery,
     /// Over the states met along chains of causally ordered events.
     Chains,
+}
+
+/// Which part of what a property claims a watch looks at. Recordings, explored executions and
+/// assertions are judged in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampling {
+    /// Which share of the keys; `None`: all.
+    pub keys: Option<Share>,
+    /// Judged once in so many nanoseconds; `None`: after every change.
+    pub every: Option<u64>,
+}
+
+impl Sampling {
+    /// Whether everything is looked at.
+    #[must_use]
+    pub fn is_full(self) -> bool {
+        self == Sampling::default()
+    }
+}
+
+/// `some` in `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many, at least one.
+    pub some: u64,
+    /// Of how many, at least as many.
+    pub of: u64,
 }
 
 /// An expression and its place.

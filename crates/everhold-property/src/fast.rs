@@ -11,6 +11,7 @@
 
 mod compile;
 mod evaluator;
+mod folding;
 mod ir;
 mod row;
 mod run;

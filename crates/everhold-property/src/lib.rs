@@ -76,7 +76,7 @@ pub use fast::{Evaluator, Program, Row, Tuples};
 pub use library::{Function, Library, Signature};
 pub use ops::relate;
 pub use parse::{Parsed, parse, parse_expr};
-pub use print::{print, print_all, print_expr};
+pub use print::{print, print_all, print_expr, sampling_text};
 pub use state::{Member, Snapshot, State};
 pub use types::{Schema, Type};
 pub use verdict::{Unknown, Verdict};

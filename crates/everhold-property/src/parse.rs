@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Quantifier, Scope};
+use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Quantifier, Sampling, Scope};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::lex::{RESERVED, Token, TokenKind, lex};
 
 mod binder;
 mod expr;
 mod primary;
+mod sampling;
 
 /// The result of reading a text.
 #[derive(Clone, Debug, Default)]
@@ -263,7 +264,7 @@ impl<'a> Parser<'a> {
         let start = self.span();
         let header = self.bump();
         let name = self.property_name();
-        let (scope, within) = self.scope_and_bound();
+        let Head { scope, within, sampling } = self.head();
         self.expect_punct(":", "before what is claimed");
         let mut body = self.body();
         let leads = self.eat_within();
@@ -278,7 +279,8 @@ impl<'a> Parser<'a> {
             _ => Modality::Always,
         };
         self.check_shape(header.span, modality, within, leads, &mut body);
-        Property { name, modality, scope, body, span: start.to(self.previous_span()) }
+        let sampling = self.checked_sampling(header.span, sampling, (modality, scope), &body);
+        Property { name, modality, scope, sampling, body, span: start.to(self.previous_span()) }
     }
 
     fn property_name(&mut self) -> String {
@@ -299,13 +301,14 @@ impl<'a> Parser<'a> {
     }
 
     fn scope_word(&self) -> bool {
-        ["at", "when", "on", "along", "within"].iter().any(|word| self.at_word(word))
+        ["at", "when", "on", "along", "within", "for", "every"]
+            .iter()
+            .any(|word| self.at_word(word))
     }
 
-    /// The scope and the bound, in either order.
-    fn scope_and_bound(&mut self) -> (Scope, Option<Bound>) {
-        let mut scope = None;
-        let mut within = None;
+    /// The scope, the bound and the sampling, in any order.
+    fn head(&mut self) -> Head {
+        let (mut scope, mut within, mut sampling) = (None, None, Sampling::default());
         loop {
             let span = self.span();
             if let Some(found) = self.eat_scope() {
@@ -314,10 +317,14 @@ impl<'a> Parser<'a> {
                 }
             } else if let Some(found) = self.eat_within() {
                 within = Some(found);
+            } else if self.eat_word("for") {
+                sampling.keys = self.share_of_keys();
+            } else if self.eat_word("every") {
+                sampling.every = self.period();
             } else if self.scope_word() {
                 self.bad_scope();
             } else {
-                return (scope.unwrap_or_default(), within);
+                return Head { scope: scope.unwrap_or_default(), within, sampling };
             }
         }
     }
@@ -414,6 +421,13 @@ impl<'a> Parser<'a> {
     fn push(&mut self, span: Span, message: &str, help: &str) {
         self.diagnostics.push(Diagnostic::new(span, message).with_help(help));
     }
+}
+
+/// What stands between the name of a property and its colon.
+struct Head {
+    scope: Scope,
+    within: Option<Bound>,
+    sampling: Sampling,
 }
 
 /// The words that a property starts with.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use crate::ast::{
     BinaryOp, Binder, Bound, COMPARISON, Domain, Expr, ExprKind, History, Literal, Modality,
-    NEGATE, NOT, Over, Pattern, Property, Quantifier, Scope, UnaryOp,
+    NEGATE, NOT, Over, Pattern, Property, Quantifier, Sampling, Scope, Share, UnaryOp,
 };
 use crate::lex::{RESERVED, UNITS};
 use crate::parse::scope_text;
@@ -68,7 +68,20 @@ fn header(property: &Property) -> String {
     if let Some(bound) = within {
         out += &format!(" within {}", bound_text(bound));
     }
+    let sampling = sampling_text(property.sampling);
+    if !sampling.is_empty() {
+        out += &format!(" {sampling}");
+    }
     out + ":"
+}
+
+/// The words for a part of the keys and moments, as in `for 1 in 100 keys every 100ms`; none if all
+/// are looked at.
+#[must_use]
+pub fn sampling_text(sampling: Sampling) -> String {
+    let keys = sampling.keys.map(|Share { some, of }| format!("for {some} in {of} keys"));
+    let every = sampling.every.map(|nanos| format!("every {}", bound_text(Bound::Nanos(nanos))));
+    keys.into_iter().chain(every).collect::<Vec<_>>().join(" ")
 }
 
 /// Appends an expression on lines of its own, each outer quantifier on one.

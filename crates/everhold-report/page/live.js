@@ -9,6 +9,7 @@ import { button, el } from "./dom.js";
  * @property {string} [text]
  * @property {string} verdict
  * @property {string | null} [reason]
+ * @property {string | null} [sampled] which part of the keys and moments is judged
  * @property {number} [firing]
  * @property {number} [violations]
  * @property {number} [possible]
@@ -153,7 +154,7 @@ class Live {
     const { status } = this;
     const [badge, kind] = this.trouble !== "" || !status ? ["… NOT CONNECTED", "slow"]
       : status.verdict === "violated" ? ["✗ VIOLATED", "violation"]
-      : status.verdict === "holds" ? ["✓ ALL HOLD", "clean"] : ["? UNKNOWN", "slow"];
+      : status.verdict === "holds" ? [status.rules.some((rule) => rule.sampled) ? "✓ ALL HOLD (some sampled)" : "✓ ALL HOLD", "clean"] : ["? UNKNOWN", "slow"];
     const why = status && status.verdict === "unknown" ? ` · ${whyUnknown(status)}` : "";
     this.head.className = `page-head is-${kind}`;
     this.head.replaceChildren(el("div", { class: "title" },
@@ -197,7 +198,8 @@ class Live {
         this.opened[shown ? "delete" : "add"](rule.name);
         this.#draw();
       }, { class: "plain-button", "aria-expanded": String(shown) });
-      return [el("tr", {}, el("td", { class: kind }, `${sign} ${rule.verdict}`), el("td", {}, name),
+      const part = rule.sampled ? ` (${rule.sampled})` : "";
+      return [el("tr", {}, el("td", { class: kind }, `${sign} ${rule.verdict}${part}`), el("td", {}, name),
         ...[rule.firing, rule.violations, rule.possible, rule.evaluations, rule.unknown].map((count) => el("td", { class: "count" }, count === undefined ? "" : grouped(count))),
         el("td", { class: "count" }, cost(rule))),
       shown ? el("tr", {}, el("td", {}), el("td", { colspan: 7 }, el("pre", {}, text))) : undefined];

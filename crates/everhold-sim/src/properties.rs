@@ -10,7 +10,7 @@ use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Message, NodeId};
 use everhold_property::{
     Changed, Checker, Diagnostic, Library, Member, Modality, Property, Rule, Schema, Scope, State,
-    check_all, parse, render_all,
+    check_all, parse, render_all, sampling_text,
 };
 use everhold_trace::Value;
 
@@ -24,7 +24,17 @@ use crate::scene::Scene;
 /// All of them, each with its place.
 pub fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
     let errors = |found: Vec<Diagnostic>| render_all(&found, origin, text);
-    parse(text).into_result().map_err(errors)
+    let properties = parse(text).into_result().map_err(errors)?;
+    let sampled: Vec<Diagnostic> = properties.iter().filter_map(is_sampled).collect();
+    if sampled.is_empty() { Ok(properties) } else { Err(errors(sampled)) }
+}
+
+/// A sampled property would be searched in full, which is not what it says.
+fn is_sampled(property: &Property) -> Option<Diagnostic> {
+    let part = sampling_text(property.sampling);
+    let message = format!("`{part}` in \"{}\" is for a watch", property.name);
+    let help = "an exploration judges every state; leave it out here";
+    (!part.is_empty()).then(|| Diagnostic::new(property.span, message).with_help(help))
 }
 
 /// The system's properties and what they see.

@@ -81,7 +81,7 @@ const PATIENCE: u64 = 5_000_000;
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
 
-const CHECKPOINT_VERSION: u64 = 3;
+const CHECKPOINT_VERSION: u64 = 4;
 
 impl PartitionChecker {
     /// A checker before its first entry.
@@ -299,6 +299,7 @@ impl PartitionChecker {
     }
 
     fn change(&mut self, change: Change, notices: &mut Vec<Notice>) {
+        self.settle(change.at, notices);
         self.tell(&change, notices);
         for place in 0..self.flows.len() {
             let mut found = Vec::new();
@@ -360,7 +361,26 @@ impl PartitionChecker {
         }
     }
 
+    /// Judges the rules that are judged at some moments only, if such a moment is over.
+    fn settle(&mut self, now: Stamp, notices: &mut Vec<Notice>) {
+        let mut judged = std::mem::take(&mut self.judged);
+        for place in 0..self.rules.len() {
+            if self.rules[place].disabled {
+                continue;
+            }
+            let Some(at) = self.rules[place].settle(&self.world, now, &mut judged) else {
+                continue;
+            };
+            for one in std::mem::take(&mut judged) {
+                self.verdict(place, one, (at, None), notices);
+                one.slot.into_iter().for_each(|slot| self.tidy_slot(slot));
+            }
+        }
+        self.judged = judged;
+    }
+
     fn tick(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
+        self.settle(at, notices);
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {
             if !self.rules[place].disabled {

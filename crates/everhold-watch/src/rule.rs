@@ -3,7 +3,11 @@
 //! - [`RuleSet`]: rules from a text, checked against what the nodes show.
 //! - `keyed`: properties that speak of one key at a time.
 //! - `tuples`: the fast path for keyed properties over tuples of nodes.
-//! - `by_key`: the other keyed ones, which look back or wait.
+//! - `by_present`: the other keyed ones about the present alone.
+//! - `by_key`: those that look back or wait.
+//! - `rows`: what the two fast forms keep of states.
+//! - `judge`: judging in these, and at some moments only.
+//! - `sampling`: which keys and moments are judged.
 //! - `view`: the states under a key.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use everhold_property::{
     Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
-    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
+    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all, sampling_text,
 };
 use everhold_trace::Value;
 use everhold_trace::wire::Stamp;
@@ -20,14 +24,20 @@ use crate::notice::ViolationId;
 use crate::world::{SlotId, Touched, World};
 
 mod by_key;
+mod by_present;
+mod judge;
 mod keyed;
+mod rows;
+mod sampling;
 mod save;
 mod tuples;
 mod view;
 
 use by_key::ByKey;
+use by_present::ByPresent;
 pub use keyed::KEY;
 use keyed::{Keyed, keyed};
+use sampling::Moments;
 pub(crate) use save::load;
 use tuples::ByTuples;
 use view::{KeyView, whole_under};
@@ -252,6 +262,8 @@ pub struct RuleStatus {
     pub last: Verdict,
     /// Why nobody can say at present whether it holds; `None` if it is known to hold or is violated.
     pub unknown: Option<String>,
+    /// Which part of the keys and moments is judged, in the words of the language; `None` if all is.
+    pub sampled: Option<String>,
     /// Its text.
     pub text: String,
 }
@@ -268,6 +280,8 @@ pub(crate) struct Watched {
     pub(crate) reads: BTreeSet<String>,
     last: Verdict,
     keyed: Option<Keyed>,
+    /// Of a rule that is judged at some moments only.
+    moments: Option<Moments>,
     form: Form,
 }
 
@@ -275,7 +289,21 @@ pub(crate) struct Watched {
 enum Form {
     Whole(Box<Checker>),
     Tuples(Box<ByTuples>),
+    Present(Box<ByPresent>),
     ByKey(Box<ByKey>),
+}
+
+impl Form {
+    /// The cheapest form that a keyed rule has; `fast: false` is the twin that every rule has.
+    fn keyed(rule: &Rule, keyed: &Keyed, fast: bool) -> Form {
+        let tuples = ByTuples::new(rule, keyed).filter(|_| fast);
+        let present = ByPresent::new(rule, keyed).filter(|_| fast);
+        match (tuples, present) {
+            (Some(tuples), _) => Form::Tuples(Box::new(tuples)),
+            (None, Some(present)) => Form::Present(Box::new(present)),
+            (None, None) => Form::ByKey(Box::new(ByKey::new(rule, keyed))),
+        }
+    }
 }
 
 /// One in so many cheap evaluations is timed.
@@ -285,10 +313,7 @@ impl Watched {
     fn new(compiled: &Compiled, fast: bool) -> Watched {
         let form = match &compiled.keyed {
             None => Form::Whole(Box::new(Checker::new(&compiled.rule))),
-            Some(keyed) => match ByTuples::new(&compiled.rule, keyed).filter(|_| fast) {
-                Some(tuples) => Form::Tuples(Box::new(tuples)),
-                None => Form::ByKey(Box::new(ByKey::new(&compiled.rule, keyed))),
-            },
+            Some(keyed) => Form::keyed(&compiled.rule, keyed, fast),
         };
         Watched {
             name: compiled.property.name.clone(),
@@ -299,6 +324,7 @@ impl Watched {
             reads: fields_of(&compiled.property),
             last: Verdict::Unknown,
             keyed: compiled.keyed.clone(),
+            moments: Moments::of(compiled.property.sampling),
             form,
         }
     }
@@ -312,10 +338,24 @@ impl Watched {
         at: Stamp,
         judged: &mut Vec<Judged>,
     ) {
-        let one_in = if matches!(self.form, Form::Tuples(_)) { TIMED_ONE_IN } else { 1 };
+        if self.moments.is_some() {
+            return self.put_off(touched, world, at);
+        }
+        self.timed(world, judged, |rule, judged| rule.judge(world, touched, at, judged));
+    }
+
+    /// Judges, counts and now and then measures.
+    fn timed(
+        &mut self,
+        world: &World,
+        judged: &mut Vec<Judged>,
+        judge: impl FnOnce(&mut Watched, &mut Vec<Judged>),
+    ) {
+        let cheap = matches!(self.form, Form::Tuples(_) | Form::Present(_));
+        let one_in = if cheap { TIMED_ONE_IN } else { 1 };
         let timed = self.counts.evaluations.is_multiple_of(one_in);
         let (start, before) = (timed.then(Instant::now), judged.len());
-        self.judge(world, touched, at, judged);
+        judge(self, judged);
         // Slots are in the order of their making; what is told is in the order of keys.
         judged[before..].sort_by(|a, b| {
             let key = |judged: &Judged| judged.slot.map(|slot| &world.slot(slot).key);
@@ -356,31 +396,7 @@ impl Watched {
                 let verdict = checker.step(world, changed, nanos(at));
                 judged.push(Judged { slot: None, verdict });
             }
-            Form::Tuples(tuples) => {
-                let keyed = self.keyed.as_ref();
-                let reads = keyed.is_some_and(|keyed| !keyed.variables.is_empty());
-                match touched {
-                    Touched::Cell { slot, node, .. } => {
-                        let key = Some(world.slot(slot).key.clone());
-                        // A violation is over only if no other tuple violates.
-                        let firing = !self.firing.is_empty() && self.firing.contains_key(&key);
-                        let with = (!firing).then_some(node);
-                        judged.push(Judged {
-                            slot: Some(slot),
-                            verdict: tuples.judge(world, slot, with),
-                        });
-                    }
-                    Touched::Members(_) | Touched::Knowledge(_) => {
-                        tuples.refresh(world);
-                        judge_all(tuples, world, judged);
-                    }
-                    Touched::Node(_) if reads => {
-                        tuples.refresh(world);
-                        judge_all(tuples, world, judged);
-                    }
-                    Touched::Node(_) | Touched::Channel(_) | Touched::Nothing => {}
-                }
-            }
+            Form::Tuples(_) | Form::Present(_) => self.judge_cheaply(world, touched, at, judged),
             Form::ByKey(by_key) => by_key.touch(world, touched, nanos(at), judged),
         }
     }
@@ -397,7 +413,7 @@ impl Watched {
                     }
                 }
             }
-            Form::Tuples(_) => {}
+            Form::Tuples(_) | Form::Present(_) => {}
             Form::ByKey(by_key) => by_key.tick(nanos(at), judged),
         }
     }
@@ -437,13 +453,16 @@ impl Watched {
 
     /// Whether something is remembered of a key that must not be forgotten.
     pub(crate) fn needs(&self, slot: SlotId, key: &Value) -> bool {
-        let open = matches!(&self.form, Form::ByKey(by_key) if by_key.is_busy(slot));
+        let waits = self.moments.as_ref().is_some_and(|moments| moments.waits(slot));
+        let open = waits || matches!(&self.form, Form::ByKey(by_key) if by_key.is_busy(slot));
         open || (!self.firing.is_empty() && self.firing.contains_key(&Some(key.clone())))
     }
 
     pub(crate) fn forget(&mut self, slot: SlotId) {
-        if let Form::ByKey(by_key) = &mut self.form {
-            by_key.forget(slot);
+        match &mut self.form {
+            Form::ByKey(by_key) => by_key.forget(slot),
+            Form::Present(present) => present.forget(slot),
+            Form::Whole(_) | Form::Tuples(_) => {}
         }
     }
 
@@ -474,21 +493,13 @@ impl Watched {
             firing: self.firing.len(),
             disabled: self.disabled,
             last: self.last,
+            sampled: Some(sampling_text(self.property.sampling)).filter(|text| !text.is_empty()),
             text: self.text(),
         }
     }
 
     pub(crate) fn text(&self) -> String {
         print(&self.property)
-    }
-}
-
-fn judge_all(tuples: &mut ByTuples, world: &World, judged: &mut Vec<Judged>) {
-    for slot in 0..world.slot_count() {
-        if world.is_used(slot) {
-            let verdict = tuples.judge(world, slot, None);
-            judged.push(Judged { slot: Some(slot), verdict });
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use everhold_watch::evidence::to_json;
-use everhold_watch::export::{self, Served, Standing, Webhook};
+use everhold_watch::export::{self, RuleStanding, Served, Standing, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
     Alarm, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError,
@@ -67,6 +67,9 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     drop(intake);
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     let undecided = tell_undecided(&standing, args.json);
+    if !args.json {
+        tell_sampled(&standing);
+    }
     Ok(match (*tally, undecided) {
         (1.., _) => Code::Violated,
         (0, true) => Code::Unknown,
@@ -97,6 +100,16 @@ fn tell_undecided(standing: &Standing, json: bool) -> bool {
         };
     }
     !undecided.is_empty()
+}
+
+/// Says of which rules only a part was looked at; that they held is said of that part.
+fn tell_sampled(standing: &Standing) {
+    let mut out = Plain(io::stdout().lock());
+    for RuleStanding { name, sampled, .. } in &standing.rules {
+        if let Some(part) = sampled {
+            let _ = writeln!(out, "`{name}` was judged {part} only");
+        }
+    }
 }
 
 fn bad(error: LogError) -> BadInput {
@@ -275,8 +288,12 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
     let standing = Standing::of(watch, intake);
     let unknown = standing.rules.iter().find_map(|rule| rule.reason.as_deref());
     let unknown = unknown.map(|reason| format!(" · unknown: {reason}")).unwrap_or_default();
+    let sampled = match standing.rules.iter().filter(|rule| rule.sampled.is_some()).count() {
+        0 => String::new(),
+        some => format!(" ({some} sampled)"),
+    };
     plain(&format!(
-        "{rules} rules · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
+        "{rules} rules{sampled} · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
          lost · lag {lag} ms{unknown}",
         sum(&|s| s.counts.records),
         sum(&|s| s.counts.dropped),

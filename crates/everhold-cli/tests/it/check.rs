@@ -77,6 +77,16 @@ fn a_constant_may_be_given() {
     check(&["check", "limit.prop", "ping.trace", "--define", "LIMIT"], 64, &["NAME=VALUE"]);
 }
 
+/// A watch looks at some moments; a recording is judged in full, and that is said.
+#[test]
+fn a_sampled_property_is_judged_in_full() {
+    check(
+        &["check", "sampled.prop", "ping.trace"],
+        0,
+        &["judged in full: `every 1s` is for a watch"],
+    );
+}
+
 #[test]
 fn programs_read_one_object_a_line() {
     let output = everhold(&["check", "ping.prop", "ping.trace", "--json"]);

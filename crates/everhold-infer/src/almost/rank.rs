@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, print_expr};
+use everhold_property::{BinaryOp, Expr, Modality, Property, Sampling, print_expr};
 use everhold_trace::{EventId, EventKind, Execution};
 
 use super::count::Tally;
@@ -381,6 +381,7 @@ impl Finalist {
             name: print_expr(&claim),
             modality: Modality::Always,
             scope: self.scope,
+            sampling: Sampling::default(),
             body: self.domain.forall(claim, &states.variables),
             span: everhold_property::Span::default(),
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use everhold_property::{
-    BinaryOp, Expr, ExprKind, Ident, Literal, Modality, Property, Scope, Span, print_expr,
+    BinaryOp, Expr, ExprKind, Ident, Literal, Modality, Property, Sampling, Scope, Span, print_expr,
 };
 use everhold_trace::{EventId, Flights};
 
@@ -200,7 +200,14 @@ impl Place<'_> {
         let body = binary(BinaryOp::Eq, total, flying);
         let name = self.name(plus, minus, message, offset);
         let (modality, scope) = (Modality::Always, Scope::EveryCut);
-        Property { name, modality, scope, body, span: Span::default() }
+        Property {
+            name,
+            modality,
+            scope,
+            sampling: Sampling::default(),
+            body,
+            span: Span::default(),
+        }
     }
 
     fn term(&self, counter: Counter) -> &Term {

@@ -2,7 +2,7 @@
 
 use everhold_property::{
     Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property,
-    Quantifier, Scope, Span,
+    Quantifier, Sampling, Scope, Span,
 };
 
 use super::evidence::Evidence;
@@ -100,7 +100,14 @@ impl Setting {
     pub(super) fn named(&self, claim: String, body: Expr) -> Property {
         let name = claim + &self.scope_words();
         let (scope, body) = (self.scope, self.quantified(body));
-        Property { name, modality: Modality::Always, scope, body, span: Span::default() }
+        Property {
+            name,
+            modality: Modality::Always,
+            scope,
+            sampling: Sampling::default(),
+            body,
+            span: Span::default(),
+        }
     }
 
     fn scope_words(&self) -> String {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{Modality, Property, Scope, Span, print_expr};
+use everhold_property::{Modality, Property, Sampling, Scope, Span, print_expr};
 
 use super::cuts::Cuts;
 use super::evidence::Evidence;
@@ -173,7 +173,14 @@ impl Claim {
         };
         let body = expr(&format!("forall n in {kind}nodes: {claim}"));
         let (modality, scope, span) = (Modality::Always, Scope::EveryCut, Span::default());
-        let property = Property { name: words(&claim), modality, scope, body, span };
+        let property = Property {
+            name: words(&claim),
+            modality,
+            scope,
+            sampling: Sampling::default(),
+            body,
+            span,
+        };
         let (agree, pairs) = self.otherwise;
         let rate = (agree as f64 + 1.0) / (pairs as f64 + 1.0);
         let distinct = self.cases.len() as u64;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, Scope, Span};
+use everhold_property::{BinaryOp, Expr, Modality, Property, Sampling, Scope, Span};
 
 use super::cuts::Cuts;
 use super::evidence::Evidence;
@@ -71,5 +71,5 @@ fn property(term: Expr, sum: i64, kind: Option<&str>) -> Property {
     let body = binary(BinaryOp::Eq, sum_over(kind, term), constant(&sum.into()));
     let name = everhold_property::print_expr(&body).replace("==", "is");
     let (modality, scope) = (Modality::Always, Scope::EveryCut);
-    Property { name, modality, scope, body, span: Span::default() }
+    Property { name, modality, scope, sampling: Sampling::default(), body, span: Span::default() }
 }

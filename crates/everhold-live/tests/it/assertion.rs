@@ -142,6 +142,7 @@ fn what_is_no_assertion_is_refused() {
     check("always \"x\": forall a in", "assertion");
     check("", "an assertion is one property, here are 0");
     check(r#"eventually "x": forall a in nodes: a.x == 1"#, "is no `always`");
+    check(r#"always "x" every 1s: forall a in nodes: a.x == 1"#, "`every 1s` is for a watch");
     check(r#"always "x": in_flight() < 9"#, "counts messages in flight, which assertions do not");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.send_to(b"hello", system.addresses[0]).unwrap();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use everhold_trace::{NodeId, Value};
 
 use super::compile::Program;
+use super::folding::Folding;
 use super::ir::{Test, Unit, UnitBody};
 use super::row::Row;
 use super::run::{Run, World};
-use crate::library::fold;
 use crate::state::Member;
 use crate::verdict::Verdict;
 
@@ -52,10 +52,7 @@ pub(super) enum Cache {
         tuples: Vec<Verdict>,
         counts: [u32; 3],
     },
-    Aggregate {
-        op: crate::ast::Aggregate,
-        tuples: Vec<Option<Option<Value>>>,
-    },
+    Aggregate(Folding),
 }
 
 impl Cache {
@@ -72,9 +69,8 @@ impl Cache {
     /// The cached value, if there is one; it may be unknown.
     #[expect(clippy::option_option, reason = "not kept, unknown, or a value")]
     pub(super) fn value(&self) -> Option<Option<Value>> {
-        let Cache::Aggregate { op, tuples } = self else { return None };
-        let values: Option<Vec<Option<Value>>> = tuples.iter().cloned().collect();
-        Some(values.and_then(|values| fold(*op, values.into_iter().flatten().collect()).ok()))
+        let Cache::Aggregate(folding) = self else { return None };
+        Some(folding.value())
     }
 
     fn set(&mut self, tuple: usize, verdict: Verdict) {
@@ -209,6 +205,14 @@ impl Evaluator {
     pub fn set_row(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         let world = self.worlds.last_mut().expect("there is always a present state");
         let Some(held) = world.rows.get_mut(node.index()) else { return };
+        let same = match (&row, &*held) {
+            (Some(row), Some(held)) => Arc::ptr_eq(row, held),
+            (None, None) => true,
+            _ => false,
+        };
+        if same {
+            return;
+        }
         let leads = |row: &Option<Arc<Row>>| usize::from(row.as_ref().is_some_and(|r| r.leads_on));
         self.leading_on = self.leading_on + leads(&row) - leads(held);
         *held = row;
@@ -338,9 +342,7 @@ fn new_cache(unit: &Unit, size: usize) -> Cache {
             counts[neutral as usize] = u32::try_from(size).expect("TUPLES_MAX is small");
             Cache::Quantified { forall: *forall, tuples: vec![neutral; size], counts }
         }
-        UnitBody::Aggregate { op, .. } => {
-            Cache::Aggregate { op: *op, tuples: vec![Some(None); size] }
-        }
+        UnitBody::Aggregate { op, .. } => Cache::Aggregate(Folding::new(*op, size)),
     }
 }
 
@@ -408,11 +410,12 @@ impl Walk<'_> {
                 };
                 cache.set(tuple, verdict);
             }
-            (UnitBody::Aggregate { body, .. }, Cache::Aggregate { tuples, .. }) => {
-                tuples[tuple] = match counts {
+            (UnitBody::Aggregate { body, .. }, Cache::Aggregate(folding)) => {
+                let contribution = match counts {
                     true => run.contribution(unit.guard.as_ref(), body),
                     false => Some(None),
                 };
+                folding.set(tuple, contribution);
             }
             _ => unreachable!("a unit and its cache are made together"),
         }

@@ -2,7 +2,7 @@
 
 use everhold_property::{
     Aggregate, BinaryOp, Binder, Bound, Domain, Expr, ExprKind, History, Ident, Literal, Modality,
-    Over, Pattern, Property, Quantifier, Scope, Span, UnaryOp,
+    Over, Pattern, Property, Quantifier, Sampling, Scope, Share, Span, UnaryOp,
 };
 
 pub(crate) struct Random(u64);
@@ -49,12 +49,30 @@ pub(crate) fn property(random: &mut Random) -> Property {
         Modality::LeadsTo { .. } => leads_to(random),
         _ => expr(random, 5),
     };
+    let scope = random.pick(&scopes);
+    let sampling = sampling(random, modality, scope, &body);
     Property {
         name: random.pick(&names).into(),
         modality,
-        scope: random.pick(&scopes),
+        scope,
+        sampling,
         body,
         span: Span::default(),
+    }
+}
+
+/// Only what the parser takes: keys of properties about a key, moments of those about a state.
+fn sampling(random: &mut Random, modality: Modality, scope: Scope, body: &Expr) -> Sampling {
+    let plain = matches!(modality, Modality::Always | Modality::Sometimes);
+    let of_states = !matches!(scope, Scope::Delivery | Scope::Chains);
+    let past = body.any(&mut |expr| matches!(expr.kind, ExprKind::History { .. }));
+    let keyed = body.any(&mut |expr| matches!(&expr.kind, ExprKind::Name(name) if name == "key"));
+    let every = random.pick(&[None, Some(1_000), Some(1_500_000), Some(5_000_000_000)]);
+    let shares = [Share { some: 1, of: 100 }, Share { some: 3, of: 3 }, Share { some: 2, of: 7 }];
+    let keys = random.pick(&shares);
+    Sampling {
+        keys: (keyed && random.chance(50)).then_some(keys),
+        every: every.filter(|_| plain && of_states && !past),
     }
 }
 
@@ -75,7 +93,7 @@ fn leads_to(random: &mut Random) -> Expr {
 }
 
 fn ident(random: &mut Random) -> Ident {
-    Ident::new(random.pick(&["a", "b", "term", "prefix", "is", "all", "within", "x_1", "é"]))
+    Ident::new(random.pick(&["a", "b", "key", "term", "prefix", "is", "all", "within", "x_1", "é"]))
 }
 
 fn field(random: &mut Random) -> Ident {

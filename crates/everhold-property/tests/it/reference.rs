@@ -12,6 +12,8 @@ fn examples() -> Vec<&'static str> {
 #[test]
 fn each_example_is_a_property() {
     let library = Library::new().with_constant("EXTENTS", Value::set([1, 2]));
+    // A watch claims what mentions `key` of every key.
+    let library = library.with_constant("key", 7);
     assert!(examples().len() >= 5);
     for source in examples() {
         let parsed = parse(source);

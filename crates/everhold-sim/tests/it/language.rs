@@ -112,6 +112,15 @@ fn a_wrong_property_is_refused() {
     assert!(text.matches("error").count() >= 2, "{text}");
 }
 
+/// It would be searched in full, which is not what it says.
+#[test]
+fn a_sampled_property_is_refused_by_name() {
+    let sampled = || explore("always \"rare\" every 100ms: forall l in log nodes: true");
+    let result = std::panic::catch_unwind(sampled);
+    let text = *result.expect_err("it is refused").downcast::<String>().expect("a text");
+    assert!(text.contains("`every 100ms` in \"rare\" is for a watch"), "{text}");
+}
+
 #[test]
 fn an_unknown_field_is_mentioned() {
     let report = explore("always \"short\": forall l in log nodes: len(l.recieved) <= 9");

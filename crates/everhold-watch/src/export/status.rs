@@ -75,6 +75,7 @@ fn rule(name: &str, parts: &[&RuleStatus], standing: &Standing) -> Json {
     json!({
         "name": name,
         "text": parts[0].text,
+        "sampled": parts[0].sampled,
         "verdict": verdict,
         "reason": stands.and_then(|rule| rule.reason.as_deref()),
         "firing": sum(&|p| p.firing as u64),
@@ -113,6 +114,8 @@ pub struct RuleStanding {
     pub verdict: Verdict,
     /// Why it is unknown.
     pub reason: Option<String>,
+    /// Which part of the keys and moments is judged; what it says is said of that part only.
+    pub sampled: Option<String>,
     /// Whether it was ever seen to hold, and nobody who could break it is left.
     pub is_over: bool,
 }
@@ -137,6 +140,7 @@ impl Standing {
             name: rule.name.clone(),
             verdict: Verdict::Unknown,
             reason: Some(rule.reason.clone()),
+            sampled: None,
             is_over: false,
         }));
         Standing { rules, failing }
@@ -166,7 +170,8 @@ fn stand(name: &str, parts: &[&RuleStatus], failing: &[String]) -> RuleStanding 
         None => Verdict::Holds,
     };
     let is_over = held && reason.as_deref() == Some(NOBODY);
-    RuleStanding { name: name.to_owned(), verdict, reason, is_over }
+    let sampled = parts.iter().find_map(|part| part.sampled.clone());
+    RuleStanding { name: name.to_owned(), verdict, reason, sampled, is_over }
 }
 
 fn nodes(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {

@@ -45,6 +45,7 @@ impl ByKey {
         judged: &mut Vec<Judged>,
     ) {
         match touched {
+            Touched::Cell { slot, .. } if !self.keyed.takes(&world.slot(slot).key) => {}
             Touched::Cell { slot, node, .. } => {
                 let state = state_under(&self.keyed, world, Some(slot), node);
                 let one = self.one(world, slot);
@@ -64,12 +65,25 @@ impl ByKey {
                 self.forget(slot);
                 continue;
             }
-            let view = KeyView::of(&self.keyed, world, slot);
-            let one = self.one(world, slot);
-            one.view = view;
-            let verdict = one.checker.step(&one.view, Changed::All, now_ns);
-            self.judged(slot, verdict, judged);
+            if self.keyed.takes(&world.slot(slot).key) {
+                self.judge_slot(world, slot, now_ns, judged);
+            }
         }
+    }
+
+    /// Judges all that is said of a key.
+    pub(super) fn judge_slot(
+        &mut self,
+        world: &World,
+        slot: SlotId,
+        now_ns: u64,
+        judged: &mut Vec<Judged>,
+    ) {
+        let view = KeyView::of(&self.keyed, world, slot);
+        let one = self.one(world, slot);
+        one.view = view;
+        let verdict = one.checker.step(&one.view, Changed::All, now_ns);
+        self.judged(slot, verdict, judged);
     }
 
     fn one(&mut self, world: &World, slot: SlotId) -> &mut OneKey {

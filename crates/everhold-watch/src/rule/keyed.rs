@@ -7,7 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{Binder, Domain, Expr, ExprKind, Over, Property};
+use everhold_property::{Binder, Domain, Expr, ExprKind, Over, Property, Sampling, Share};
+use everhold_trace::Value;
+
+use super::sampling::is_in;
 
 /// The name that stands for the key.
 pub const KEY: &str = "key";
@@ -21,6 +24,15 @@ pub(crate) struct Keyed {
     pub(crate) relations: BTreeSet<String>,
     /// The variables of nodes that it reads besides.
     pub(crate) variables: BTreeSet<String>,
+    /// Which share of the keys is judged.
+    share: Option<Share>,
+}
+
+impl Keyed {
+    /// Whether the property is judged for a key.
+    pub(super) fn takes(&self, key: &Value) -> bool {
+        is_in(self.share, key)
+    }
 }
 
 /// Rewrites a keyed property; `None` if it does not mention the key.
@@ -51,7 +63,9 @@ pub(crate) fn keyed(property: &Property) -> Option<Result<Keyed, String>> {
     if whole {
         return Some(Err("`state(n)` cannot be asked for under a key".to_owned()));
     }
-    Some(Ok(Keyed { property: Property { body, ..property.clone() }, relations, variables }))
+    let share = property.sampling.keys;
+    let property = Property { body, sampling: Sampling::default(), ..property.clone() };
+    Some(Ok(Keyed { property, relations, variables, share }))
 }
 
 /// Replaces `base.relation[key]` by `base.relation`, and notes the relations.

@@ -21,7 +21,7 @@ impl Watched {
         });
         let form = match &self.form {
             Form::Whole(checker) => save_progress(&checker.progress()),
-            Form::Tuples(_) => Value::Null,
+            Form::Tuples(_) | Form::Present(_) => Value::Null,
             Form::ByKey(by_key) => list(by_key.keys.iter().map(|(slot, one)| {
                 list([world.slot(*slot).key.clone(), save_progress(&one.checker.progress())])
             })),
@@ -29,7 +29,15 @@ impl Watched {
         let RuleCounts { evaluations, unknown, violations, possible, nanos, nanos_max } =
             self.counts;
         let counts = [evaluations, unknown, violations, possible, nanos, nanos_max].map(number);
-        list([self.name.as_str().into(), self.disabled.into(), list(firing), form, list(counts)])
+        let moments = self.moments.as_ref().map_or(Value::Null, |moments| moments.save(world));
+        list([
+            self.name.as_str().into(),
+            self.disabled.into(),
+            list(firing),
+            form,
+            list(counts),
+            moments,
+        ])
     }
 
     /// Puts back what was saved of this rule.
@@ -46,7 +54,7 @@ impl Watched {
             Form::Whole(checker) => {
                 **checker = Checker::resume(&checker.rule().clone(), load_progress(form)?, world);
             }
-            Form::Tuples(_) => {}
+            Form::Tuples(_) | Form::Present(_) => {}
             Form::ByKey(by_key) => {
                 let keys =
                     Fields::of(list([form]))?.each(|f| Ok((f.any()?, load_progress(f.any()?)?)))?;
@@ -73,7 +81,8 @@ impl Watched {
             nanos: counts.number()?,
             nanos_max: counts.number()?,
         };
-        Ok(())
+        let moments = fields.any()?;
+        self.moments.as_mut().map_or(Ok(()), |held| held.load(moments, world))
     }
 }
 

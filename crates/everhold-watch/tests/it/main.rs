@@ -7,3 +7,4 @@ mod feed;
 mod log;
 #[cfg(feature = "nats")]
 mod nats;
+mod sampling;

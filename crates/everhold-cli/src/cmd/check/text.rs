@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use everhold_property::{CutViolation, Method, Modality, Property, Scope, Tally, Verdict};
+use everhold_property::{
+    CutViolation, Method, Modality, Property, Scope, Tally, Verdict, sampling_text,
+};
 use everhold_trace::{Execution, NodeId, Value};
 
 use super::{Judged, Judgement, Report, orders};
@@ -38,6 +40,10 @@ pub(super) fn write_judgement(
     let word = paint.verdict(verdict, &format!("{:8}", verdict.to_string()));
     let title = format!("{} \"{}\"", modality(property), property.name);
     writeln!(out, "{word}  {}", paint.bold(&title))?;
+    let part = sampling_text(property.sampling);
+    if !part.is_empty() {
+        writeln!(out, "          judged in full: `{part}` is for a watch")?;
+    }
     for how in methods(judgement) {
         writeln!(out, "          {how}")?;
     }
