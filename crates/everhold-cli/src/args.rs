@@ -1,9 +1,13 @@
 //! What can be typed.
 
+mod tls;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
 ///
@@ -527,7 +531,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FOLDER", default_value = "everhold-watch")]
     pub(crate) folder: PathBuf,
 
-    /// `nats://HOST:PORT` shares the work with other processes; if not given, this one does it all
+    /// `nats://HOST:PORT`, or `tls://HOST:PORT`, shares the work with other processes; if not given, this
+    /// one does it all
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Option<String>,
 
@@ -564,7 +569,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
 
-    /// Post violations there, as Alertmanager does
+    /// Post violations there, as Alertmanager does: `http://...` or `https://...`
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
 
@@ -580,7 +585,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seconds: Option<u64>,
 
-    /// Talk to the watch whose --metrics address this is
+    /// Talk to the watch whose --metrics address this is; `https://ADDRESS` for TLS
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) at: Option<String>,
 
@@ -591,6 +596,9 @@ pub(crate) struct WatchArgs {
     /// Remove the rule of this name; may be given several times
     #[arg(long, value_name = "NAME", requires = "at")]
     pub(crate) remove: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 }
 
 /// What `everhold help` takes.

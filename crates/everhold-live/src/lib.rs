@@ -17,6 +17,8 @@ mod report;
 mod time;
 
 pub use assertion::{Assertion, Assertions};
+/// Encrypted connections to checkers, from files; see `docs/security.md`.
+pub use everhold_tls as tls;
 pub use everhold_trace::NodeId;
 pub use everhold_trace::wire::Stamp;
 pub use host::{Client, Codec, Config, Host};

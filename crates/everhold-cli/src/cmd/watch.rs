@@ -1,8 +1,9 @@
 //! `everhold watch`: rules judged on a running system.
 //!
-//! - `page`: what a browser is shown of it.
+//! - `page`: what a browser is shown of it; `tls`: encryption, as the options ask for it.
 
 mod page;
+mod tls;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -59,8 +60,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         let (watch, intake) = (Arc::clone(&watch), counts.clone());
         let pages = page::pages(&args.folder);
         let served = Served { watch, intake, secret: secret.clone(), pages };
-        let at = export::serve(listener, served)?;
-        eprintln!("page, metrics and control on http://{at}");
+        let secured = tls::page(&args.tls)?;
+        let scheme = if secured.is_some() { "https" } else { "http" };
+        let at = export::serve_over(secured, listener, served)?;
+        eprintln!("page, metrics and control on {scheme}://{at}");
     }
     stay(args, &watch, counts.as_deref(), text);
     let standing = Standing::of(&watch, counts.as_deref());
@@ -134,10 +137,10 @@ fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
             let store = FileStore::open(&args.folder, partitions).map_err(bad)?;
             Ok((Arc::new(log), Box::new(store)))
         }
-        Some(url) if url.starts_with("nats://") => nats(args, url),
+        Some(url) if url.starts_with("nats://") || url.starts_with("tls://") => nats(args, url),
         Some(other) => {
             let text = format!(
-                "--engine {other}: an engine is nats://HOST:PORT; leave it out for \
+                "--engine {other}: an engine is nats://HOST:PORT or tls://HOST:PORT; leave it out for \
                                 the embedded one"
             );
             Err(BadInput(text).into())
@@ -148,7 +151,15 @@ fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
 #[cfg(feature = "nats")]
 fn nats(args: &WatchArgs, url: &str) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
     use everhold_watch::nats::{Nats, NatsOptions};
-    let options = NatsOptions { partitions: args.partitions.unwrap_or(8), ..NatsOptions::new(url) };
+    let (ca, cert, key) = (&args.tls.tls_ca, &args.tls.engine_cert, &args.tls.engine_key);
+    let tls = everhold_tls::ClientFiles {
+        ca: ca.clone(),
+        cert: cert.clone(),
+        key: key.clone(),
+        name: None,
+    };
+    let partitions = args.partitions.unwrap_or(8);
+    let options = NatsOptions { partitions, tls, ..NatsOptions::new(url) };
     let nats = Nats::connect(&options).map_err(bad)?;
     Ok((Arc::new(nats.log()), Box::new(nats.store())))
 }
@@ -207,9 +218,11 @@ fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<
     let Some(address) = &args.listen else { return Ok(None) };
     let listener = bind(address, "--listen")?;
     guard(&listener, secret, args, "--listen")?;
-    let options = IntakeOptions { system: args.system.clone(), secret: secret.to_vec() };
+    let (system, secret) = (args.system.clone(), secret.to_vec());
+    let options = IntakeOptions { system, secret, tls: tls::server(&args.tls)? };
+    let how = if options.tls.is_some() { " (TLS)" } else { "" };
     let intake = Intake::start(listener, Arc::clone(log), options, complain)?;
-    eprintln!("listening for probes on {}", intake.address());
+    eprintln!("listening for probes on {}{how}", intake.address());
     Ok(Some(intake))
 }
 
@@ -294,7 +307,10 @@ struct Printer {
 impl Printer {
     fn new(args: &WatchArgs) -> Result<Printer> {
         let webhook = match &args.webhook {
-            Some(url) => Some(Webhook::start(url, complain).map_err(BadInput)?),
+            Some(url) => {
+                let tls = tls::webhook(&args.tls, url)?;
+                Some(Webhook::start_over(tls, url, complain).map_err(BadInput)?)
+            }
             None => None,
         };
         let folder = args.folder.display().to_string();
@@ -390,11 +406,12 @@ fn sides(ahead: i64) -> &'static str {
 /// `--at`: talks to a watch that runs.
 fn control(args: &WatchArgs, address: &str) -> Result<Code> {
     let secret = String::from_utf8_lossy(&read_secret(args)?).into_owned();
+    let (tls, address) = tls::client(&args.tls, address)?;
     let ask = |method: &str, body: &str| {
-        export::ask(address, method, "/rules", &secret, body).map_err(BadInput)
+        export::ask_over(tls.as_ref(), address, method, "/rules", &secret, body).map_err(BadInput)
     };
     if args.add.is_none() && args.remove.is_empty() {
-        print!("{}", ask("GET", "")?);
+        write!(Plain(io::stdout().lock()), "{}", ask("GET", "")?)?;
         return Ok(Code::Holds);
     }
     let add = match &args.add {

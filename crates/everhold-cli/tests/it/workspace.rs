@@ -41,6 +41,7 @@ fn parse(manifest: &str) -> (String, BTreeSet<String>) {
 fn dependencies_point_upwards() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("everhold-trace", &[][..]),
+        ("everhold-tls", &[]),
         ("everhold-property", &["everhold-trace"]),
         ("everhold-node", &["everhold-trace"]),
         ("everhold-report", &["everhold-property", "everhold-trace"]),
@@ -49,8 +50,11 @@ fn dependencies_point_upwards() {
             &["everhold-node", "everhold-property", "everhold-report", "everhold-trace"],
         ),
         ("everhold-infer", &["everhold-property", "everhold-trace"]),
-        ("everhold-live", &["everhold-node", "everhold-property", "everhold-trace"]),
-        ("everhold-watch", &["everhold-property", "everhold-trace"]),
+        (
+            "everhold-live",
+            &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"],
+        ),
+        ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
         (
             "everhold",
             &[
@@ -83,6 +87,7 @@ fn dependencies_point_upwards() {
                 "everhold-property",
                 "everhold-report",
                 "everhold-systems",
+                "everhold-tls",
                 "everhold-trace",
                 "everhold-watch",
             ],
