@@ -29,3 +29,7 @@ pub use report::Report;
 #[doc = include_str!("../../../docs/live.md")]
 #[cfg(doctest)]
 struct Documentation;
+
+#[doc = include_str!("../../../docs/security.md")]
+#[cfg(all(doctest, feature = "tls"))]
+struct Security;

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, what it is about, the page.
-const TOPICS: [(&str, &str, &str); 12] = [
+const TOPICS: [(&str, &str, &str); 13] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -53,6 +53,11 @@ const TOPICS: [(&str, &str, &str); 12] = [
         include_str!("../../../../docs/live.md"),
     ),
     ("watch", "rules judged on a running system", include_str!("../../../../docs/watch.md")),
+    (
+        "security",
+        "who may send and read, secrets, TLS with an example",
+        include_str!("../../../../docs/security.md"),
+    ),
     ("faults", "what may go wrong in a test", include_str!("../../../../docs/faults.md")),
     ("exit-codes", "what a command ends with", include_str!("../../../../docs/exit-codes.md")),
 ];

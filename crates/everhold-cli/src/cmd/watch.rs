@@ -25,7 +25,7 @@ use everhold_watch::{
 
 use crate::args::{AlarmArg, WatchArgs};
 use crate::exit::{BadInput, Code};
-use crate::plain::{Plain, plain};
+use crate::plain::{Plain, plain, plain_json};
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     if let Some(address) = &args.at {
@@ -87,17 +87,17 @@ fn tell_undecided(standing: &Standing, json: bool) -> bool {
     if standing.rules.is_empty() {
         undecided.push(("", "no rule was judged here"));
     }
-    let mut out = Plain(io::stdout().lock());
     for (rule, reason) in &undecided {
-        // Nobody may be reading any more; the exit code says it too.
-        let _ = match json {
-            true => writeln!(
-                out,
-                "{}",
-                serde_json::json!({ "event": "unknown", "rule": rule, "reason": reason })
-            ),
-            false => writeln!(out, "unknown whether `{rule}` held: {reason}"),
+        let text = match json {
+            true => {
+                let told =
+                    serde_json::json!({ "event": "unknown", "rule": rule, "reason": reason });
+                plain_json(&told.to_string())
+            }
+            false => plain(&format!("unknown whether `{rule}` held: {reason}")),
         };
+        // Nobody may be reading any more; the exit code says it too.
+        let _ = writeln!(io::stdout().lock(), "{text}");
     }
     !undecided.is_empty()
 }
@@ -204,12 +204,13 @@ fn bind(address: &str, option: &str) -> Result<TcpListener> {
 /// Addresses that others reach are used only if that was said.
 fn guard(listener: &TcpListener, secret: &[u8], args: &WatchArgs, option: &str) -> Result<()> {
     let at: SocketAddr = listener.local_addr()?;
-    if at.ip().is_loopback() || args.open || !secret.is_empty() {
+    let has_certificates = args.tls.tls_client_ca.is_some() && option == "--listen";
+    if at.ip().is_loopback() || args.open || !secret.is_empty() || has_certificates {
         return Ok(());
     }
     let text = format!(
         "{option} {at}: others can reach this address; give --secret-file, or --open if anybody \
-         may use it"
+         may use it (`everhold help security`)"
     );
     Err(BadInput(text).into())
 }
@@ -269,7 +270,7 @@ impl RulesFile {
         match watch.set_rules(&text, &path.display().to_string()) {
             Ok(()) => self.text = text,
             Err(message) => {
-                eprintln!("warning: the old rules stay in force:\n{message}");
+                complain(format!("the old rules stay in force:\n{message}"));
             }
         }
     }
@@ -329,9 +330,12 @@ impl Printer {
             if let Some(webhook) = &self.webhook {
                 webhook.tell(notice);
             }
-            let text = if self.json { to_json(notice).to_string() } else { self.text(notice) };
+            let text = match self.json {
+                true => plain_json(&to_json(notice).to_string()),
+                false => plain(&self.text(notice)),
+            };
             // Nobody may be reading any more; the evidence is on disk.
-            let _ = writeln!(Plain(io::stdout().lock()), "{text}");
+            let _ = writeln!(io::stdout().lock(), "{text}");
         })
     }
 

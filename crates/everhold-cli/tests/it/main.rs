@@ -7,7 +7,7 @@
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: what cannot be used is refused with its place, a remedy and code 64.
 //! - `watch`: rules on a running system; `watch_probe`: processes with probes, watched;
-//!   `watch_bad_input`: strangers.
+//!   `watch_bad_input`: strangers; `watch_tls`: the same over TLS, with certificates that are wrong.
 //! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `schema`: what `--json` prints is as published.
@@ -17,6 +17,8 @@
 //! them.
 
 mod bad_input;
+#[path = "../../../everhold-tls/tests/it/certificates.rs"]
+mod certificates;
 mod check;
 mod convert;
 mod infer;
@@ -29,4 +31,5 @@ mod view;
 mod watch;
 mod watch_bad_input;
 mod watch_probe;
+mod watch_tls;
 mod workspace;

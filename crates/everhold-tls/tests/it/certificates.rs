@@ -35,16 +35,6 @@ impl Ca {
         self.write(file, names, (1975, 2020))
     }
 
-    /// A certificate that is a CA itself, as `openssl req -x509` makes it.
-    #[allow(dead_code, reason = "tests of other crates have other certificates")]
-    pub(crate) fn sign_ca(&self, file: &str, name: &str) -> (PathBuf, PathBuf) {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("it is a name");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.self_signed(&key).expect("a certificate");
-        self.save(file, &certificate.pem(), &key)
-    }
-
     fn write(&self, file: &str, names: &[&str], years: (i32, i32)) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("they are names");
@@ -52,13 +42,9 @@ impl Ca {
         params.not_after = date_time_ymd(years.1, 1, 1);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        self.save(file, &certificate.pem(), &key)
-    }
-
-    fn save(&self, file: &str, certificate: &str, key: &KeyPair) -> (PathBuf, PathBuf) {
         let place = |ending: &str| self.folder.join(format!("{file}{ending}"));
         let paths = (place(".pem"), place(".key.pem"));
-        fs::write(&paths.0, certificate).expect("it can be written");
+        fs::write(&paths.0, certificate.pem()).expect("it can be written");
         fs::write(&paths.1, key.serialize_pem()).expect("it can be written");
         paths
     }

@@ -1,5 +1,6 @@
 //! Who connects to whom, and what both are told.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -7,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use everhold_tls::{ClientFiles, ClientTls, ServerFiles, ServerTls, Stream, trouble};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 use crate::certificates::{Ca, folder};
 
@@ -90,8 +93,13 @@ fn only_the_right_certificate_is_spoken_to_and_the_others_are_explained() {
 #[test]
 fn a_certificate_of_a_ca_is_no_certificate_of_a_server() {
     let folder = folder("self");
-    let ours = Ca::new(&folder, "ours");
-    let (cert, key) = ours.sign_ca("self", "127.0.0.1");
+    let (cert, key) = (folder.join("self.pem"), folder.join("self.key.pem"));
+    // As `openssl req -x509` makes it.
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pair = KeyPair::generate().unwrap();
+    fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
+    fs::write(&key, pair.serialize_pem()).unwrap();
     let (heard, _) = converse(Some(server((&cert, &key), None)), Some(&client(&cert, None, None)));
     assert!(heard.as_ref().is_err_and(|e| e.contains("one of a CA; let the CA sign")), "{heard:?}");
 }
