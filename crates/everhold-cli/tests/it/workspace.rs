@@ -103,18 +103,33 @@ fn dependencies_point_upwards() {
     }
 }
 
-/// The library that a test author compiles stays small.
-#[test]
-fn the_library_has_few_dependencies() {
+/// The names of all crates that the library needs with these features.
+fn tree(features: &[&str]) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--package", "everhold", "--edges", "normal,build"])
         .args(["--prefix", "none", "--format", "{p}", "--manifest-path"])
         .arg(root().join("Cargo.toml"))
+        .args(features)
         .output()
         .expect("cargo starts");
     let text = String::from_utf8(tree.stdout).expect("cargo prints text");
-    let seen: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    let name = |line: &str| line.split(' ').next().map(str::to_owned);
+    let seen: BTreeSet<String> = text.lines().filter_map(name).collect();
     assert!(seen.contains("everhold"), "{text}{}", String::from_utf8_lossy(&tree.stderr));
+    seen
+}
+
+/// Nobody who did not ask for TLS compiles it.
+#[test]
+fn the_library_has_no_tls_unasked() {
+    let seen = tree(&["--features", "live,infer"]);
+    assert!(seen.contains("everhold-tls") && !seen.contains("rustls"), "{seen:?}");
+}
+
+/// The library that a test author compiles stays small.
+#[test]
+fn the_library_has_few_dependencies() {
+    let seen = tree(&[]);
     let foreign: Vec<_> = seen.iter().filter(|name| !name.starts_with("everhold")).collect();
     assert!(foreign.len() <= 20, "{} foreign crates: {foreign:?}", foreign.len());
 }
