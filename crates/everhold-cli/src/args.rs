@@ -1,9 +1,13 @@
 //! The arguments of the command line.
 
+mod tls;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
 ///
@@ -545,8 +549,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FOLDER", default_value = "everhold-watch")]
     pub(crate) folder: PathBuf,
 
-    /// `nats://HOST:PORT` shares the work with other processes; if not given, this process does it
-    /// all
+    /// `nats://HOST:PORT` or `tls://HOST:PORT` shares the work with other processes; if not given,
+    /// this process does it all
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Option<String>,
 
@@ -583,7 +587,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
 
-    /// Post violations to this URL, in the format of Alertmanager
+    /// Post violations to this URL (`http://...` or `https://...`), in the format of Alertmanager
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
 
@@ -599,7 +603,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seconds: Option<u64>,
 
-    /// Send the command to the running watch with this --metrics address
+    /// Send the command to the running watch with this --metrics address; `https://ADDRESS` for TLS
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) at: Option<String>,
 
@@ -610,6 +614,9 @@ pub(crate) struct WatchArgs {
     /// Remove the rule of this name; may be given several times
     #[arg(long, value_name = "NAME", requires = "at")]
     pub(crate) remove: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 }
 
 /// The arguments of `everhold help`.

@@ -274,7 +274,8 @@ fn is_partial(diagnostics: &[Diagnostic]) -> bool {
 
 fn warn(given: &Given) {
     for diagnostic in given.left_out.iter().take(SHOWN_MAX) {
-        eprintln!("left out: {}: {diagnostic}", given.name);
+        let line = format!("left out: {}: {diagnostic}", given.name);
+        eprintln!("{}", crate::plain::plain(&line));
     }
     if given.left_out.len() > SHOWN_MAX {
         eprintln!("left out: {}: and {} more", given.name, given.left_out.len() - SHOWN_MAX);

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return Code::Holds;
         }
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", plain::plain(&format!("{error:#}")));
         exit::code_of(&error)
     });
     code.into()

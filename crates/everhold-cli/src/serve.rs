@@ -3,7 +3,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use everhold_watch::export::is_address;
 
 use crate::exit::BadInput;
 
@@ -11,6 +14,8 @@ use crate::exit::BadInput;
 const HEAD_MAX: u64 = 16 * 1024;
 /// The time after which a silent browser is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest number of connections that are served at a time; a page that follows a trace holds one.
+const CONNECTIONS_MAX: usize = 64;
 /// The interval at which a page is told of changes.
 const BEAT: Duration = Duration::from_millis(500);
 
@@ -43,24 +48,51 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
 
 /// Serves until the program ends.
 pub(crate) fn serve(listener: &TcpListener, site: Arc<impl Site>) {
+    let busy = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {
-        let site = Arc::clone(&site);
+        if busy.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
+            busy.fetch_sub(1, Relaxed);
+            continue;
+        }
+        let (site, done) = (Arc::clone(&site), Arc::clone(&busy));
         std::thread::spawn(move || {
             // A failed connection to one browser does not concern the others.
             let _ = answer(&stream, &*site);
+            done.fetch_sub(1, Relaxed);
         });
+    }
+}
+
+/// A connection of which nothing is read after a moment, however slowly it comes.
+struct Until<'a>(&'a TcpStream, Instant);
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        self.0.read(buffer)
     }
 }
 
 fn answer(stream: &TcpStream, site: &impl Site) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut head = BufReader::new(stream.take(HEAD_MAX));
+    let mut head = BufReader::new(Until(stream, Instant::now() + PATIENCE).take(HEAD_MAX));
     let mut request = String::new();
     head.read_line(&mut request)?;
     let mut line = String::new();
+    let mut host = None;
     while head.read_line(&mut line)? > 2 {
+        let header = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+        host = header.map(|(_, value)| value.trim().to_owned()).or(host);
         line.clear();
+    }
+    if host.is_some_and(|host| !is_address(&host)) {
+        let text = "this page is at its address or at localhost, not at a name\n";
+        return send(stream, "421 Misdirected Request", "text/plain", text);
     }
     let mut words = request.split_whitespace();
     let (method, path) = (words.next(), words.next().unwrap_or("/"));

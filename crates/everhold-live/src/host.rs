@@ -48,6 +48,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use everhold_node::{AsyncCx, Blueprint, Disk, Message, Node, NodeId};
+use everhold_tls::TlsError;
 use everhold_trace::Value;
 
 mod client;
@@ -63,7 +64,7 @@ pub(crate) mod view;
 
 pub use client::Client;
 pub use codec::Codec;
-pub use config::{Config, ConfigError, Transport};
+pub use config::{Config, ConfigError, TlsFiles, Transport};
 pub use loopback::loopback;
 pub use view::Channels;
 
@@ -111,6 +112,8 @@ pub enum HostError {
     Bind(NodeId, SocketAddr, io::Error),
     /// Its folder cannot be used.
     Data(NodeId, io::Error),
+    /// Checkers cannot be spoken to over TLS.
+    Tls(TlsError),
     /// The system has no thread or socket to spare.
     System(io::Error),
     /// A node panicked; the message is its own.
@@ -133,6 +136,7 @@ impl fmt::Display for HostError {
                 "{node} cannot listen on {address} ({error}); is the node running already?"
             ),
             HostError::Data(node, error) => write!(f, "the folder of {node}: {error}"),
+            HostError::Tls(error) => write!(f, "\"tls\" of the configuration: {error}"),
             HostError::System(error) => write!(f, "the system refuses: {error}"),
             HostError::Panicked(node, message) => write!(f, "{node} stopped: {message}"),
         }
@@ -270,12 +274,13 @@ impl Ready {
                 .iter()
                 .fold(recording, |recording, (key, value)| recording.note(key, value.clone()))
         });
+        let tls = config.tls.as_ref().map(TlsFiles::read).transpose().map_err(HostError::Tls)?;
         let watched = stop.clone();
         // With a full queue there are events to come, and each shows the state.
         let watched = move || drop(watched.try_send(Input::Watched));
-        let probe = probe(id, &kind, config, recording, report, incarnation, first)
-            .refresh_later(watched)
-            .start();
+        let probe = probe(id, &kind, config, recording, report, incarnation, first);
+        let probe = tls.into_iter().fold(probe, Builder::tls);
+        let probe = probe.refresh_later(watched).start();
         Ok(Ready {
             id,
             net,

@@ -17,6 +17,8 @@ mod report;
 mod time;
 
 pub use assertion::{Assertion, Assertions};
+/// Encrypted connections to checkers, from files; see `docs/security.md`.
+pub use everhold_tls as tls;
 pub use everhold_trace::NodeId;
 pub use everhold_trace::wire::Stamp;
 pub use host::{Client, Codec, Config, Host};
@@ -27,3 +29,7 @@ pub use report::Report;
 #[doc = include_str!("../../../docs/live.md")]
 #[cfg(doctest)]
 struct Documentation;
+
+#[doc = include_str!("../../../docs/security.md")]
+#[cfg(all(doctest, feature = "tls"))]
+struct Security;

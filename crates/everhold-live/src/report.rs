@@ -32,7 +32,13 @@ impl Report {
 
 impl Default for Report {
     fn default() -> Report {
-        Report::to(|line| eprintln!("everhold: {line}"))
+        // Some of it is in the words of others, which a terminal must not obey.
+        let escape = |c: char| match c.is_control() {
+            true => c.escape_unicode().to_string(),
+            false => c.to_string(),
+        };
+        let shown = move |line: &str| line.chars().map(escape).collect::<String>();
+        Report::to(move |line| eprintln!("everhold: {}", shown(line)))
     }
 }
 

@@ -16,7 +16,8 @@ mod http;
 mod status;
 mod webhook;
 
-pub use http::{Pages, Served, ask, serve};
+pub use access::is_address;
+pub use http::{Pages, Served, ask, ask_over, serve, serve_over};
 pub use status::{RuleStanding, Standing, status};
 pub use webhook::{Webhook, alert};
 

@@ -5,21 +5,24 @@
 //! whatever is wrong with one concerns nobody else. One thread writes entries: small when little comes, large when much does. A batch is
 //! acknowledged when it is in the log, so that a probe can send again what was not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use everhold_tls::{ServerTls, Stream};
 use everhold_trace::NodeId;
 use everhold_trace::wire::{
-    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, What,
-    WireError, secret,
+    Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, What, WireError,
+    secret,
 };
+
+mod stranger;
 
 use crate::entry::{EntryWriter, Origin};
 use crate::log::{Log, LogError, partition_of};
@@ -32,6 +35,8 @@ pub struct IntakeOptions {
     pub system: String,
     /// What probes must prove to know; nothing, if empty.
     pub secret: Vec<u8>,
+    /// How connections are encrypted; they are plain, if not given.
+    pub tls: Option<ServerTls>,
 }
 
 /// What was taken in.
@@ -54,7 +59,7 @@ struct Taken {
     origin: Origin,
     frame: Frame,
     /// Where to acknowledge.
-    reply: Option<Arc<Mutex<TcpStream>>>,
+    reply: Option<Arc<Mutex<Stream>>>,
 }
 
 /// A listening socket and the threads behind it.
@@ -83,20 +88,6 @@ const ENTRY_BYTES: usize = 256 << 10;
 /// Nobody needs more connections; more is an accident.
 const CONNECTIONS_MAX: u64 = 10_000;
 
-/// So many connections may be without a hello, each for so long.
-const STRANGERS_MAX: usize = 512;
-const HELLO_MAX: Duration = Duration::from_secs(5);
-
-/// How much of a hello is read at once.
-const HELLO_BYTES: usize = 1 << 10;
-
-/// The longest hello.
-const HELLO_BYTES_MAX: usize = 16 << 10;
-
-/// How often strangers are listened to, and new ones looked for.
-const POLL: Duration = Duration::from_millis(2);
-const IDLE: Duration = Duration::from_millis(10);
-
 impl Intake {
     /// Listens, and writes to the log until it is dropped. `trouble` is told what people should
     /// know: refusals and a log that cannot be written.
@@ -115,11 +106,17 @@ impl Intake {
             let (counts, stop, trouble) = (counts.clone(), stop.clone(), trouble.clone());
             move || write_log(&*log, &receiver, &counts, &stop, &*trouble)
         })?;
-        let door =
-            Door { options, counts: counts.clone(), sender, known: Mutex::default(), trouble };
+        let door = Door {
+            options,
+            counts: counts.clone(),
+            sender,
+            known: Mutex::default(),
+            trouble,
+            told_silent: Mutex::default(),
+        };
         thread::Builder::new().name("door".into()).spawn({
             let stop = stop.clone();
-            move || accept(&listener, &Arc::new(door), &stop)
+            move || stranger::accept(&listener, &Arc::new(door), &stop)
         })?;
         Ok(Intake { address, counts, stop, writer: Some(writer) })
     }
@@ -153,6 +150,8 @@ struct Door {
     /// The newest life of each node, and whether it is connected.
     known: Mutex<BTreeMap<NodeId, (u64, bool)>>,
     trouble: Arc<dyn Fn(String) + Send + Sync>,
+    /// When somebody who said nothing was told last.
+    told_silent: Mutex<Option<Instant>>,
 }
 
 impl Door {
@@ -161,109 +160,16 @@ impl Door {
     }
 }
 
-/// Lets probes in, until the intake ends.
-fn accept(listener: &TcpListener, door: &Arc<Door>, stop: &Arc<AtomicBool>) {
-    if listener.set_nonblocking(true).is_err() {
-        return (door.trouble)("the listening socket cannot be polled".to_owned());
-    }
-    let mut strangers: VecDeque<Stranger> = VecDeque::new();
-    while !stop.load(Relaxed) {
-        while let Ok((stream, peer)) = listener.accept() {
-            strangers.extend(Stranger::greet(stream, peer, door));
-            if strangers.len() > STRANGERS_MAX {
-                // A probe says hello at once: whoever has waited for longest is none.
-                strangers.pop_front();
-                door.counts.refused.fetch_add(1, Relaxed);
-            }
+fn refuse(stream: &mut Stream, peer: SocketAddr, end: End, door: &Door) {
+    let (reason, text) = match end {
+        End::Gone => return,
+        End::Silent => return silent(peer, door),
+        End::Insecure(text) => {
+            door.counts.refused.fetch_add(1, Relaxed);
+            return (door.trouble)(format!("{peer} is refused: {text}"));
         }
-        for _ in 0..strangers.len() {
-            let Some(mut stranger) = strangers.pop_front() else { break };
-            match stranger.listen() {
-                Ok(None) if stranger.since.elapsed() < HELLO_MAX => strangers.push_back(stranger),
-                Ok(None) => drop(door.counts.refused.fetch_add(1, Relaxed)),
-                Ok(Some(hello)) => stranger.enter(hello, door, stop),
-                Err(end) => stranger.turn_away(end, door),
-            }
-        }
-        thread::sleep(if strangers.is_empty() { IDLE } else { POLL });
-    }
-}
-
-/// A connection on which no hello was said yet.
-struct Stranger {
-    connection: Connection,
-    greeting: Greeting,
-    peer: SocketAddr,
-    since: Instant,
-    bytes: usize,
-}
-
-impl Stranger {
-    fn greet(stream: TcpStream, peer: SocketAddr, door: &Door) -> Option<Stranger> {
-        stream.set_nonblocking(true).ok()?;
-        let _ = stream.set_nodelay(true);
-        let greeting = Greeting { version: VERSION, nonce: nonce(&door.options) };
-        let mut bytes = Vec::new();
-        Encoder::default().frame(&Frame::Greeting(greeting.clone()), &mut bytes).ok()?;
-        let buffer = vec![0; HELLO_BYTES];
-        let mut connection = Connection { stream, decoder: Decoder::default(), buffer };
-        connection.stream.write_all(&bytes).ok()?;
-        Some(Stranger { connection, greeting, peer, since: Instant::now(), bytes: 0 })
-    }
-
-    /// The hello, if it is there.
-    fn listen(&mut self) -> Result<Option<Hello>, End> {
-        let Connection { stream, decoder, buffer } = &mut self.connection;
-        match stream.read(buffer) {
-            Ok(0) => return Err(End::Gone),
-            Ok(count) => {
-                self.bytes += count;
-                decoder.feed(&buffer[..count]);
-            }
-            Err(error) if is_timeout(&error) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
-            Err(_) => return Err(End::Gone),
-        }
-        match decoder.next_frame()? {
-            None if self.bytes > HELLO_BYTES_MAX => {
-                Err(End::Refused(Refusal::Garbage, "its hello does not end".into()))
-            }
-            None => Ok(None),
-            Some(Frame::Hello(hello)) => Ok(Some(hello)),
-            Some(_) => {
-                Err(End::Refused(Refusal::Garbage, "the first frame must be a hello".into()))
-            }
-        }
-    }
-
-    /// It said hello: if that is right, it gets a thread.
-    fn enter(self, hello: Hello, door: &Arc<Door>, stop: &Arc<AtomicBool>) {
-        if let Err(end) = vouch(door, &self.greeting, &hello) {
-            return self.turn_away(end, door);
-        }
-        if door.counts.connections.load(Relaxed) >= CONNECTIONS_MAX {
-            let text = "too many probes are connected".to_owned();
-            return self.turn_away(End::Refused(Refusal::Busy, text), door);
-        }
-        let (door, stop) = (Arc::clone(door), Arc::clone(stop));
-        door.counts.connections.fetch_add(1, Relaxed);
-        let counts = Arc::clone(&door.counts);
-        let spawned = thread::Builder::new().name("probe".into()).spawn(move || {
-            serve(self.connection, self.peer, hello, &door, &stop);
-            door.counts.connections.fetch_sub(1, Relaxed);
-        });
-        if spawned.is_err() {
-            counts.connections.fetch_sub(1, Relaxed);
-        }
-    }
-
-    fn turn_away(mut self, end: End, door: &Door) {
-        refuse(&mut self.connection.stream, self.peer, end, door);
-    }
-}
-
-fn refuse(stream: &mut TcpStream, peer: SocketAddr, end: End, door: &Door) {
-    let End::Refused(reason, text) = end else { return };
+        End::Refused(reason, text) => (reason, text),
+    };
     door.counts.refused.fetch_add(1, Relaxed);
     (door.trouble)(format!("{peer} is refused: {text}"));
     let mut bytes = Vec::new();
@@ -272,11 +178,37 @@ fn refuse(stream: &mut TcpStream, peer: SocketAddr, end: End, door: &Door) {
     }
 }
 
+/// Counts somebody who said nothing; with TLS it may be a probe without, which is told now and then.
+fn silent(peer: SocketAddr, door: &Door) {
+    door.counts.refused.fetch_add(1, Relaxed);
+    let mut told = door.told_silent.lock().unwrap_or_else(PoisonError::into_inner);
+    if door.options.tls.is_some() && told.is_none_or(|at| at.elapsed() > SILENT_AGAIN) {
+        *told = Some(Instant::now());
+        (door.trouble)(format!(
+            "{peer} began no TLS and is given up; a probe without TLS does the same (told once a \
+             minute)"
+        ));
+    }
+}
+
+/// How often it is told that somebody said nothing.
+const SILENT_AGAIN: Duration = Duration::from_secs(60);
+
 /// Why a connection ends.
 enum End {
     /// The other side went away, or said goodbye.
     Gone,
+    /// It never said anything, or not enough.
+    Silent,
+    /// TLS with it failed, so it cannot be told why.
+    Insecure(String),
     Refused(Refusal, String),
+}
+
+impl End {
+    fn insecure(error: &io::Error) -> Option<End> {
+        everhold_tls::trouble(error).map(|tls| End::Insecure(tls.to_string()))
+    }
 }
 
 impl From<WireError> for End {
@@ -296,7 +228,7 @@ fn serve(
     door: &Door,
     stop: &AtomicBool,
 ) {
-    let stream = &connection.stream;
+    let stream = connection.stream.socket();
     let _ = stream.set_nonblocking(false);
     // A peer that is gone without a word must not be waited for forever.
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
@@ -318,7 +250,7 @@ fn serve(
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
@@ -359,9 +291,9 @@ fn converse(
     (hello.name, hello.kind) = (shown(&hello.name), shown(&hello.kind));
     let origin = Origin { node: hello.node, incarnation: hello.incarnation };
     *joined = Some(origin);
-    let reply = connection.stream.try_clone().map(|s| Arc::new(Mutex::new(s))).ok();
+    let reply = Arc::new(Mutex::new(connection.stream.clone()));
     let send = |frame| {
-        let taken = Taken { origin, frame, reply: reply.clone() };
+        let taken = Taken { origin, frame, reply: Some(Arc::clone(&reply)) };
         door.sender.send(taken).map_err(|_| End::Gone)
     };
     send(Frame::Hello(hello))?;
@@ -380,7 +312,7 @@ fn converse(
         match frame {
             frame @ (Frame::Batch(_) | Frame::Heartbeat { .. }) => send(frame)?,
             frame @ Frame::Clock { .. } => send(frame)?,
-            Frame::Ping { sent } => pong(sent, reply.as_deref()),
+            Frame::Ping { sent } => pong(sent, &reply),
             frame @ Frame::Bye { .. } => return send(frame),
             Frame::Hello(_)
             | Frame::Greeting(_)
@@ -405,7 +337,7 @@ fn shown(name: &str) -> String {
 
 /// Whether a hello is of this system, from somebody who knows the secret.
 fn vouch(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
-    let IntakeOptions { system, secret } = &door.options;
+    let IntakeOptions { system, secret, .. } = &door.options;
     if !secret.is_empty() && !secret::is_proven(secret, greeting, hello) {
         let text = "it does not know the shared secret; give the probe the one of the watch";
         return Err(End::Refused(Refusal::Secret, text.into()));
@@ -454,14 +386,12 @@ fn admit(door: &Door, hello: &Hello) -> Result<(), End> {
 
 /// Says what time it is, in the time of the log's entries. It does not wait for the log: the faster
 /// the answer, the better the probe knows this clock.
-fn pong(sent: Stamp, reply: Option<&Mutex<TcpStream>>) {
+fn pong(sent: Stamp, reply: &Mutex<Stream>) {
     let at = Stamp::from_nanos(now_nanos());
     let mut bytes = Vec::new();
     let _ = Encoder::default().frame(&Frame::Pong { sent, at }, &mut bytes);
-    if let Some(reply) = reply {
-        let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = stream.write_all(&bytes);
-    }
+    let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = stream.write_all(&bytes);
 }
 
 /// A number never used before: the operating system seeds every hasher differently.
@@ -525,15 +455,15 @@ fn failing(counts: &IntakeCounts) -> std::sync::MutexGuard<'_, Option<String>> {
 }
 
 /// Ends a connection whose records were lost here: its probe comes back and tells everything again.
-fn hang_up(reply: &Mutex<TcpStream>) {
+fn hang_up(reply: &Mutex<Stream>) {
     let stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = stream.shutdown(std::net::Shutdown::Both);
+    stream.shutdown();
 }
 
 /// What is written at once: an entry for each partition.
 struct Round {
     entries: Vec<EntryWriter>,
-    acks: Vec<(Arc<Mutex<TcpStream>>, u64)>,
+    acks: Vec<(Arc<Mutex<Stream>>, u64)>,
     records: u64,
 }
 
@@ -603,7 +533,7 @@ impl Round {
             }
         }
         counts.records.fetch_add(self.records, Relaxed);
-        let mut latest: Vec<(Arc<Mutex<TcpStream>>, u64)> = Vec::new();
+        let mut latest: Vec<(Arc<Mutex<Stream>>, u64)> = Vec::new();
         for (reply, number) in self.acks {
             match latest.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &reply)) {
                 Some((_, highest)) => *highest = (*highest).max(number),

@@ -40,6 +40,9 @@ mod save;
 pub mod store;
 mod world;
 
+/// Encrypted connections, from files; see `docs/security.md`.
+pub use everhold_tls as tls;
+
 pub use assemble::{ClockReading, Timing};
 pub use certainty::Alarm;
 pub use checker::{CheckOptions, PartitionChecker};

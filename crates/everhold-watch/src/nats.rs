@@ -22,6 +22,7 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, Context};
 use async_nats::{ConnectOptions, HeaderMap};
+use everhold_tls::ClientFiles;
 use futures_util::StreamExt;
 use tokio::runtime::Runtime;
 
@@ -34,8 +35,10 @@ pub use leases::NatsStore;
 /// How the stream server is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsOptions {
-    /// `nats://HOST:PORT`.
+    /// `nats://HOST:PORT`, or `tls://HOST:PORT`.
     pub url: String,
+    /// Whom to trust over `tls://`, and which certificate to show.
+    pub tls: ClientFiles,
     /// The beginning of the names of streams and buckets: one server, several systems.
     pub prefix: String,
     /// How many partitions; fixed when the streams are made.
@@ -54,6 +57,7 @@ impl NatsOptions {
     pub fn new(url: &str) -> NatsOptions {
         NatsOptions {
             url: url.to_owned(),
+            tls: ClientFiles::default(),
             prefix: "everhold".to_owned(),
             partitions: 8,
             partition_bytes_max: 1 << 30,
@@ -85,6 +89,43 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 
 /// How keys are spread over the streams of partitions; it stands in their descriptions.
 const SPREAD: &str = "everhold: keys spread by stable hash 1";
+/// How to connect, with the files for TLS.
+fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, LogError> {
+    let ClientFiles { ca, cert, key, .. } = &options.tls;
+    if options.url.starts_with("tls://") {
+        // The library opens the files again; what is wrong with them is told better here.
+        #[cfg(feature = "tls")]
+        everhold_tls::ClientTls::read(&options.tls)
+            .map_err(|error| LogError::Server(error.to_string()))?;
+    }
+    // Without this, a server that does not ask for TLS would be spoken to without.
+    let mut connect =
+        ConnectOptions::new().require_tls(options.url.starts_with("tls://") || cert.is_some());
+    if let Some(ca) = ca {
+        connect = connect.add_root_certificates(ca.clone());
+    }
+    if let (Some(cert), Some(key)) = (cert, key) {
+        connect = connect.add_client_certificate(cert.clone(), key.clone());
+    }
+    Ok(connect)
+}
+
+fn no_server(url: &str, error: &async_nats::ConnectError) -> LogError {
+    let name = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(tls) = everhold_tls::reason(inner, name) {
+            return LogError::Server(format!("the stream server at {url}: {tls}"));
+        }
+        reason = inner.to_string();
+        source = inner.source();
+    }
+    LogError::Server(format!(
+        "no stream server at {url} ({reason}); install one with `apt install nats-server` and start it \
+         with `nats-server --jetstream --store_dir FOLDER`, or leave out --engine"
+    ))
+}
 
 /// The oldest server that is known to work.
 const VERSION_MIN: (u32, u32) = (2, 9);
@@ -103,14 +144,8 @@ impl Nats {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().map_err(server)?;
         let url = &options.url;
-        let connecting = ConnectOptions::new().connection_timeout(CALL_MAX).connect(url);
-        let client = runtime.block_on(connecting).map_err(|error| {
-            LogError::Server(format!(
-                "no stream server at {url} ({error}); install one with `apt install nats-server` \
-                 and start it with `nats-server --jetstream --store_dir FOLDER`, or leave out \
-                 --engine"
-            ))
-        })?;
+        let connecting = connect_options(options)?.connection_timeout(CALL_MAX).connect(url);
+        let client = runtime.block_on(connecting).map_err(|error| no_server(url, &error))?;
         check_version(&client.server_info().version)?;
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), url);
         let context = {

@@ -24,6 +24,7 @@ use crate::args::{CheckArgs, Color, OrderWord};
 use crate::exit::{BadInput, Code};
 use crate::input::{self, Given};
 use crate::paint::Paint;
+use crate::plain::{Painted, PlainJson};
 use crate::progress::Progress;
 use keyed::How;
 pub(crate) use rules::{Rules, observe};
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
         Ok(rules) => rules,
         Err(wrong) => {
             if args.json {
-                wrong.json(&mut out)?;
+                wrong.json(&mut PlainJson(&mut out))?;
             }
             return Err(BadInput::all(wrong.errors().into_iter().chain(inputs.errors)).into());
         }
@@ -45,9 +46,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
     let recorded = args.order == OrderWord::Recorded;
     let report = judge(&rules, &inputs.given, How { limits, recorded });
     if args.json {
-        json::write(&report, &inputs.errors, &mut out)?;
+        json::write(&report, &inputs.errors, &mut PlainJson(&mut out))?;
     } else {
-        text::write(&report, Paint::new(color), &mut out)?;
+        text::write(&report, Paint::new(color), &mut Painted(&mut out))?;
     }
     out.flush()?;
     if let Some(path) = &args.junit {

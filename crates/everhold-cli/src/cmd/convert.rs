@@ -1,7 +1,7 @@
 //! `everhold convert`: a trace or log in another format.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,6 +13,7 @@ use crate::args::{ConvertArgs, OutputFormat};
 use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::{self, choose_run};
+use crate::plain::Plain;
 use crate::words::counted;
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<Code> {
@@ -40,7 +41,12 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Code> {
     let executions: Vec<Execution> = executions.into_iter().cloned().collect();
     if to_stdout {
         let mut out = BufWriter::new(io::stdout().lock());
-        write(format, &executions, &mut out)?;
+        // Another program gets every byte; a terminal would obey some.
+        if io::stdout().is_terminal() {
+            write(format, &executions, &mut Plain(&mut out))?;
+        } else {
+            write(format, &executions, &mut out)?;
+        }
         out.flush()?;
     } else {
         write_file(format, &executions, &args.output)?;

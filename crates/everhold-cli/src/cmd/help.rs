@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, subject and page.
-const TOPICS: [(&str, &str, &str); 12] = [
+const TOPICS: [(&str, &str, &str); 13] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -53,6 +53,11 @@ const TOPICS: [(&str, &str, &str); 12] = [
         include_str!("../../help/live.md"),
     ),
     ("watch", "rules judged on a running system", include_str!("../../help/watch.md")),
+    (
+        "security",
+        "who may send and read, secrets, TLS with an example",
+        include_str!("../../help/security.md"),
+    ),
     ("faults", "what may go wrong in a test", include_str!("../../help/faults.md")),
     ("exit-codes", "what a command ends with", include_str!("../../help/exit-codes.md")),
 ];

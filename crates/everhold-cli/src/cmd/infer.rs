@@ -24,6 +24,7 @@ use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::{self, Given};
 use crate::paint::Paint;
+use crate::plain::{Painted, Plain, PlainJson};
 use crate::progress::Progress;
 use crate::words::counted;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
         always(&executions, &settings)
     };
     if let Some(text) = &args.why {
-        return why::explain(text, &found, &inputs.given, &mut io::stdout().lock());
+        return why::explain(text, &found, &inputs.given, &mut Plain(io::stdout().lock()));
     }
     let events: usize = executions.iter().map(|execution| execution.events().len()).sum();
     let of = format!("{} · {}", counted(executions.len(), "run"), counted(events, "event"));
@@ -89,13 +90,13 @@ fn report(
     }
     let mut out = io::stdout().lock();
     if let Some(old) = &args.decided.diff {
-        decided::write_diff(old, &shown, &mut out)?;
+        decided::write_diff(old, &shown, &mut Plain(&mut out))?;
         out.flush()?;
         text::next(found, args);
     } else if args.json {
-        json::write(found, args.all, &mut out)?;
+        json::write(found, args.all, &mut PlainJson(&mut out))?;
     } else {
-        text::write(found, of, args, Paint::new(color), &mut out)?;
+        text::write(found, of, args, Paint::new(color), &mut Painted(&mut out))?;
     }
     out.flush()?;
     Ok(if found.lines.is_empty() { Code::Unknown } else { Code::Holds })

@@ -13,6 +13,7 @@ use everhold_systems::live::{CASES, Case};
 
 use crate::args::ReplayLiveArgs;
 use crate::exit::{BadInput, Code};
+use crate::plain::{Plain, plain};
 
 pub(crate) fn run(args: &ReplayLiveArgs) -> Result<Code> {
     if args.recordings.is_empty() {
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &ReplayLiveArgs) -> Result<Code> {
     if let (Some(file), Some(finding)) = (&args.out, report.finding()) {
         save(file, finding)?;
     }
-    writeln!(io::stdout().lock(), "{report}")?;
+    writeln!(Plain(io::stdout().lock()), "{report}")?;
     Ok(report.verdict().into())
 }
 
@@ -60,7 +61,8 @@ fn describe(execution: &Execution, case: &Case, bug: &str) {
     let recorded = execution.node_ids().filter(|node| !execution.events_of(*node).is_empty());
     let names: Vec<&str> = recorded.map(|node| execution.node(node).name.as_str()).collect();
     let events = execution.events().len();
-    eprintln!("everhold: {events} events of {} ({}, bug {bug})", names.join(", "), case.name);
+    let names = plain(&names.join(", "));
+    eprintln!("everhold: {events} events of {names} ({}, bug {})", case.name, plain(bug));
 }
 
 fn save(file: &Path, finding: &Finding) -> Result<()> {

@@ -1,8 +1,10 @@
 //! `everhold watch`: rules judged on a running system.
 //!
 //! - `page`: the pages that the watch serves to a browser.
+//! - `tls`: encryption, as the options ask for it.
 
 mod page;
+mod tls;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -24,7 +26,7 @@ use everhold_watch::{
 
 use crate::args::{AlarmArg, WatchArgs};
 use crate::exit::{BadInput, Code};
-use crate::plain::{Plain, plain};
+use crate::plain::{Plain, plain, plain_json};
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     if let Some(address) = &args.at {
@@ -59,8 +61,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         let (watch, intake) = (Arc::clone(&watch), counts.clone());
         let pages = page::pages(&args.folder);
         let served = Served { watch, intake, secret: secret.clone(), pages };
-        let at = export::serve(listener, served)?;
-        eprintln!("page, metrics and control on http://{at}");
+        let secured = tls::page(&args.tls)?;
+        let scheme = if secured.is_some() { "https" } else { "http" };
+        let at = export::serve_over(secured, listener, served)?;
+        eprintln!("page, metrics and control on {scheme}://{at}");
     }
     stay(args, &watch, counts.as_deref(), text);
     let standing = Standing::of(&watch, counts.as_deref());
@@ -87,17 +91,17 @@ fn tell_undecided(standing: &Standing, json: bool) -> bool {
     if standing.rules.is_empty() {
         undecided.push(("", "no rule was judged here"));
     }
-    let mut out = Plain(io::stdout().lock());
     for (rule, reason) in &undecided {
-        // The reader of the output may be gone; the exit code carries the same information.
-        let _ = match json {
-            true => writeln!(
-                out,
-                "{}",
-                serde_json::json!({ "event": "unknown", "rule": rule, "reason": reason })
-            ),
-            false => writeln!(out, "unknown whether `{rule}` held: {reason}"),
+        let text = match json {
+            true => {
+                let told =
+                    serde_json::json!({ "event": "unknown", "rule": rule, "reason": reason });
+                plain_json(&told.to_string())
+            }
+            false => plain(&format!("unknown whether `{rule}` held: {reason}")),
         };
+        // The reader of the output may be gone; the exit code carries the same information.
+        let _ = writeln!(io::stdout().lock(), "{text}");
     }
     !undecided.is_empty()
 }
@@ -147,10 +151,10 @@ fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
             let store = FileStore::open(&args.folder, partitions).map_err(bad)?;
             Ok((Arc::new(log), Box::new(store)))
         }
-        Some(url) if url.starts_with("nats://") => nats(args, url),
+        Some(url) if url.starts_with("nats://") || url.starts_with("tls://") => nats(args, url),
         Some(other) => {
             let text = format!(
-                "--engine {other}: an engine is nats://HOST:PORT; leave it out for \
+                "--engine {other}: an engine is nats://HOST:PORT or tls://HOST:PORT; leave it out for \
                                 the embedded one"
             );
             Err(BadInput(text).into())
@@ -161,7 +165,15 @@ fn engine(args: &WatchArgs) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
 #[cfg(feature = "nats")]
 fn nats(args: &WatchArgs, url: &str) -> Result<(Arc<dyn Log>, Box<dyn Store>)> {
     use everhold_watch::nats::{Nats, NatsOptions};
-    let options = NatsOptions { partitions: args.partitions.unwrap_or(8), ..NatsOptions::new(url) };
+    let (ca, cert, key) = (&args.tls.tls_ca, &args.tls.engine_cert, &args.tls.engine_key);
+    let tls = everhold_tls::ClientFiles {
+        ca: ca.clone(),
+        cert: cert.clone(),
+        key: key.clone(),
+        name: None,
+    };
+    let partitions = args.partitions.unwrap_or(8);
+    let options = NatsOptions { partitions, tls, ..NatsOptions::new(url) };
     let nats = Nats::connect(&options).map_err(bad)?;
     Ok((Arc::new(nats.log()), Box::new(nats.store())))
 }
@@ -206,12 +218,13 @@ fn bind(address: &str, option: &str) -> Result<TcpListener> {
 /// Refuses addresses that other machines can reach, unless the user allowed it.
 fn guard(listener: &TcpListener, secret: &[u8], args: &WatchArgs, option: &str) -> Result<()> {
     let at: SocketAddr = listener.local_addr()?;
-    if at.ip().is_loopback() || args.open || !secret.is_empty() {
+    let has_certificates = args.tls.tls_client_ca.is_some() && option == "--listen";
+    if at.ip().is_loopback() || args.open || !secret.is_empty() || has_certificates {
         return Ok(());
     }
     let text = format!(
         "{option} {at}: others can reach this address; give --secret-file, or --open if anybody \
-         may use it"
+         may use it (`everhold help security`)"
     );
     Err(BadInput(text).into())
 }
@@ -220,9 +233,11 @@ fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<
     let Some(address) = &args.listen else { return Ok(None) };
     let listener = bind(address, "--listen")?;
     guard(&listener, secret, args, "--listen")?;
-    let options = IntakeOptions { system: args.system.clone(), secret: secret.to_vec() };
+    let (system, secret) = (args.system.clone(), secret.to_vec());
+    let options = IntakeOptions { system, secret, tls: tls::server(&args.tls)? };
+    let how = if options.tls.is_some() { " (TLS)" } else { "" };
     let intake = Intake::start(listener, Arc::clone(log), options, complain)?;
-    eprintln!("listening for probes on {}", intake.address());
+    eprintln!("listening for probes on {}{how}", intake.address());
     Ok(Some(intake))
 }
 
@@ -269,7 +284,7 @@ impl RulesFile {
         match watch.set_rules(&text, &path.display().to_string()) {
             Ok(()) => self.text = text,
             Err(message) => {
-                eprintln!("warning: the old rules stay in force:\n{message}");
+                complain(format!("the old rules stay in force:\n{message}"));
             }
         }
     }
@@ -311,7 +326,10 @@ struct Printer {
 impl Printer {
     fn new(args: &WatchArgs) -> Result<Printer> {
         let webhook = match &args.webhook {
-            Some(url) => Some(Webhook::start(url, complain).map_err(BadInput)?),
+            Some(url) => {
+                let tls = tls::webhook(&args.tls, url)?;
+                Some(Webhook::start_over(tls, url, complain).map_err(BadInput)?)
+            }
             None => None,
         };
         let folder = args.folder.display().to_string();
@@ -330,9 +348,12 @@ impl Printer {
             if let Some(webhook) = &self.webhook {
                 webhook.tell(notice);
             }
-            let text = if self.json { to_json(notice).to_string() } else { self.text(notice) };
+            let text = match self.json {
+                true => plain_json(&to_json(notice).to_string()),
+                false => plain(&self.text(notice)),
+            };
             // The reader of the output may be gone; the evidence is on disk.
-            let _ = writeln!(Plain(io::stdout().lock()), "{text}");
+            let _ = writeln!(io::stdout().lock(), "{text}");
         })
     }
 
@@ -407,11 +428,12 @@ fn sides(ahead: i64) -> &'static str {
 /// `--at`: sends a command to a running watch.
 fn control(args: &WatchArgs, address: &str) -> Result<Code> {
     let secret = String::from_utf8_lossy(&read_secret(args)?).into_owned();
+    let (tls, address) = tls::client(&args.tls, address)?;
     let ask = |method: &str, body: &str| {
-        export::ask(address, method, "/rules", &secret, body).map_err(BadInput)
+        export::ask_over(tls.as_ref(), address, method, "/rules", &secret, body).map_err(BadInput)
     };
     if args.add.is_none() && args.remove.is_empty() {
-        print!("{}", ask("GET", "")?);
+        write!(Plain(io::stdout().lock()), "{}", ask("GET", "")?)?;
         return Ok(Code::Holds);
     }
     let add = match &args.add {

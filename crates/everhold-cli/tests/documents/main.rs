@@ -1,4 +1,4 @@
-//! README and guide: their blocks are executed.
+//! README, guide and the page on security: their blocks are executed.
 //!
 //! - Rust blocks are parts of `docs/guide/*.rs`, which are compiled here.
 //! - Blocks that name a file (`prop counter.prop`) are written to that file.
@@ -49,7 +49,9 @@ fn check(document: &str, name: &str) {
             }
             ("console", None) => commands += shell.run(&text, &place),
             (_, Some(file)) => shell.write(file, &text),
-            ("text" | "toml", None) => {}
+            // Compiled as a doctest of the crate that it is about.
+            ("rust,no_run", None) => {}
+            ("text" | "toml" | "json", None) => {}
             (other, None) => panic!("{place}: nobody executes a block of {other:?}"),
         }
     }
@@ -71,6 +73,16 @@ fn readme() {
 #[test]
 fn guide() {
     check("docs/guide.md", "guide");
+}
+
+/// Needs `openssl`; where it is missing, only CI fails.
+#[test]
+fn security() {
+    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    if std::process::Command::new("openssl").arg("version").output().is_err() && !is_ci {
+        return eprintln!("skipped: apt install openssl");
+    }
+    check("docs/security.md", "security");
 }
 
 /// The tests named by the bullets of the README's blind spots, in parentheses at their ends.

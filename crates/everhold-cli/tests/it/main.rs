@@ -7,7 +7,8 @@
 //! - `perf`: slow executions of bundled systems.
 //! - `bad_input`: unusable input is refused with its place, a remedy and code 64.
 //! - `watch`: rules on a running system; `watch_probe`: processes with probes, watched;
-//!   `watch_bad_input`: malformed and hostile connections.
+//!   `watch_bad_input`: malformed and hostile connections; `watch_tls`: TLS, with right and wrong
+//!   certificates.
 //! - `live`: hosted nodes, watched and replayed.
 //! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `schema`: the output of `--json` conforms to the published schema.
@@ -17,6 +18,8 @@
 //! them.
 
 mod bad_input;
+#[path = "../../../everhold-tls/tests/it/certificates.rs"]
+mod certificates;
 mod check;
 mod convert;
 mod infer;
@@ -32,4 +35,5 @@ mod view;
 mod watch;
 mod watch_bad_input;
 mod watch_probe;
+mod watch_tls;
 mod workspace;

@@ -1,7 +1,9 @@
 //! A trace as text, picture and statistics.
 
+use std::fs;
+
 use crate::check::{ETCD, ETCD_MAPPING, EWD998, EWD998_PARSER, EWD998_RUNS};
-use crate::program::{check, everhold, screen};
+use crate::program::{check, everhold, screen, temporary};
 
 const CHORD: &str = "../../everhold-trace/testdata/chord.log";
 
@@ -87,4 +89,50 @@ fn a_trace_may_come_from_a_pipe() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("messages        3:"));
+}
+
+/// Names and values that would clear the screen or set its title are shown and not obeyed, whoever
+/// prints them; as JSON they stay what they are.
+#[test]
+fn nothing_in_a_trace_is_obeyed_by_a_terminal() {
+    let evil = r#"\u001b[2J\u001b]0;x\u0007\u009b1m"#;
+    let trace = format!(
+        r#"{{"everhold":"trace","version":1}}
+{{"is":"run","name":"r{evil}"}}
+{{"is":"node","name":"a{evil}","kind":"k{evil}"}}
+{{"is":"node","name":"b","kind":"k{evil}"}}
+{{"is":"event","node":"a{evil}","kind":"start","state":{{"x{evil}":1,"y":"v{evil}"}},"sends":[{{"to":"b","seq":0,"label":"L{evil}"}}]}}
+{{"is":"event","node":"b","kind":"deliver","from":"a{evil}","seq":0,"state":{{"x{evil}":2,"y":"w{evil}"}},"text":"t{evil}"}}
+{{"is":"end","events":2}}
+"#
+    );
+    let (path, rules) = (temporary("evil.trace"), temporary("evil.prop"));
+    fs::write(&path, trace).expect("it can be written");
+    let rule = "always \"r\u{1b}[2J\": forall n in nodes: n.y == \"a\"\n";
+    fs::write(&rules, rule).expect("it can be written");
+    let (path, rules) = (path.display().to_string(), rules.display().to_string());
+    for arguments in [
+        &["show", &path][..],
+        &["show", &path, "--as", "picture"],
+        &["show", &path, "--as", "stats"],
+        &["check", &rules, &path],
+        &["check", &rules, &path, "--json"],
+        &["check", &rules, &path, "--color", "always"],
+        &["check", "none\u{1b}[2J.prop", &path],
+        &["infer", &path],
+        &["infer", &path, "--almost"],
+    ] {
+        let output = everhold(arguments);
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        let text = text + &String::from_utf8_lossy(&output.stderr);
+        let bare = ["[1m", "[31m", "[32m", "[33m", "[0m"]
+            .iter()
+            .fold(text.clone(), |text, ours| text.replace(&format!("\u{1b}{ours}"), ""));
+        let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(!bare.chars().any(is_obeyed), "{arguments:?}: {bare:?}");
+        if arguments.contains(&"--json") {
+            let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+            assert!(json.to_string().contains('\u{9b}'), "{json}");
+        }
+    }
 }

@@ -70,6 +70,11 @@ fn a_folder_of_runs_is_served_and_followed() {
     let served = Served::start(&folder);
     let index = served.get("GET / HTTP/1.1\r\n\r\n");
     assert!(index.starts_with("HTTP/1.1 200 OK") && index.contains("7f3a"), "{index}");
+    let at = served.get("GET / HTTP/1.1\r\nHost: localhost:80\r\n\r\n");
+    assert!(at.starts_with("HTTP/1.1 200 OK"), "{at}");
+    // A page of another site that gave its name our address.
+    let named = served.get("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert!(named.starts_with("HTTP/1.1 421") && !named.contains("7f3a"), "{named}");
     let page = served.get("GET /run/0 HTTP/1.1\r\n\r\n");
     assert!(page.contains("the report") && page.contains("EventSource"), "{page}");
     // Only the listed runs can be requested.

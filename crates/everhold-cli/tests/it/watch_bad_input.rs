@@ -174,6 +174,21 @@ fn strangers_are_told_why_and_the_rest_goes_on() {
         TcpStream::connect(&watch.control).map(|mut stream| stream.write_all(&[b'a'; 1 << 16]));
     assert!(endless.is_ok(), "it still listens");
 
+    // A name that would clear the screen is told, and not obeyed.
+    let mut evil = Wire::dial(&watch.probes);
+    evil.write(&hello(7, |hello| hello.name = "evil\u{1b}[2J\u{9b}1m\"} 9".into()));
+    evil.show(1, now(), 5);
+    let is_evil = |json: &Json| json["name"].as_str().is_some_and(|name| name.starts_with("evil"));
+    let up = std::iter::repeat_with(|| watch.next("up")).find(is_evil).expect("it is told");
+    let has_controls = |text: &str| text.chars().any(char::is_control);
+    assert!(!has_controls(up["name"].as_str().expect("text")), "{up}");
+    let status = watch.status();
+    let nodes = status["nodes"].as_array().expect("a list");
+    let names = nodes.iter().filter_map(|node| node["name"].as_str());
+    assert!(!names.into_iter().any(has_controls), "{status:#}");
+    let metrics = everhold_watch::export::ask(&watch.control, "GET", "/metrics", "", "");
+    assert!(!metrics.expect("it answers").replace('\n', "").chars().any(char::is_control));
+
     // A node whose clock jumps an hour is distrusted by name; the other node is not affected.
     let mut mad = Wire::dial(&watch.probes);
     mad.write(&hello(2, |_| ()));

@@ -73,7 +73,11 @@ impl Watch {
             });
             line.expect("it says where it listens")
         };
-        let (probes, control) = (place("for probes on "), place("http://"));
+        let bare = |place: String| {
+            let place = place.trim_end_matches(" (TLS)");
+            place.trim_start_matches("http://").trim_start_matches("https://").to_owned()
+        };
+        let (probes, control) = (bare(place("for probes on ")), bare(place("control on ")));
         // The rest of the output must be read too, so that the pipe never fills.
         std::thread::spawn(move || said.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
         let lines = follow(process.stdout.take().expect("it was asked for"));
@@ -91,7 +95,14 @@ impl Watch {
     }
 
     /// Kills the watch without a chance to shut down.
-    fn kill(self) {}
+    pub(crate) fn kill(self) {}
+
+    pub(crate) fn threads(&self) -> usize {
+        let path = format!("/proc/{}/status", self._process.0.id());
+        let status = fs::read_to_string(path).expect("Linux says it");
+        let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+        line.expect("it is there").trim().parse().expect("a number")
+    }
 
     pub(crate) fn status(&self) -> Json {
         let mut stream = TcpStream::connect(&self.control).expect("it listens");

@@ -41,6 +41,7 @@ fn parse(manifest: &str) -> (String, BTreeSet<String>) {
 fn dependencies_point_upwards() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("everhold-trace", &[][..]),
+        ("everhold-tls", &[]),
         ("everhold-property", &["everhold-trace"]),
         ("everhold-node", &["everhold-trace"]),
         ("everhold-report", &["everhold-property", "everhold-trace"]),
@@ -59,8 +60,11 @@ fn dependencies_point_upwards() {
             ],
         ),
         ("everhold-infer", &["everhold-property", "everhold-trace"]),
-        ("everhold-live", &["everhold-node", "everhold-property", "everhold-trace"]),
-        ("everhold-watch", &["everhold-property", "everhold-trace"]),
+        (
+            "everhold-live",
+            &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"],
+        ),
+        ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
         (
             "everhold",
             &[
@@ -95,6 +99,7 @@ fn dependencies_point_upwards() {
                 "everhold-property",
                 "everhold-report",
                 "everhold-systems",
+                "everhold-tls",
                 "everhold-trace",
                 "everhold-watch",
             ],
@@ -110,18 +115,33 @@ fn dependencies_point_upwards() {
     }
 }
 
-/// The library that a test author compiles stays small.
-#[test]
-fn the_library_has_few_dependencies() {
+/// The names of all crates that the library needs with these features.
+fn tree(features: &[&str]) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--package", "everhold", "--edges", "normal,build"])
         .args(["--prefix", "none", "--format", "{p}", "--manifest-path"])
         .arg(root().join("Cargo.toml"))
+        .args(features)
         .output()
         .expect("cargo starts");
     let text = String::from_utf8(tree.stdout).expect("cargo prints text");
-    let seen: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    let name = |line: &str| line.split(' ').next().map(str::to_owned);
+    let seen: BTreeSet<String> = text.lines().filter_map(name).collect();
     assert!(seen.contains("everhold"), "{text}{}", String::from_utf8_lossy(&tree.stderr));
+    seen
+}
+
+/// Nobody who did not ask for TLS compiles it.
+#[test]
+fn the_library_has_no_tls_unasked() {
+    let seen = tree(&["--features", "live,infer"]);
+    assert!(seen.contains("everhold-tls") && !seen.contains("rustls"), "{seen:?}");
+}
+
+/// The library that a test author compiles stays small.
+#[test]
+fn the_library_has_few_dependencies() {
+    let seen = tree(&[]);
     let foreign: Vec<_> = seen.iter().filter(|name| !name.starts_with("everhold")).collect();
     assert!(foreign.len() <= 20, "{} foreign crates: {foreign:?}", foreign.len());
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use everhold_tls::{ClientFiles, ClientTls, TlsError};
 use everhold_trace::NodeId;
 use serde::Deserialize;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub checkers: Vec<SocketAddr>,
     /// What the checkers ask for.
     pub secret: Option<String>,
+    /// Speaks TLS with the checkers; needs the feature `tls`. Nodes among themselves do not.
+    pub tls: Option<TlsFiles>,
     /// The folder for recordings.
     pub record: Option<PathBuf>,
     /// Seeds the nodes' random streams. A recording is replayed with the seed that it names.
@@ -50,6 +53,27 @@ pub struct Config {
     /// between nodes: only do this on a network whose every machine is trusted.
     #[serde(default)]
     pub open: bool,
+}
+
+/// The files with which checkers are trusted, and with which they trust.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The CA that signed the checkers' certificates; those that the system trusts, if not given.
+    pub ca: Option<PathBuf>,
+    /// The certificate to show, if checkers ask for one.
+    pub cert: Option<PathBuf>,
+    /// The key of `cert`.
+    pub key: Option<PathBuf>,
+    /// The name that checkers' certificates must have; each one's address, if not given.
+    pub name: Option<String>,
+}
+
+impl TlsFiles {
+    pub(super) fn read(&self) -> Result<ClientTls, TlsError> {
+        let TlsFiles { ca, cert, key, name } = self.clone();
+        ClientTls::read(&ClientFiles { ca, cert, key, name })
+    }
 }
 
 /// How nodes reach each other.
@@ -74,6 +98,7 @@ impl Config {
             data: None,
             checkers: Vec::new(),
             secret: None,
+            tls: None,
             record: None,
             seed: 0,
             open: false,

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use everhold_tls::ClientTls;
 use everhold_trace::NodeId;
 use everhold_trace::wire::{Hello, Ordering, VERSION};
 
 use super::drain::{Drain, Refresh};
 use super::envelope::NOBODY;
-use super::link::Link;
+use super::link::{Credentials, Link};
 use super::{DrainGuard, Probe, Shared, Timer};
 use crate::recording::Recording;
 use crate::report::Report;
@@ -21,7 +22,7 @@ use crate::report::Report;
 pub struct Builder {
     checkers: Vec<SocketAddr>,
     hello: Hello,
-    secret: Option<Vec<u8>>,
+    knows: Credentials,
     recording: Option<Recording>,
     heartbeat: Duration,
     ring_words: usize,
@@ -46,7 +47,7 @@ impl Builder {
         Builder {
             checkers,
             hello,
-            secret: None,
+            knows: Credentials::default(),
             recording: None,
             heartbeat: Duration::from_millis(50),
             ring_words: 1 << 16,
@@ -81,7 +82,25 @@ impl Builder {
 
     /// What checkers over a network ask for.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Builder {
-        self.secret = Some(secret.into());
+        self.knows.secret = Some(secret.into());
+        self
+    }
+
+    /// Speaks TLS with checkers, and only with those whose certificate is for their address, or for the
+    /// name that was given with the files. Needs the feature `tls`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tls")] {
+    /// use everhold_live::tls::{ClientFiles, ClientTls};
+    /// let files = ClientFiles { ca: Some("ca.pem".into()), ..ClientFiles::default() };
+    /// match ClientTls::read(&files) {
+    ///     Ok(tls) => drop(everhold_live::Probe::to_checkers([]).tls(tls).start()),
+    ///     Err(error) => assert!(error.to_string().contains("ca.pem"), "{error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn tls(mut self, tls: ClientTls) -> Builder {
+        self.knows.tls = Some(tls);
         self
     }
 
@@ -159,8 +178,8 @@ impl Builder {
         let timer = Arc::new(Timer::new(self.clock_offset));
         let shared = shared(Some(Arc::clone(&timer)));
         let link = |address| {
-            let (hello, secret) = (self.hello.clone(), self.secret.clone());
-            Link::start(address, hello, secret, self.report.clone(), Arc::clone(&timer))
+            let (hello, knows) = (self.hello.clone(), self.knows.clone());
+            Link::start(address, hello, knows, self.report.clone(), Arc::clone(&timer))
         };
         let links = self.checkers.iter().copied().map(link).collect();
         let mut recording = self.recording;

@@ -1,13 +1,14 @@
 //! The connection to one checker, on a thread of its own.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use everhold_tls::{ClientTls, Stream};
 use everhold_trace::wire::{
     Batch, Decoder, Encoder, Frame, Hello, Record, Stamp, VERSION_CLOCKS, WireError, secret,
 };
@@ -47,6 +48,13 @@ pub(super) struct Numbered {
     pub(super) records: Arc<[Record]>,
 }
 
+/// What a checker must be shown, and must show.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Credentials {
+    pub(super) secret: Option<Vec<u8>>,
+    pub(super) tls: Option<ClientTls>,
+}
+
 /// The end that the draining thread holds.
 pub(super) struct Link {
     queue: SyncSender<Item>,
@@ -68,14 +76,14 @@ impl Link {
     pub(super) fn start(
         address: SocketAddr,
         hello: Hello,
-        secret: Option<Vec<u8>>,
+        knows: Credentials,
         report: Report,
         timer: Arc<Timer>,
     ) -> Link {
         let (queue, items) = mpsc::sync_channel(WAITING);
         let state = Arc::new(State::default());
         let worker =
-            Worker { address, hello, secret, report, items, timer, state: Arc::clone(&state) };
+            Worker { address, hello, knows, report, items, timer, state: Arc::clone(&state) };
         let thread = thread::Builder::new()
             .name("everhold-link".to_owned())
             .spawn(move || worker.run())
@@ -133,7 +141,7 @@ impl Link {
 struct Worker {
     address: SocketAddr,
     hello: Hello,
-    secret: Option<Vec<u8>>,
+    knows: Credentials,
     report: Report,
     items: Receiver<Item>,
     timer: Arc<Timer>,
@@ -159,6 +167,18 @@ impl Worker {
                 Err(Trouble::Refused(text)) => {
                     self.report.tell(&format!("checker {} refuses: {text}", self.address));
                     OFFENDED
+                }
+                Err(Trouble::Insecure(text)) => {
+                    self.report.tell(&format!("no TLS with checker {}: {text}", self.address));
+                    OFFENDED
+                }
+                Err(Trouble::Silent) => {
+                    self.report.tell(&format!(
+                        "checker {} says nothing; one that asks for TLS does not greet a probe \
+                         without (`Builder::tls`, or \"tls\" in the configuration of a host)",
+                        self.address
+                    ));
+                    backoff.wait()
                 }
                 Err(Trouble::Io(error)) => {
                     self.report.tell(&format!(
@@ -186,10 +206,9 @@ impl Worker {
     }
 
     fn connect(&self) -> Result<Connection, Trouble> {
-        let stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = Stream::connect(&self.address, self.knows.tls.as_ref(), PATIENCE)?;
+        stream.socket().set_read_timeout(Some(PATIENCE))?;
+        stream.socket().set_write_timeout(Some(PATIENCE))?;
         let mut connection = Connection {
             stream,
             encoder: Encoder::default(),
@@ -198,14 +217,18 @@ impl Worker {
             has_clock: false,
             beats: 0,
         };
-        let Frame::Greeting(greeting) = connection.read()? else {
+        let greeting = connection.read().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Trouble::Silent,
+            _ => error.into(),
+        });
+        let Frame::Greeting(greeting) = greeting? else {
             return Err(Trouble::Refused("it does not greet as a checker does".to_owned()));
         };
         let mut hello = self.hello.clone();
         // A checker of an earlier version is spoken to in that version.
         hello.version = greeting.version;
         connection.has_clock = greeting.version >= VERSION_CLOCKS;
-        if let Some(secret) = &self.secret {
+        if let Some(secret) = &self.knows.secret {
             hello.proof = Some(secret::prove(secret, &greeting, &hello));
         }
         connection.write(&Frame::Hello(hello))?;
@@ -255,7 +278,7 @@ impl Worker {
                 break;
             }
         }
-        let _ = connection.stream.shutdown(Shutdown::Both);
+        connection.stream.shutdown();
         if let Ok(listener) = listener {
             let _ = listener.join();
         }
@@ -268,8 +291,8 @@ impl Worker {
         connection: &mut Connection,
         open: Arc<AtomicBool>,
     ) -> io::Result<JoinHandle<()>> {
-        let mut stream = connection.stream.try_clone()?;
-        stream.set_read_timeout(None)?;
+        let mut stream = connection.stream.clone();
+        stream.socket().set_read_timeout(None)?;
         let mut decoder = std::mem::take(&mut connection.decoder);
         let (report, state) = (self.report.clone(), Arc::clone(&self.state));
         let timer = Arc::clone(&self.timer);
@@ -321,11 +344,18 @@ impl Worker {
 
 enum Trouble {
     Refused(String),
+    /// TLS with it failed.
+    Insecure(String),
+    /// It is connected and does not greet.
+    Silent,
     Io(io::Error),
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
+        if let Some(tls) = everhold_tls::trouble(&error) {
+            return Trouble::Insecure(tls.to_string());
+        }
         match error.get_ref().and_then(|inner| inner.downcast_ref::<WireError>()) {
             Some(wire) => Trouble::Refused(wire.to_string()),
             None => Trouble::Io(error),
@@ -334,7 +364,7 @@ impl From<io::Error> for Trouble {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     encoder: Encoder,
     decoder: Decoder,
     bytes: Vec<u8>,
@@ -364,7 +394,7 @@ impl Connection {
     }
 }
 
-fn read_frame(stream: &mut TcpStream, decoder: &mut Decoder) -> io::Result<Frame> {
+fn read_frame(stream: &mut Stream, decoder: &mut Decoder) -> io::Result<Frame> {
     let mut bytes = [0; 4_096];
     loop {
         match decoder.next_frame() {

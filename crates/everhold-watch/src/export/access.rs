@@ -50,7 +50,10 @@ fn is_same(claimed: &[u8], secret: &[u8]) -> bool {
     claimed.len() == secret.len() && std::hint::black_box(differ) == 0
 }
 
-fn is_address(host: &str) -> bool {
+/// Whether what a request calls the host is an address or `localhost`, which no page of another site
+/// can make its own.
+#[must_use]
+pub fn is_address(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost")

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use everhold_tls::{ClientTls, ServerTls, Stream};
 
 use super::{access, metrics, status};
 use crate::engine::Watch;
@@ -41,6 +43,19 @@ impl fmt::Debug for Served {
 ///
 /// If the socket cannot be asked for its address.
 pub fn serve(listener: TcpListener, served: Served) -> std::io::Result<SocketAddr> {
+    serve_over(None, listener, served)
+}
+
+/// The same, over TLS if it is given.
+///
+/// # Errors
+///
+/// If the socket cannot be asked for its address.
+pub fn serve_over(
+    tls: Option<ServerTls>,
+    listener: TcpListener,
+    served: Served,
+) -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let served = Arc::new(served);
     let busy = Arc::new(AtomicUsize::new(0));
@@ -51,10 +66,10 @@ pub fn serve(listener: TcpListener, served: Served) -> std::io::Result<SocketAdd
                 busy.fetch_sub(1, Relaxed);
                 continue;
             }
-            let (served, done) = (Arc::clone(&served), Arc::clone(&busy));
+            let (served, done, tls) = (Arc::clone(&served), Arc::clone(&busy), tls.clone());
             let spawned = thread::Builder::new().name("request".into()).spawn(move || {
                 let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-                let _ = answer(stream, &served);
+                let _ = Stream::accept(stream, tls.as_ref()).map(|s| answer(&s, &served));
                 done.fetch_sub(1, Relaxed);
             });
             if spawned.is_err() {
@@ -77,8 +92,15 @@ const JSON: &str = "application/json";
 /// So long a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
-    let Some(request) = read_request(&stream)? else { return Ok(()) };
+fn answer(mut stream: &Stream, served: &Served) -> std::io::Result<()> {
+    let request = match read_request(stream) {
+        Err(_) if stream.is_plain_by_mistake() => {
+            stream.socket().write_all(NOT_PLAIN.as_bytes())?;
+            return hang_up(stream);
+        }
+        request => request?,
+    };
+    let Some(request) = request else { return Ok(()) };
     let refused = access::refusal(&request, &served.secret);
     let (status, kind, body) = match refused {
         Some((status, text)) => (status, TEXT, format!("{text}\n")),
@@ -91,20 +113,30 @@ fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{ask}\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
          Connection: close\r\n\r\n{body}"
-    )
+    )?;
+    stream.finish();
+    Ok(())
+}
+
+/// What is told to those who speak no TLS though they have to.
+const NOT_PLAIN: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\
+                         \r\nthis address speaks TLS: ask https://, or give --tls-ca with --at\n";
+
+/// Ends a connection so that the answer still arrives: what was asked has to be read before.
+fn hang_up(stream: &Stream) -> std::io::Result<()> {
+    let socket = stream.socket();
+    socket.shutdown(std::net::Shutdown::Write)?;
+    socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    socket.take(BODY_MAX as u64).read_to_end(&mut Vec::new())?;
+    Ok(())
 }
 
 /// A connection of which nothing is read after a moment.
-struct Until<'a>(&'a TcpStream, Instant);
+struct Until<'a>(&'a Stream, Instant);
 
 impl Read for Until<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.1.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        self.0.set_read_timeout(Some(left))?;
-        self.0.read(buffer)
+        self.0.read_before(buffer, self.1)
     }
 }
 
@@ -169,7 +201,7 @@ pub(super) struct Request {
     pub(super) body: String,
 }
 
-fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
+fn read_request(stream: &Stream) -> std::io::Result<Option<Request>> {
     let until = Until(stream, Instant::now() + PATIENCE);
     let mut reader = BufReader::new(until).take(BODY_MAX as u64);
     let mut line = String::new();
@@ -213,9 +245,25 @@ pub fn ask(
     secret: &str,
     body: &str,
 ) -> Result<String, String> {
+    ask_over(None, address, method, path, secret, body)
+}
+
+/// The same, over TLS if it is given. The certificate must be for the name in the address.
+///
+/// # Errors
+///
+/// What the watch says if it is not `200`, or why it cannot be reached.
+pub fn ask_over(
+    tls: Option<&ClientTls>,
+    address: &str,
+    method: &str,
+    path: &str,
+    secret: &str,
+    body: &str,
+) -> Result<String, String> {
     let answer = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let mut stream = dial(tls, address)?;
+        stream.socket().set_read_timeout(Some(Duration::from_secs(20)))?;
         let length = body.len();
         write!(
             stream,
@@ -223,12 +271,44 @@ pub fn ask(
              Content-Type: application/json\r\nx-everhold-secret: {secret}\r\n\
              Connection: close\r\n\r\n{body}"
         )?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
+        read_answer(&mut stream)
     };
     let text = answer().map_err(|error| format!("{address}: {error}"))?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let code = head.split_whitespace().nth(1).unwrap_or("");
     if code.starts_with('2') { Ok(body.to_owned()) } else { Err(body.to_owned()) }
+}
+
+/// Connects to the first of a name's addresses that answers.
+fn dial(tls: Option<&ClientTls>, address: &str) -> std::io::Result<Stream> {
+    let name = address.rsplit_once(':').map_or(address, |(name, _)| name);
+    let tls = tls.map(|tls| tls.clone().for_name(name));
+    let mut last = std::io::Error::other("this name has no address");
+    for at in address.to_socket_addrs()? {
+        match Stream::connect(&at, tls.as_ref(), Duration::from_secs(5)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The whole answer. Many servers end a connection without the farewell of TLS: then the length that
+/// they gave says whether it is whole.
+fn read_answer(stream: &mut Stream) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    let read = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match read {
+        Err(error) if !is_whole(&text) => Err(error),
+        _ => Ok(text),
+    }
+}
+
+fn is_whole(answer: &str) -> bool {
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().filter_map(|line| line.split_once(':')).find_map(|(name, value)| {
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    length.is_none_or(|length| body.len() >= length)
 }

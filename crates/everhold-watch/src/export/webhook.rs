@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use super::{ask, rfc3339};
+use everhold_tls::ClientTls;
+
+use super::{ask_over, rfc3339};
 use crate::notice::{Certainty, Notice};
 
-/// Posts alerts to `http://HOST:PORT/PATH`, from a thread of its own: a slow receiver holds up
+/// Posts alerts to `http://HOST:PORT/PATH` or `https://...`, from a thread of its own: a slow receiver holds up
 /// nobody. What was not delivered is kept and tried again, in order, for an hour; what is given up, and
 /// what finds no room among 4,096, is told.
 #[derive(Debug)]
@@ -32,24 +34,43 @@ const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
 
 impl Webhook {
-    /// A webhook to this address.
+    /// A webhook to this `http://` address.
     ///
     /// # Errors
     ///
-    /// If it is not an `http://` address.
+    /// If it is none.
     pub fn start(url: &str, trouble: impl Fn(String) + Send + 'static) -> Result<Webhook, String> {
-        let rest = url.strip_prefix("http://").ok_or_else(|| {
-            format!("{url}: webhooks go to http:// addresses; put a proxy in front for others")
-        })?;
+        Webhook::start_over(None, url, trouble)
+    }
+
+    /// A webhook to this address: `https://` with TLS, `http://` without.
+    ///
+    /// # Errors
+    ///
+    /// If it is neither.
+    pub fn start_over(
+        tls: Option<ClientTls>,
+        url: &str,
+        trouble: impl Fn(String) + Send + 'static,
+    ) -> Result<Webhook, String> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let port = match (scheme, &tls) {
+            ("http", None) => 80,
+            ("https", Some(_)) => 443,
+            ("http", Some(_)) => return Err(format!("{url}: TLS is for https:// addresses")),
+            ("https", None) => return Err(format!("{url}: an https:// address needs TLS")),
+            _ => return Err(format!("{url}: webhooks go to http:// or https:// addresses")),
+        };
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let host = if has_port { host.to_owned() } else { format!("{host}:{port}") };
         let path = format!("/{path}");
         let (alerts, queue) = sync_channel::<Json>(ALERTS_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = Arc::clone(&dropped);
         thread::spawn(move || {
             for alert in queue {
-                deliver(&alert, &host, &path, &trouble);
+                deliver(&alert, tls.as_ref(), &host, &path, &trouble);
                 let lost = lost.swap(0, Relaxed);
                 if lost > 0 {
                     trouble(format!("{lost} alerts were not delivered: too many wait"));
@@ -68,9 +89,15 @@ impl Webhook {
     }
 }
 
-fn deliver(alert: &Json, host: &str, path: &str, trouble: &impl Fn(String)) {
+fn deliver(
+    alert: &Json,
+    tls: Option<&ClientTls>,
+    host: &str,
+    path: &str,
+    trouble: &impl Fn(String),
+) {
     let (begun, mut again, mut told) = (Instant::now(), AGAIN, false);
-    while let Err(error) = ask(host, "POST", path, "", &alert.to_string()) {
+    while let Err(error) = ask_over(tls, host, "POST", path, "", &alert.to_string()) {
         if begun.elapsed() > KEPT {
             return trouble(format!("an alert was not delivered and is given up: {error}"));
         }

@@ -1,5 +1,8 @@
 //! Tests of the crate as others use it.
 
+#[cfg(all(feature = "nats", feature = "tls"))]
+#[path = "../../../everhold-tls/tests/it/certificates.rs"]
+mod certificates;
 mod checker;
 mod dataflow;
 mod engine;
@@ -7,4 +10,6 @@ mod feed;
 mod log;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(all(feature = "nats", feature = "tls"))]
+mod nats_tls;
 mod sampling;

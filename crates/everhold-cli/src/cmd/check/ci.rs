@@ -12,6 +12,7 @@ use super::text::write_judgement;
 use super::{Judgement, Report};
 use crate::args::Color;
 use crate::paint::Paint;
+use crate::plain::plain;
 
 /// Writes one test case for each property; the text of a failure is the same as on a terminal.
 pub(super) fn junit(report: &Report<'_>, path: &Path) -> Result<()> {
@@ -43,11 +44,16 @@ pub(super) fn step_summary(report: &Report<'_>) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY") else { return Ok(()) };
     let mut text = "### everhold check\n\n| verdict | property |\n|---|---|\n".to_owned();
     for judgement in &report.judgements {
-        let name = judgement.rule.property().name.replace('|', "\\|");
+        let name = plain(&judgement.rule.property().name).replace(['\n', '`'], " ");
+        let name = escaped(&name).replace('|', "\\|");
         let _ = writeln!(text, "| {} | {name} |", judgement.verdict());
     }
     for judgement in report.judgements.iter().filter(|j| j.verdict() == Verdict::Violated) {
-        let _ = writeln!(text, "\n```text\n{}\n```", words(judgement)?.trim_end());
+        let _ = writeln!(
+            text,
+            "\n```text\n{}\n```",
+            plain(words(judgement)?.trim_end()).replace("```", "'''")
+        );
     }
     let path = Path::new(&path);
     let file = OpenOptions::new().create(true).append(true).open(path);

@@ -17,6 +17,7 @@ use crate::cmd::check::observe;
 use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::Given;
+use crate::plain::{Plain, PlainJson};
 use crate::progress::Progress;
 
 use super::decided;
@@ -32,7 +33,7 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
     report.found.truncate(wanted.report_max);
     let shown: Vec<Property> = report.found.iter().map(|found| found.property.clone()).collect();
     decided::write_down(&args.decided, decisions, &shown)?;
-    let mut out = io::stdout().lock();
+    let mut out = Plain(io::stdout().lock());
     if let Some(number) = wanted.explain {
         decided::numbered(&shown, number)?;
         let found = &report.found[number - 1];
@@ -50,7 +51,7 @@ pub(super) fn run(args: &InferArgs, given: &[Given]) -> Result<Code> {
         out.flush()?;
         next_of_report(&report, args);
     } else if args.json {
-        super::json::write_almost(&report, &mut out)?;
+        super::json::write_almost(&report, &mut PlainJson(&mut out.0))?;
     } else {
         write!(out, "{report}")?;
         out.flush()?;
