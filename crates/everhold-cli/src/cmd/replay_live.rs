@@ -59,8 +59,8 @@ fn list() -> Result<Code> {
 fn describe(execution: &Execution, case: &Case, bug: &str) {
     let recorded = execution.node_ids().filter(|node| !execution.events_of(*node).is_empty());
     let names: Vec<&str> = recorded.map(|node| execution.node(node).name.as_str()).collect();
-    let events = execution.events().len();
-    eprintln!("everhold: {events} events of {} ({}, bug {bug})", names.join(", "), case.name);
+    let events = crate::words::counted(execution.events().len(), "event");
+    eprintln!("everhold: {events} of {} ({}, bug {bug})", names.join(", "), case.name);
 }
 
 fn save(file: &Path, finding: &Finding) -> Result<()> {

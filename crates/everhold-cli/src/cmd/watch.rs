@@ -25,13 +25,14 @@ use everhold_watch::{
 use crate::args::{AlarmArg, WatchArgs};
 use crate::exit::{BadInput, Code};
 use crate::plain::{Plain, plain};
+use crate::words::counted;
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     if let Some(address) = &args.at {
         return control(args, address);
     }
     if args.listen.is_none() && args.engine.is_none() {
-        let text = "nobody could connect: give --listen ADDRESS, such as 127.0.0.1:7373, and name it \
+        let text = "no probe could connect: give --listen ADDRESS, such as 127.0.0.1:7373, and name it \
                     in the probes (`everhold help live`)";
         return Err(BadInput(text.to_owned()).into());
     }
@@ -276,8 +277,10 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
     let unknown = standing.rules.iter().find_map(|rule| rule.reason.as_deref());
     let unknown = unknown.map(|reason| format!(" · unknown: {reason}")).unwrap_or_default();
     plain(&format!(
-        "{rules} rules · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
+        "{} · {firing} firing · {} ({probes} connected) · {} records · {} \
          lost · lag {lag} ms{unknown}",
+        counted(rules, "rule"),
+        counted(nodes, "node"),
         sum(&|s| s.counts.records),
         sum(&|s| s.counts.dropped),
     ))
