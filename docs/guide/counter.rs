@@ -1,9 +1,9 @@
 //! The program of the guide, repaired: correct, slow at times, and wrong again when it is careless.
 
+use everhold::perf::Perf;
 use everhold::prelude::*;
 use everhold::property::parse;
-use everhold::sim::perf::Perf;
-use everhold::sim::timed::{Durations, Timed};
+use everhold::timed::{Durations, Timed};
 use everhold_live::host::{Codec, Config, Host};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

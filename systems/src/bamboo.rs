@@ -25,7 +25,7 @@
 //! first bug is rare, needs [`Ids::Crowded`], and is masked by the fix of the third.
 
 use everhold::prelude::*;
-use everhold::sim::timed::Timed;
+use everhold::timed::Timed;
 
 use crate::dht::{Id, Ids, Overlay, ROWS, Ring, Routing, Side};
 

@@ -32,7 +32,7 @@ mod ransub;
 mod wire;
 
 use everhold::prelude::*;
-use everhold::sim::timed::{Link, Net, Timed, Transport};
+use everhold::timed::{Link, Net, Timed, Transport};
 
 pub use blocks::Blocks;
 pub use node::Bullet;

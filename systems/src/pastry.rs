@@ -18,7 +18,7 @@
 //! for maintenance even with the fix).
 
 use everhold::prelude::*;
-use everhold::sim::timed::Timed;
+use everhold::timed::Timed;
 
 use crate::dht::{Ids, Overlay, ROWS, Ring, Routing};
 

@@ -2,9 +2,9 @@
 //! and stopping conditions. `everhold perf` runs them by name.
 
 use everhold::node::Message;
+use everhold::perf::{Measured, OnProgress, Perf, PerfReport, WhatIf};
 use everhold::prelude::*;
-use everhold::sim::perf::{Measured, OnProgress, Perf, PerfReport, WhatIf};
-use everhold::sim::timed::{Draws, Durations, Timed};
+use everhold::timed::{Draws, Durations, Timed};
 
 use crate::dht::Ids;
 use crate::{bamboo, bullet, chord, pastry, randtree};

@@ -1,6 +1,6 @@
 //! The systems of the MacePC paper: one large execution, and one whole analysis.
 
-use everhold::sim::perf::Perf;
+use everhold::perf::Perf;
 use everhold_systems::{bullet, pastry};
 
 use crate::measure::{Bound, Scorecard, Size, cpu_seconds};

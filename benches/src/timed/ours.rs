@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhold::prelude::{Cx, Network, Node, NodeId, Serialize};
-use everhold::sim::timed::{Durations, Quantiles, Timed};
+use everhold::timed::{Durations, Quantiles, Timed};
 
 use super::tokens::DELIVERIES;
 use crate::measure::{Bound, Contender, Scorecard, Size, Work, cpu_seconds};

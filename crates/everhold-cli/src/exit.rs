@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use everhold::Verdict;
-use everhold::sim::perf::{PerfVerdict, VersionsVerdict};
+use everhold::perf::{PerfVerdict, VersionsVerdict};
 use everhold_property::{Diagnostic, render_all};
 
 /// The exit codes.

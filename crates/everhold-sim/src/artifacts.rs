@@ -13,7 +13,8 @@ use crate::report::page;
 use crate::report::{Finding, Report, Saved};
 
 /// The folder for findings: in the build's target folder if there is one.
-pub(crate) fn folder() -> PathBuf {
+#[must_use]
+pub fn folder() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     let target = exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     target.map_or_else(|| PathBuf::from("target"), Path::to_path_buf).join("everhold")
@@ -54,7 +55,8 @@ impl Saved {
 }
 
 /// Executions in the native format.
-pub(crate) fn bytes(executions: &[Execution]) -> Vec<u8> {
+#[must_use]
+pub fn bytes(executions: &[Execution]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     for execution in executions {
@@ -65,7 +67,8 @@ pub(crate) fn bytes(executions: &[Execution]) -> Vec<u8> {
 }
 
 /// A test's name as the name of a folder.
-pub(crate) fn file_name(name: &str) -> String {
+#[must_use]
+pub fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     name.chars().map(plain).collect()
 }
@@ -78,7 +81,11 @@ fn part_name() -> String {
 }
 
 /// Writes a file so that it is never seen half written.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
+///
+/// # Errors
+///
+/// If it cannot be written, with its path.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let write = || -> std::io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;

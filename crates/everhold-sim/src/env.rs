@@ -328,6 +328,12 @@ impl<M: Message> Env<M> {
     }
 }
 
-pub(crate) fn node_id(index: usize) -> NodeId {
+/// The id of the node with this index.
+///
+/// # Panics
+///
+/// If there are more nodes than ids.
+#[must_use]
+pub fn node_id(index: usize) -> NodeId {
     NodeId(u32::try_from(index).expect("a system has fewer than 2^32 nodes"))
 }

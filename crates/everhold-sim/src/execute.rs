@@ -337,9 +337,11 @@ pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
 
 /// What a panic said and where.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Panic {
-    pub(crate) message: String,
-    pub(crate) place: String,
+pub struct Panic {
+    /// What it said.
+    pub message: String,
+    /// Where in the source.
+    pub place: String,
     /// It was no panic but a bound.
     pub(crate) halt: Option<Halt>,
 }
@@ -356,10 +358,11 @@ impl fmt::Display for Panic {
 }
 
 /// Does something that may fail beside the exploration itself; a panic is an error like any other.
-pub(crate) fn attempt<T>(
-    what: &str,
-    body: impl FnOnce() -> Result<T, String>,
-) -> Result<T, String> {
+///
+/// # Errors
+///
+/// The error of `body`, or its panic.
+pub fn attempt<T>(what: &str, body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     quietly(body).unwrap_or_else(|panic| Err(format!("{what} failed: {panic}")))
 }
 
@@ -369,7 +372,11 @@ thread_local! {
 }
 
 /// Runs `body` with panics caught and not printed.
-pub(crate) fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+///
+/// # Errors
+///
+/// What it panicked with.
+pub fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();

@@ -366,7 +366,12 @@ impl Options {
     }
 }
 
-pub(crate) fn number(variable: &str) -> Result<Option<u64>, BadOption> {
+/// The whole number in a variable of the environment, if it is set.
+///
+/// # Errors
+///
+/// If it is something else.
+pub fn number(variable: &str) -> Result<Option<u64>, BadOption> {
     let Ok(text) = std::env::var(variable) else { return Ok(None) };
     let digits = text.trim().replace('_', "");
     digits.parse().map(Some).map_err(|_| {
@@ -384,7 +389,11 @@ fn run_elsewhere<M: Message>(setup: &SharedSetup<M>) {
 }
 
 /// How many times as much is done as the budget says.
-pub(crate) fn scale() -> Result<u32, BadOption> {
+///
+/// # Errors
+///
+/// If `EVERHOLD_SCALE` is no number from 1.
+pub fn scale() -> Result<u32, BadOption> {
     let Some(scale) = number("EVERHOLD_SCALE")? else { return Ok(1) };
     u32::try_from(scale).ok().filter(|scale| *scale > 0).ok_or_else(|| {
         BadOption(format!(

@@ -43,7 +43,7 @@ pub struct Faults {
     pub disk_errors: u32,
     /// Events in which a disk is full (`ENOSPC`).
     pub full_disks: u32,
-    /// Times that a disk is slow, on a [virtual clock](crate::timed).
+    /// Times that a disk is slow, on a virtual clock.
     pub slow_disks: u32,
     /// Kinds of node that crash, stop, skew and are cut off; every kind if empty.
     pub kinds: Vec<String>,
@@ -159,8 +159,8 @@ impl Faults {
         Faults { full_disks: n, ..self }
     }
 
-    /// Up to `n` times a disk is slow for a while: on a [virtual clock](crate::timed) with a
-    /// [`DiskModel`](crate::timed::DiskModel), which says what a disk costs otherwise.
+    /// Up to `n` times a disk is slow for a while: on a virtual clock with a
+    /// `DiskModel`, which says what a disk costs otherwise.
     #[must_use]
     pub fn slow_disk(self, n: u32) -> Self {
         Faults { slow_disks: n, ..self }
@@ -177,7 +177,9 @@ impl Faults {
         &self.kinds
     }
 
-    pub(crate) fn strikes(&self, kind: &str) -> bool {
+    /// Whether crashes and the like strike nodes of a kind.
+    #[must_use]
+    pub fn strikes(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.iter().any(|name| name == kind)
     }
 

@@ -10,7 +10,7 @@ use signal_hook::flag;
 const INTERRUPTED: i32 = 130;
 
 /// True after the first Ctrl-C. Starts listening at the first call.
-pub(crate) fn requested() -> bool {
+pub fn requested() -> bool {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let flag = FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));

@@ -17,11 +17,14 @@
 //! - [`attack`]: candidates for properties, and the executions that break them.
 //! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
 //! - [`history`]: a linearizability checker.
-//! - [`timed`]: the same nodes on a virtual clock.
+//!
+//! The crate `everhold-timed` runs the same systems on a virtual clock. `engine` is the seam between the two.
 
 mod artifacts;
 mod clock;
 mod differ;
+#[doc(hidden)]
+pub mod engine;
 mod env;
 mod execute;
 mod exhaust;
@@ -54,7 +57,6 @@ mod halt;
 pub mod history;
 pub mod links;
 pub mod moves;
-pub mod perf;
 pub mod record;
 pub mod report;
 pub mod rng;
@@ -62,7 +64,6 @@ pub mod schedule;
 pub mod sketch;
 pub mod strategy;
 pub mod system;
-pub mod timed;
 pub mod view;
 
 pub use attack::{Attack, Fallen};

@@ -1,9 +1,12 @@
 //! Links and kinds of messages with network rules of their own.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::fault::FaultKind;
 use crate::record::NodeInfo;
 use crate::system::Network;
-use crate::timed;
 
 /// The most rules of a system, a rule in both directions counted twice.
 const RULES_MAX: usize = 64;
@@ -51,7 +54,42 @@ pub struct Channel {
     network: Option<Network>,
     spared: Spared,
     capacity: Option<u32>,
-    timed: Option<timed::Link>,
+    /// How another engine has messages travel.
+    remark: Option<Remark>,
+}
+
+/// A setting of any type.
+#[derive(Clone)]
+struct Remark(Arc<dyn Setting>);
+
+trait Setting: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn is(&self, other: &dyn Any) -> bool;
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+impl<T: Any + fmt::Debug + PartialEq + Send + Sync> Setting for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn is(&self, other: &dyn Any) -> bool {
+        other.downcast_ref().is_some_and(|other| self == other)
+    }
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt(f)
+    }
+}
+
+impl PartialEq for Remark {
+    fn eq(&self, other: &Remark) -> bool {
+        self.0.is(other.0.as_any())
+    }
+}
+
+impl fmt::Debug for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.show(f)
+    }
 }
 
 impl Channel {
@@ -105,11 +143,11 @@ impl Channel {
         Channel { capacity: Some(messages), ..self }
     }
 
-    /// Latency, bandwidth and loss on the virtual clock of [`timed`]; exploring does not look at
-    /// them. Without this, the link is that of the [`timed::Net`].
+    /// Adds a setting of another engine, which exploring does not look at.
+    #[doc(hidden)]
     #[must_use]
-    pub fn timed(self, link: timed::Link) -> Self {
-        Channel { timed: Some(link), ..self }
+    pub fn with_remark<T: Any + fmt::Debug + PartialEq + Send + Sync>(self, setting: T) -> Self {
+        Channel { remark: Some(Remark(Arc::new(setting))), ..self }
     }
 }
 
@@ -170,17 +208,23 @@ impl Links {
         self
     }
 
+    #[doc(hidden)]
+    #[must_use]
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    pub(crate) fn is_bounded(&self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
         !self.mailboxes.is_empty() || self.rules.iter().any(|rule| rule.channel.capacity.is_some())
     }
 
     /// The rules that fit what a node of this kind sends, and what it is sent, as bits.
-    pub(crate) fn of_node(&self, kind: &str) -> (u64, u64) {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_node(&self, kind: &str) -> (u64, u64) {
         let fits = |name: &Option<String>| name.as_ref().is_none_or(|name| name == kind);
         let bits = |side: &dyn Fn(&Rule) -> bool| {
             let rules = self.rules.iter().enumerate().filter(|(_, rule)| side(rule));
@@ -190,7 +234,9 @@ impl Links {
     }
 
     /// Of some rules those that fit a kind of message.
-    pub(crate) fn of_message(&self, mut rules: u64, kind: &str) -> u64 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_message(&self, mut rules: u64, kind: &str) -> u64 {
         for (at, rule) in self.rules.iter().enumerate() {
             if rule.kind.as_ref().is_some_and(|name| name != kind) {
                 rules &= !(1 << at);
@@ -200,21 +246,26 @@ impl Links {
     }
 
     /// How many messages a node of this kind has room for.
-    pub(crate) fn room(&self, kind: &str) -> u32 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn room(&self, kind: &str) -> u32 {
         let mut rooms = self.mailboxes.iter().rev().filter(|(name, _)| name == kind);
         rooms.next().map_or(u32::MAX, |(_, room)| *room)
     }
 
     /// All channels: that of the messages that no rule fits, and one for each rule.
-    pub(crate) fn lines(&self, network: Network) -> Vec<Line> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lines(&self, network: Network) -> Vec<Line> {
         let usual = Channel::default();
         let channels = self.rules.iter().map(|rule| &rule.channel);
         std::iter::once(&usual).chain(channels).map(|channel| Line::new(channel, network)).collect()
     }
 
-    /// The timed links of the rules.
-    pub(crate) fn timed(&self) -> impl Iterator<Item = Option<&timed::Link>> {
-        self.rules.iter().map(|rule| rule.channel.timed.as_ref())
+    /// The settings of a type that [were added](Channel::with_remark), for each rule.
+    #[doc(hidden)]
+    pub fn remarks<T: Any>(&self) -> impl Iterator<Item = Option<&T>> {
+        self.rules.iter().map(|rule| rule.channel.remark.as_ref()?.0.as_any().downcast_ref())
     }
 
     /// What is wrong with rules of which only these fitted any message.
@@ -252,10 +303,13 @@ impl Rule {
 
 /// A channel in the form that executions use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
-    pub(crate) network: Network,
-    pub(crate) spared: Spared,
-    pub(crate) capacity: u32,
+pub struct Line {
+    /// In which order messages arrive.
+    pub network: Network,
+    /// What does not go wrong.
+    pub spared: Spared,
+    /// How many messages may be under way.
+    pub capacity: u32,
 }
 
 impl Line {
@@ -268,11 +322,12 @@ impl Line {
 
 /// Kinds of faults that do not strike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spared(u16);
+pub struct Spared(u16);
 
 impl Spared {
     /// The faults that do not exist on a network: a stream never brings anything twice.
-    pub(crate) fn of(network: Network) -> Spared {
+    #[must_use]
+    pub fn of(network: Network) -> Spared {
         let mut spared = Spared::default();
         if network == Network::Streams {
             spared.add(FaultKind::Duplicate);
@@ -284,8 +339,10 @@ impl Spared {
         self.0 |= 1 << kind as u16;
     }
 
+    /// Whether a fault of this kind does not strike.
+    #[must_use]
     #[inline]
-    pub(crate) fn contains(self, kind: FaultKind) -> bool {
+    pub fn contains(self, kind: FaultKind) -> bool {
         self.0 >> kind as u16 & 1 == 1
     }
 }

@@ -45,8 +45,9 @@ impl<T: Monitor> ErasedMonitor for T {
 }
 
 /// A monitor of the system, in its first state and as it is now.
-pub(crate) struct MonitorSlot {
-    pub(crate) name: String,
+pub struct MonitorSlot {
+    /// Its name.
+    pub name: String,
     original: Box<dyn ErasedMonitor>,
     now: Box<dyn ErasedMonitor>,
 }
@@ -60,7 +61,8 @@ impl MonitorSlot {
         }
     }
 
-    pub(crate) fn observe(&mut self, event: &dyn Any) {
+    /// Tells it of an event.
+    pub fn observe(&mut self, event: &dyn Any) {
         self.now.observe(event);
     }
 
@@ -68,7 +70,8 @@ impl MonitorSlot {
         self.now.is_hot()
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// Goes back to its first state.
+    pub fn reset(&mut self) {
         self.now.copy_from(&*self.original);
     }
 

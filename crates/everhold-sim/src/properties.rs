@@ -18,14 +18,18 @@ use crate::failure::{Cause, Failure};
 use crate::scene::Scene;
 
 /// Reads properties, or says everything that is wrong with them.
-pub(crate) fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
+///
+/// # Errors
+///
+/// All of them, each with its place.
+pub fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
     let errors = |found: Vec<Diagnostic>| render_all(&found, origin, text);
     parse(text).into_result().map_err(errors)
 }
 
 /// The system's properties and what they see.
 #[derive(Clone, Debug)]
-pub(crate) struct Properties {
+pub struct Properties {
     checkers: Vec<Checker>,
     seen: Seen,
     /// Hash of each node's state when it was last turned into a value.
@@ -72,7 +76,9 @@ impl State for Seen {
 }
 
 impl Properties {
-    pub(crate) fn new(properties: &[Property], library: &Library) -> Option<Properties> {
+    /// Those of a system, unless it has none.
+    #[must_use]
+    pub fn new(properties: &[Property], library: &Library) -> Option<Properties> {
         if properties.is_empty() {
             return None;
         }
@@ -80,7 +86,9 @@ impl Properties {
         Some(Properties::of(checkers.collect()))
     }
 
-    pub(crate) fn of(checkers: Vec<Checker>) -> Properties {
+    /// Those that these checkers check.
+    #[must_use]
+    pub fn of(checkers: Vec<Checker>) -> Properties {
         let scope =
             |wanted: &[Scope]| checkers.iter().any(|c| wanted.contains(&c.rule().property().scope));
         Properties {
@@ -128,7 +136,7 @@ impl Properties {
     }
 
     /// Whether each goal was reached.
-    pub(crate) fn reached(&self) -> impl Iterator<Item = bool> {
+    pub fn reached(&self) -> impl Iterator<Item = bool> {
         self.checkers.iter().filter(|c| is_goal(c)).map(Checker::reached)
     }
 
@@ -151,11 +159,7 @@ impl Properties {
     }
 
     /// A new execution: takes every node's first state.
-    pub(crate) fn start<M: Message>(
-        &mut self,
-        scene: Scene<'_, M>,
-        world: &Names<'_>,
-    ) -> Option<Failure> {
+    pub fn start<M: Message>(&mut self, scene: Scene<'_, M>, world: &Names<'_>) -> Option<Failure> {
         self.judged = self.judged();
         self.checkers.iter_mut().for_each(Checker::reset);
         self.seen.members.clear();
@@ -171,7 +175,7 @@ impl Properties {
     }
 
     /// After a step at `node`.
-    pub(crate) fn step<M: Message>(
+    pub fn step<M: Message>(
         &mut self,
         scene: Scene<'_, M>,
         world: &Names<'_>,
@@ -383,10 +387,13 @@ fn memory_of(checker: &Checker) -> u64 {
 }
 
 /// Names and kinds of nodes by index.
-pub(crate) struct Names<'a>(pub(crate) &'a [crate::record::NodeInfo]);
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a>(pub &'a [crate::record::NodeInfo]);
 
 impl Names<'_> {
-    pub(crate) fn of(&self, index: usize) -> (&str, &str) {
+    /// The name and the kind of a node.
+    #[must_use]
+    pub fn of(&self, index: usize) -> (&str, &str) {
         self.0.get(index).map_or(("?", ""), |info| (info.name.as_str(), info.kind.as_str()))
     }
 }

@@ -16,7 +16,6 @@ use std::thread;
 use crate::artifacts;
 use crate::execute::attempt;
 use crate::schedule::{Schedule, TokenError, checksum};
-use crate::timed::Draws;
 
 const HEADER: &str = "\
 # Executions that failed. Everhold runs them first; commit this file.
@@ -26,51 +25,62 @@ const HEADER: &str = "\
 pub(crate) const STORY: &str = "; found in ";
 
 /// The file in which an execution is kept, or why it is not there.
-pub(crate) type Kept = Result<PathBuf, String>;
+pub type Kept = Result<PathBuf, String>;
 
 /// An execution from a regressions file.
 #[derive(Clone, Debug)]
-pub(crate) struct Known<T> {
-    pub(crate) execution: T,
+pub struct Known<T> {
+    /// The execution.
+    pub execution: T,
     /// How it was found, if the file says so.
-    pub(crate) story: Option<String>,
+    pub story: Option<String>,
 }
 
 /// An execution as regressions files and `EVERHOLD_REPLAY` name it.
-pub(crate) trait Token: Sized {
-    /// The beginning of the tokens of the other kind of execution.
-    const OTHERS: &str;
+pub trait Token: Sized {
+    /// The beginning of the tokens of this kind of execution, such as `eh1-`.
+    const PREFIX: &str;
+
+    /// Reads a token.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, or damaged.
     fn parse_token(text: &str) -> Result<Self, TokenError>;
 
+    /// Whether it is a token of another kind of execution.
     fn is_others(text: &str) -> bool {
-        text.trim_start().starts_with(Self::OTHERS)
+        is_token(text) && !text.trim_start().starts_with(Self::PREFIX)
     }
 }
 
+/// Whether a text begins like a token of any engine: `eh1`, letters, `-`.
+fn is_token(text: &str) -> bool {
+    let rest = text.trim_start().strip_prefix("eh1");
+    rest.is_some_and(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_lowercase()).starts_with('-')
+    })
+}
+
 impl Token for Schedule {
-    const OTHERS: &str = "eh1t-";
+    const PREFIX: &str = "eh1-";
     fn parse_token(text: &str) -> Result<Self, TokenError> {
         Schedule::parse(text)
     }
 }
 
-impl Token for Draws {
-    const OTHERS: &str = "eh1-";
-    fn parse_token(text: &str) -> Result<Self, TokenError> {
-        Draws::parse(text)
-    }
-}
-
 /// The test that explores.
 #[derive(Clone, Debug)]
-pub(crate) struct TestId {
+pub struct TestId {
     file: String,
     test: Option<String>,
     told: Option<String>,
 }
 
 impl TestId {
-    pub(crate) fn new(caller: &Location<'_>, told: Option<String>) -> Self {
+    /// The test on this thread that calls from there, and what it calls its exploration.
+    #[must_use]
+    pub fn new(caller: &Location<'_>, told: Option<String>) -> Self {
         // The test harness names its threads after the tests.
         let thread = thread::current();
         let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
@@ -78,13 +88,15 @@ impl TestId {
     }
 
     /// A name for people.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         let told = self.told.as_deref();
         told.or(self.test.as_deref()).unwrap_or("exploration")
     }
 
     /// The name under which `cargo test` knows it.
-    pub(crate) fn test_name(&self) -> Option<&str> {
+    #[must_use]
+    pub fn test_name(&self) -> Option<&str> {
         self.test.as_deref()
     }
 
@@ -98,7 +110,8 @@ impl TestId {
     }
 
     /// A finding's id: the test's name, and digits that depend on its file and on the execution.
-    pub(crate) fn id_of(&self, token: &str) -> String {
+    #[must_use]
+    pub fn id_of(&self, token: &str) -> String {
         let key = self.key();
         let name = key.as_deref().unwrap_or(self.name());
         let digits = checksum(format!("{} {name} {token}", self.file).as_bytes());
@@ -120,7 +133,7 @@ fn find_source(file: &str) -> Option<PathBuf> {
 }
 
 /// The saved executions of a test, and what is wrong with its file.
-pub(crate) fn load<T: Token>(test: &TestId) -> (Vec<Known<T>>, Vec<String>) {
+pub fn load<T: Token>(test: &TestId) -> (Vec<Known<T>>, Vec<String>) {
     let (Some(key), Some(file)) = (test.key(), test.regressions_file()) else {
         return (Vec::new(), Vec::new());
     };
@@ -169,7 +182,7 @@ fn parse<T: Token>(bytes: &[u8], key: &str, file: &Path) -> (Vec<Known<T>>, Vec<
 }
 
 /// Adds a failing execution to the test's file, if there is a test. Says where, or why not.
-pub(crate) fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
+pub fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
     let key = test.key()?;
     Some(attempt("keeping the execution", || {
         let file = test.regressions_file().ok_or_else(|| no_source(&test.file))?;
@@ -229,7 +242,11 @@ fn by_digits(digits: &str) -> Option<PathBuf> {
 
 /// The execution that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id. None if it
 /// names an execution of the other kind.
-pub(crate) fn replay_asked_for<T: Token>() -> Result<Option<T>, String> {
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn replay_asked_for<T: Token>() -> Result<Option<T>, String> {
     let Ok(asked) = std::env::var("EVERHOLD_REPLAY") else { return Ok(None) };
     let asked = asked.trim();
     if asked.is_empty() {
@@ -250,7 +267,7 @@ pub(crate) fn replay_asked_for<T: Token>() -> Result<Option<T>, String> {
 }
 
 fn token_of(asked: &str) -> Option<String> {
-    if Schedule::is_others(asked) || Draws::is_others(asked) {
+    if is_token(asked) {
         return Some(asked.to_owned());
     }
     let mut files = [PathBuf::from(asked), artifacts::folder().join(asked).join("schedule.txt")]

@@ -273,14 +273,19 @@ impl fmt::Display for TokenError {
 impl std::error::Error for TokenError {}
 
 /// The text of a token's content, with a checksum.
-pub(crate) fn seal(mut bytes: Vec<u8>) -> String {
+#[must_use]
+pub fn seal(mut bytes: Vec<u8>) -> String {
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
     base64(&bytes)
 }
 
 /// The content of a token's text.
-pub(crate) fn unseal(text: &str) -> Result<Vec<u8>, TokenError> {
+///
+/// # Errors
+///
+/// If it is damaged.
+pub fn unseal(text: &str) -> Result<Vec<u8>, TokenError> {
     let mut bytes = unbase64(text)?;
     let Some((content, sum)) = bytes.split_last_chunk::<4>() else {
         return Err(TokenError::Damaged { reason: "it is too short" });
@@ -317,31 +322,37 @@ fn encode(schedule: &Schedule) -> Vec<u8> {
 }
 
 /// Writes the parts of a token.
-#[derive(Default)]
-pub(crate) struct Encoder {
+#[derive(Debug, Default)]
+pub struct Encoder {
     bytes: Vec<u8>,
     names: Vec<String>,
 }
 
 impl Encoder {
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// What was written.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 
-    pub(crate) fn byte(&mut self, byte: u8) {
+    /// Writes a byte.
+    pub fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }
 
-    pub(crate) fn word(&mut self, word: u64) {
+    /// Writes eight bytes, little endian.
+    pub fn word(&mut self, word: u64) {
         self.bytes.extend_from_slice(&word.to_le_bytes());
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Writes a text with its length.
+    pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    pub(crate) fn number(&mut self, mut value: u64) {
+    /// Writes a number of variable length.
+    pub fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push((value as u8) | 0x80);
             value >>= 7;
@@ -349,7 +360,8 @@ impl Encoder {
         self.bytes.push(value as u8);
     }
 
-    pub(crate) fn node(&mut self, node: NodeId) {
+    /// Writes a node's id.
+    pub fn node(&mut self, node: NodeId) {
         self.number(u64::from(node.0));
     }
 
@@ -491,37 +503,58 @@ fn decode(bytes: &[u8]) -> Result<Schedule, TokenError> {
 }
 
 /// Reads the parts of a token.
-pub(crate) struct Decoder<'a> {
+#[derive(Debug)]
+pub struct Decoder<'a> {
     bytes: &'a [u8],
     names: Vec<String>,
 }
 
 const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
-pub(crate) const MAKES_NO_SENSE: TokenError =
+/// The error for a token that decodes to something that cannot be.
+pub const MAKES_NO_SENSE: TokenError =
     TokenError::Damaged { reason: "it has a choice of no known kind" };
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads from the beginning.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes, names: Vec::new() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether all was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    pub(crate) fn word(&mut self) -> Result<u64, TokenError> {
+    /// Reads eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn word(&mut self) -> Result<u64, TokenError> {
         let (word, rest) = self.bytes.split_first_chunk().ok_or(ENDS)?;
         self.bytes = rest;
         Ok(u64::from_le_bytes(*word))
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, TokenError> {
+    /// Reads a byte.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn byte(&mut self) -> Result<u8, TokenError> {
         let (first, rest) = self.bytes.split_first().ok_or(ENDS)?;
         self.bytes = rest;
         Ok(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, TokenError> {
+    /// Reads a number.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn number(&mut self) -> Result<u64, TokenError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -533,11 +566,21 @@ impl<'a> Decoder<'a> {
         Err(MAKES_NO_SENSE)
     }
 
-    pub(crate) fn small(&mut self) -> Result<u32, TokenError> {
+    /// Reads a number of 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn small(&mut self) -> Result<u32, TokenError> {
         u32::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)
     }
 
-    pub(crate) fn node(&mut self) -> Result<NodeId, TokenError> {
+    /// Reads a node's id.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn node(&mut self) -> Result<NodeId, TokenError> {
         self.small().map(NodeId)
     }
 
@@ -545,7 +588,12 @@ impl<'a> Decoder<'a> {
         Ok(MessageId { from: self.node()?, sequence: self.small()?.rotate_right(1) })
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, TokenError> {
+    /// Reads a text.
+    ///
+    /// # Errors
+    ///
+    /// If something else is there, or nothing.
+    pub fn text(&mut self) -> Result<String, TokenError> {
         let length = usize::try_from(self.number()?).map_err(|_| MAKES_NO_SENSE)?;
         let (text, rest) = self.bytes.split_at_checked(length).ok_or(ENDS)?;
         self.bytes = rest;

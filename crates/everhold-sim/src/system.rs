@@ -64,7 +64,8 @@ impl Clocks {
     }
 
     /// The most that a clock is fast or slow, in parts per million.
-    pub(crate) fn drift_max_ppm(self) -> u32 {
+    #[must_use]
+    pub fn drift_max_ppm(self) -> u32 {
         match self {
             Clocks::Independent | Clocks::Shared => 0,
             Clocks::Drift { max_ppm } => max_ppm,
@@ -74,7 +75,7 @@ impl Clocks {
 
 /// A setup closure with a name for its type, so that functions can return it and structs can hold it.
 /// [`explore`](crate::explore()), [`Explorer::run`](crate::Explorer::run) and
-/// [`Timed::new`](crate::timed::Timed::new) take it as they take any closure.
+/// `Timed::new` take it as they take any closure.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};
@@ -129,9 +130,11 @@ impl<M: Message> fmt::Debug for System<M> {
 }
 
 /// A named closure over the live states.
-pub(crate) struct Rule<M: Message> {
-    pub(crate) name: String,
-    pub(crate) holds: Box<dyn Fn(&View<'_, M>) -> Result<(), String>>,
+pub struct Rule<M: Message> {
+    /// Its name.
+    pub name: String,
+    /// Says what is wrong, if it does not hold.
+    pub holds: Box<dyn Fn(&View<'_, M>) -> Result<(), String>>,
 }
 
 /// What a property closure may return: a plain answer, or the values that show what is wrong.
@@ -149,6 +152,64 @@ impl Answer for bool {
 impl<E: fmt::Display> Answer for Result<(), E> {
     fn into_result(self) -> Result<(), String> {
         self.map_err(|error| error.to_string())
+    }
+}
+
+impl<M: Message> fmt::Debug for Rule<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A system as another engine takes it.
+#[derive(Debug)]
+pub struct Parts<M: Message> {
+    /// The nodes that are there from the start.
+    pub nodes: Vec<Rc<Blueprint<M>>>,
+    /// Their names and kinds.
+    pub names: Vec<NodeInfo>,
+    /// The specifications that remember.
+    pub monitors: Vec<MonitorSlot>,
+    /// The `always` closures.
+    pub always: Vec<Rule<M>>,
+    /// The properties in the language.
+    pub properties: Vec<Property>,
+    /// The functions that these may use.
+    pub library: Library,
+    /// In which order messages arrive.
+    pub network: Network,
+    /// How clocks relate.
+    pub clocks: Clocks,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// The rules for links.
+    pub links: Links,
+    /// Kinds of nodes that only make load.
+    pub load: Vec<String>,
+}
+
+impl<M: Message> Parts<M> {
+    /// The system that `setup` describes.
+    pub fn of(setup: &dyn Fn(&mut System<M>)) -> Parts<M> {
+        let mut system = System::new();
+        setup(&mut system);
+        let names = system.names();
+        let System { nodes, monitors, always, properties, library, rules, load, .. } = system;
+        let Rules { network, clocks, faults, links, .. } = rules;
+        let nodes = nodes.into_iter().map(|(_, blueprint)| blueprint).collect();
+        Parts {
+            nodes,
+            names,
+            monitors,
+            always,
+            properties,
+            library,
+            network,
+            clocks,
+            faults,
+            links,
+            load,
+        }
     }
 }
 
@@ -222,7 +283,7 @@ impl<M: Message> System<M> {
     }
 
     /// Marks the nodes of a kind as load generators: they stand for users, and how long they wait is
-    /// not the system's doing. A [performance analysis](crate::perf::Perf) does not count their own
+    /// not the system's doing. A performance analysis does not count their own
     /// waiting, and blames neither them nor their messages. Exploration treats them as other nodes.
     ///
     /// ```

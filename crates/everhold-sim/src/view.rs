@@ -7,7 +7,7 @@ use std::fmt;
 
 use everhold_node::{Message, NodeId};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, Stage};
 
 /// The states of all nodes at one moment of an execution.
 pub struct View<'a, M: Message> {
@@ -23,6 +23,13 @@ impl<M: Message> fmt::Debug for View<'_, M> {
 }
 
 impl<'a, M: Message> View<'a, M> {
+    /// The states at a moment of another engine's execution.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(stage: &'a dyn Stage<M>) -> Self {
+        View { scene: Scene::of(stage), looked: None }
+    }
+
     /// The state of a node, or `None` while it is down, gone, or of another type.
     ///
     /// For an async node it is what the node last gave to `observe`.

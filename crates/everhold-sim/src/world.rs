@@ -566,7 +566,7 @@ impl<M: Message> World<M> {
         self.judging = true;
         let failure = {
             let env = self.env.borrow();
-            let view = View { scene: Scene::Explored(&self.slots, &env), looked: None };
+            let view = View { scene: Scene::explored(&self.slots, &env), looked: None };
             for (rule, reached) in self.sometimes.iter().zip(&mut self.reached) {
                 *reached = *reached || (rule.holds)(&view).is_ok();
             }
@@ -593,7 +593,7 @@ impl<M: Message> World<M> {
             return None;
         }
         let env = self.env.borrow();
-        let view = View { scene: Scene::Explored(&self.slots, &env), looked: None };
+        let view = View { scene: Scene::explored(&self.slots, &env), looked: None };
         let rules = [&self.sometimes, &self.eventually, &self.finally, &self.always];
         let mut rules = rules.into_iter().flatten();
         let panicking = rules.find(|rule| quietly(|| (rule.holds)(&view)).is_err());
@@ -605,7 +605,7 @@ impl<M: Message> World<M> {
         let failure = {
             let env = self.env.borrow();
             let names = Names(&self.names);
-            let scene = Scene::Explored(&self.slots, &env);
+            let scene = Scene::explored(&self.slots, &env);
             match env.state.step {
                 0 => properties.start(scene, &names),
                 _ => properties.step(scene, &names, self.current),
@@ -655,7 +655,7 @@ impl<M: Message> World<M> {
     pub(crate) fn property_problems(&mut self) -> Vec<String> {
         let env = self.env.borrow();
         let Some(properties) = &mut self.properties else { return Vec::new() };
-        properties.start(Scene::Explored(&self.slots, &env), &Names(&self.names));
+        properties.start(Scene::explored(&self.slots, &env), &Names(&self.names));
         properties.problems(&self.library)
     }
 
@@ -666,7 +666,7 @@ impl<M: Message> World<M> {
             return message;
         }
         let looked = RefCell::new(BTreeSet::new());
-        let view = View { scene: Scene::Explored(&self.slots, &env), looked: Some(&looked) };
+        let view = View { scene: Scene::explored(&self.slots, &env), looked: Some(&looked) };
         let _ = (self.always[index].holds)(&view);
         let show = |node: &NodeId| {
             let state = quietly(|| self.slots[node.index()].process.observe());

@@ -22,20 +22,27 @@ pub use everhold_node::{
 };
 pub use everhold_sim::{
     Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
-    Report, Schedule, Search, Setup, Stop, System, Verdict, View, explore, history, perf, timed,
+    Report, Schedule, Search, Setup, Stop, System, Verdict, View, explore, history,
 };
+#[cfg(feature = "timed")]
+pub use everhold_timed as timed;
+#[cfg(feature = "timed")]
+pub use everhold_timed::perf::{self, Perf, PerfReport, PerfVerdict};
+#[cfg(feature = "timed")]
+pub use everhold_timed::{Durations, Timed, TimedChannel};
 pub use everhold_trace::Value;
-pub use perf::{Perf, PerfReport, PerfVerdict};
-pub use timed::{Durations, Timed};
+#[cfg(feature = "watch")]
+pub use everhold_watch as watch;
 
 /// The items that most tests need, in one import.
 pub mod prelude {
     pub use crate::{
-        AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Durations, Either, Elapsed,
-        Explorer, Faults, Links, Monitor, Network, Node, NodeId, Perf, PerfVerdict, Reduction,
-        Report, Schedule, Search, Setup, System, Ticket, Time, Timed, Timer, Verdict, View,
-        explore,
+        AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Either, Elapsed, Explorer, Faults,
+        Links, Monitor, Network, Node, NodeId, Reduction, Report, Schedule, Search, Setup, System,
+        Ticket, Time, Timer, Verdict, View, explore,
     };
+    #[cfg(feature = "timed")]
+    pub use crate::{Durations, Perf, PerfVerdict, Timed, TimedChannel};
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;
 }
@@ -44,6 +51,6 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "timed"))]
 #[doc = include_str!("../../../docs/perf.md")]
 struct PerfDoctests;

@@ -7,7 +7,7 @@
 //! nothing to do for seconds.
 
 use everhold::prelude::*;
-use everhold::sim::timed::{Timed, TimedFault};
+use everhold::timed::{Timed, TimedFault};
 
 use super::node::RaftNode;
 use super::wire::Msg;

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 
 use everhold::node::Message;
-use everhold::sim::perf::{
+use everhold::perf::{
     Effort, Finding, Fired, Perf, PerfReport, VersionsVerdict, Why, compare_versions,
 };
 use everhold_systems::dht::Ids;

@@ -1,6 +1,6 @@
 //! The report of the MacePC paper's first system: its text, and the data of its pictures.
 
-use everhold::sim::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
+use everhold::perf::{Finding, Perf, PerfReport, PerfVerdict, SpaceTime};
 use everhold_systems::randtree::Bug;
 use everhold_systems::timed::randtree;
 

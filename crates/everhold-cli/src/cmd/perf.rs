@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use everhold::sim::perf::{PerfReport, Versions, WhatIf, default_seed, draw};
-use everhold::sim::timed::{Draws, Durations};
+use everhold::perf::{PerfReport, Versions, WhatIf, default_seed, draw};
+use everhold::timed::{Draws, Durations};
 use everhold_systems::timed::{CASES, Case, How, Ready, Settings};
 
 use crate::args::PerfArgs;
@@ -151,7 +151,7 @@ fn replay_with(args: &PerfArgs, case: &Case, bug: &str) -> String {
 }
 
 /// Shows one line on a terminal: the phase, its progress, its rate and the time left.
-fn progress() -> everhold::sim::perf::OnProgress {
+fn progress() -> everhold::perf::OnProgress {
     let line = Arc::new(Progress::new("simulating"));
     Box::new(move |now| {
         line.phase(now.phase, now.done as u64, now.total as u64);

@@ -88,9 +88,11 @@ fn named_limits() -> BTreeSet<String> {
     names.collect()
 }
 
-/// The tests of `limits.rs`.
+/// The tests of `limits.rs`, of both engines that run nodes under control.
 fn pinned_limits() -> BTreeSet<String> {
-    let code = read("crates/everhold-sim/tests/it/limits.rs");
+    let code = ["everhold-sim", "everhold-timed"]
+        .map(|name| read(&format!("crates/{name}/tests/it/limits.rs")))
+        .concat();
     let tests = code.split("#[test]\n").skip(1);
     let name = |test: &str| {
         let name = test.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));

@@ -48,6 +48,16 @@ fn dependencies_point_upwards() {
             "everhold-sim",
             &["everhold-node", "everhold-property", "everhold-report", "everhold-trace"],
         ),
+        (
+            "everhold-timed",
+            &[
+                "everhold-node",
+                "everhold-property",
+                "everhold-report",
+                "everhold-sim",
+                "everhold-trace",
+            ],
+        ),
         ("everhold-infer", &["everhold-property", "everhold-trace"]),
         ("everhold-live", &["everhold-node", "everhold-property", "everhold-trace"]),
         ("everhold-watch", &["everhold-property", "everhold-trace"]),
@@ -60,7 +70,9 @@ fn dependencies_point_upwards() {
                 "everhold-property",
                 "everhold-report",
                 "everhold-sim",
+                "everhold-timed",
                 "everhold-trace",
+                "everhold-watch",
             ],
         ),
         (

@@ -387,7 +387,8 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 }
 
 /// 1234567 as 1,234,567.
-pub(crate) fn thousands(number: u64) -> String {
+#[must_use]
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::rng::Rng;
-use everhold_sim::timed::{Durations, Net, Timed};
 use everhold_sim::{
     Choice, Clocks, Explorer, Reduction, Report, Schedule, Search, Stop, System, Verdict,
 };
@@ -156,25 +155,6 @@ fn drift_is_found_shrunk_and_replayed_whatever_the_workers() {
 #[should_panic(expected = "would stop a clock")]
 fn a_clock_that_stands_still_is_refused() {
     let _ = exhaust(Clocks::Drift { max_ppm: 1_000_000 });
-}
-
-/// In `timed` the drift of the system is drawn for each node: ten seconds of a clock are others.
-#[test]
-fn timed_clocks_drift_as_the_system_says() {
-    let times = |clocks: Clocks| -> BTreeSet<Duration> {
-        let timed = Timed::new(lease(clocks))
-            .network(Net::ideal(Duration::from_millis(1)))
-            .durations(Durations::none())
-            .unchecked()
-            .stop_when_each(|lender: &Late| lender.uses);
-        (0..50).map(|seed| timed.run(seed).time).collect()
-    };
-    assert_eq!(times(Clocks::Shared).len(), 1);
-    let drifting = times(Clocks::Drift { max_ppm: 100_000 });
-    assert!(drifting.len() > 40, "{drifting:?}");
-    let (shortest, longest) = (*drifting.first().unwrap(), *drifting.last().unwrap());
-    assert!(shortest >= Duration::from_millis(9_090), "{shortest:?}");
-    assert!(longest <= Duration::from_millis(11_120), "{longest:?}");
 }
 
 /// Starts a child in the middle of an execution.

@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use everhold_node::{Cx, Node, NodeId};
-use everhold_sim::perf::Perf;
-use everhold_sim::timed::{Draws, Timed};
 use everhold_sim::{Choice, Explorer, Reduction, Report, Schedule, Search, Setup, System};
 use serde::Serialize;
 
-use crate::perf::door;
 use crate::place::Place;
 
 /// How often each option was taken.
@@ -91,21 +88,6 @@ fn options_come_as_often_as_their_weights_say() {
     }
 }
 
-#[test]
-fn a_virtual_clock_draws_by_weight() {
-    let taken = Taken::default();
-    let counted = Arc::clone(&taken);
-    let timed = Timed::new(move |system| {
-        system.node("chooser", Chooser::new(&WEIGHTS, &counted));
-    });
-    let mut sim = timed.sim();
-    for seed in 0..1_000 {
-        sim.run(Draws::seed(seed));
-    }
-    let taken = taken.lock().unwrap();
-    assert!((740..860).contains(&taken[&0]) && !taken.contains_key(&1), "{taken:?}");
-}
-
 /// Fails if the option is at least this.
 fn at_least(weights: &'static [u32], least: usize) -> Setup<u32> {
     Box::new(move |system| {
@@ -163,7 +145,6 @@ fn weights_without_a_possible_option_are_refused() {
 fn a_setup_can_be_returned_and_given_to_everything_that_takes_one() {
     assert!(everhold_sim::explore(at_least(&[1, 1], 2)).findings.is_empty());
     assert!(Explorer::new().attack(&[], at_least(&[1, 1], 2)).fell.is_empty());
-    Timed::new(at_least(&[1, 1], 2)).sim().run(Draws::seed(0));
 }
 
 /// Says which child a process runs.
@@ -187,12 +168,6 @@ fn scaled_child() {
             let attack = explorer.executions(200).attack(&candidates, setup);
             println!("{} fell, {}", attack.fell.len(), attack.report.executions);
         }
-        "perf" => println!("{}", Perf::new(door(true)).executions(60).run()),
-        "slow" => {
-            let perf = Perf::new(door(false)).executions(60).regressions(false);
-            println!("{}", perf.run());
-        }
-        "measure" => println!("{}", Perf::new(door(true)).executions(60).measure().len()),
         other => panic!("no such child: {other}"),
     }
 }
@@ -202,24 +177,19 @@ fn the_environment_raises_budgets_that_code_set() {
     let place = Place::new("scaled", "crates/everhold-sim/tests/it/inputs.rs");
     let seconds: (&str, &str) = ("EVERHOLD_SECONDS", "600");
     let executions = ("EVERHOLD_EXECUTIONS", "40");
-    let table: [(&str, &str, &[(&str, &str)], &str); 12] = [
+    let table: [(&str, &str, &[(&str, &str)], &str); 8] = [
         ("explore", "1", &[], "\n30\n"),
         ("explore", "7", &[], "\n210\n"),
         ("explore", "7", &[seconds], "\n210\n"),
         ("default", "2", &[], "\n20000\n"),
         ("default", "1_0", &[executions], "\n400\n"),
         ("attack", "3", &[], "1 fell, 600\n"),
-        ("perf", "4", &[], "uniform 240"),
-        // A replay compares with the same executions.
-        ("slow", "4", &[], " EVERHOLD_SCALE=4 EVERHOLD_REPLAY=eh1t-"),
-        ("measure", "4", &[], "\n240\n"),
         (
             "explore",
             "0",
             &[],
             "EVERHOLD_SCALE=0 cannot multiply a budget; set it to a number from 1",
         ),
-        ("perf", "0", &[], "EVERHOLD_SCALE=0 cannot multiply a budget; set it to a number from 1"),
         ("explore", "ten", &[], "EVERHOLD_SCALE=ten is not a whole number"),
     ];
     for (child, scale, more, says) in table {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use everhold_node::{AsyncCx, Cx, Node, NodeId};
 use everhold_sim::rng::Rng;
-use everhold_sim::timed::{self, Durations, Net, Timed, TimedFault};
 use everhold_sim::{
     Channel, Explorer, FaultKind, Faults, Links, Network, Reduction, Report, Schedule, Search,
     Stop, System, Verdict,
@@ -257,12 +256,6 @@ fn a_full_channel_or_mailbox_refuses() {
             assert_eq!(report.verdict(), Verdict::Holds, "{report}");
             assert_eq!(report.missed_goals().count(), 0, "{report}");
             assert_eq!(report.refused, u64::from(refused), "{report}");
-            let timed = Timed::new(push(links.clone(), 2, asks))
-                .network(Net::ideal(Duration::from_millis(5)))
-                .durations(Durations::none());
-            let recorded = timed.record(1);
-            let fate = |s: &&timed::Sent| s.fate == timed::Fate::Refused;
-            assert_eq!(recorded.messages.iter().filter(fate).count(), refused as usize);
         }
     }
 }
@@ -356,24 +349,4 @@ fn rules_that_fit_nothing_are_told() {
         assert!(told.contains(part), "{told}");
     }
     assert!(!told.contains("`sink`"), "{told}");
-}
-
-/// On the virtual clock: latency and order by rule, losses only where they may strike.
-#[test]
-fn timed_links_have_their_rules() {
-    let slow = timed::Link::ideal(Duration::from_millis(50));
-    let links = Links::new().of("Beat", Channel::fifo().reliable().timed(slow));
-    let timed = Timed::new(transfer(links.clone(), Faults::none(), MIXED.to_vec()))
-        .network(Net::ideal(Duration::from_millis(5)))
-        .durations(Durations::none())
-        .driver(|driver| driver.fault(Duration::ZERO, TimedFault::Lose));
-    let lasts =
-        |timed: Timed<Msg>| timed.stop_when_each(|sink: &Sink| sink.seen.contains(&Beat(7))).run(3);
-    let run = lasts(timed);
-    assert!(run.is_done(), "a reliable link loses nothing: {run}");
-    assert!(run.time >= Duration::from_millis(50), "{run}");
-    let usual = Timed::new(transfer(Links::new(), Faults::none(), MIXED.to_vec()))
-        .network(Net::ideal(Duration::from_millis(5)))
-        .durations(Durations::none());
-    assert!(lasts(usual).time < Duration::from_millis(10));
 }

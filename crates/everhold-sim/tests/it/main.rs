@@ -20,11 +20,7 @@
 //! - `inputs`: weighted choices, setups that functions return, budgets that the environment raises.
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
-//! - `timed`: the same nodes on a virtual clock.
 //! - `place`: tests of this binary in processes and folders of their own.
-//! - `perf`: slow executions: found, named, explained; silence where there is nothing.
-//! - `runtimes`: runtime traits, random sources and wire formats that crates bring along.
-//! - `slow`: slow executions come back, until they are fast.
 //! - `limits`: what the explorer cannot see, pinned.
 
 mod attack;
@@ -45,14 +41,9 @@ mod links;
 mod liveness;
 mod network;
 mod nodes;
-mod perf;
 mod place;
 mod recorded;
 mod replay;
-mod runtimes;
-mod sleeps;
-mod slow;
 mod strategies;
-mod timed;
 mod toys;
 mod untested;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use everhold::sim::perf::{Sample, Versions, VersionsVerdict};
+use everhold::perf::{Sample, Versions, VersionsVerdict};
 
 /// The comparison, with the version first and then its reference.
 pub(super) fn text(found: &Versions, [version, reference]: &[String; 2]) -> String {

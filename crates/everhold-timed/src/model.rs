@@ -1,0 +1,106 @@
+//! A system and its settings, in the form that executions use. One for each thread.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everhold_node::{Blueprint, Message, NodeId};
+use everhold_property::Library;
+use everhold_sim::Faults;
+use everhold_sim::engine::{MonitorSlot, Parts, Properties, Rule, node_id};
+use everhold_sim::record::NodeInfo;
+
+use super::Timed;
+use super::durations::Durations;
+use super::fault::{Driver, FaultTimes};
+use super::net::{Link, NetError, Ways};
+use super::stop::{Progress, Stopping};
+
+/// How far the nodes' clocks are from simulated time. Drawn for each node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockModel {
+    /// The most that a clock is ahead or behind at the start.
+    pub offset_max: Duration,
+    /// The most that a clock is fast or slow, in parts per million. Timers run by it.
+    pub drift_max_ppm: u32,
+}
+
+/// What a node's disk costs. It is charged to the event that uses it: what the event sends after
+/// a sync leaves after the sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskModel {
+    /// How long a sync takes.
+    pub sync: super::Quantiles,
+    /// Bytes written a second.
+    pub bytes_per_second: u64,
+}
+
+pub(crate) struct Model<M: Message> {
+    pub(super) blueprints: Vec<Rc<Blueprint<M>>>,
+    pub(super) names: Vec<NodeInfo>,
+    pub(super) struck: Vec<NodeId>,
+    pub(super) faults: Faults,
+    pub(super) fault_times: FaultTimes,
+    pub(super) always: Vec<Rule<M>>,
+    pub(super) properties: Option<Properties>,
+    pub(super) monitors: Vec<MonitorSlot>,
+    pub(super) library: Library,
+    pub(super) ways: Ways,
+    pub(super) durations: Durations,
+    pub(super) size: Option<Arc<dyn Fn(&M) -> u64 + Send + Sync>>,
+    pub(super) clock: ClockModel,
+    pub(super) disk: Option<(Vec<u64>, u64)>,
+    pub(super) stopping: Stopping<M>,
+    pub(super) progress: Progress,
+    pub(super) driver: Driver<M>,
+    pub(super) time_max: u64,
+    pub(super) events_max: u64,
+    /// Kinds of nodes that only make load.
+    pub(super) load: Vec<String>,
+}
+
+impl<M: Message> Model<M> {
+    pub(crate) fn new(timed: &Timed<M>) -> Result<Self, NetError> {
+        timed.check()?;
+        let parts = Parts::of(&*timed.setup);
+        let Parts { nodes, names, monitors, always, properties, library, load, .. } = parts;
+        let Parts { network, clocks, faults, links, .. } = parts;
+        for link in links.remarks::<Link>().flatten() {
+            link.check("a channel of the system's links")?;
+        }
+        let mut driver = Driver::new();
+        if let Some(drive) = &timed.driver {
+            drive(&mut driver);
+        }
+        let strikes =
+            |(at, info): (usize, &NodeInfo)| faults.strikes(&info.kind).then(|| node_id(at));
+        let properties = Properties::new(&properties, &library).filter(|_| timed.checked);
+        let disk =
+            timed.disk.as_ref().map(|disk| (disk.sync.table(), disk.bytes_per_second.max(1)));
+        Ok(Model {
+            struck: names.iter().enumerate().filter_map(strikes).collect(),
+            ways: Ways::new(&timed.net, network, &links),
+            faults,
+            fault_times: timed.fault_times,
+            always: if timed.checked { always } else { Vec::new() },
+            properties,
+            monitors,
+            progress: Progress::new(&timed.stopping, &library),
+            library,
+            durations: timed.durations.clone(),
+            size: timed.size.clone(),
+            clock: ClockModel {
+                drift_max_ppm: timed.clock.drift_max_ppm.max(clocks.drift_max_ppm()),
+                ..timed.clock
+            },
+            disk,
+            stopping: timed.stopping.clone(),
+            driver,
+            time_max: super::durations::nanoseconds(timed.time_max),
+            events_max: timed.events_max,
+            load,
+            names,
+            blueprints: nodes,
+        })
+    }
+}

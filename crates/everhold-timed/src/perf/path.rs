@@ -1,0 +1,229 @@
+//! The critical path: what the end of an execution waited for, back to its start.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use everhold_node::Time;
+use serde::Serialize;
+
+use super::lab::seconds;
+use crate::{Recorded, Trigger};
+
+/// A stretch of the critical path, in time order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leg {
+    /// The event it leads to.
+    pub event: u32,
+    /// What the time went into.
+    pub spent: Spent,
+    /// From, in nanoseconds.
+    pub from: u64,
+    /// To.
+    pub to: u64,
+}
+
+/// What time goes into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spent {
+    /// A message was under way.
+    Network,
+    /// A handler ran.
+    Handler,
+    /// A node was busy with something else.
+    Queueing,
+    /// Nothing happened until the timer of this name fired.
+    Timer(String),
+    /// A load generator did or waited for something.
+    Load,
+    /// Nothing of the system's own: a fault, or a start at a later time.
+    Outside,
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Spent::Network => "network",
+            Spent::Handler => "handlers",
+            Spent::Queueing => "queueing",
+            Spent::Load => "load generators",
+            Spent::Outside => "outside",
+            Spent::Timer(name) => name,
+        })
+    }
+}
+
+/// The longest chain of causes that ends where the stopping condition became true.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Path {
+    /// From the start to the end.
+    pub legs: Vec<Leg>,
+}
+
+impl Path {
+    /// Walks back from the last event.
+    #[must_use]
+    pub fn of(recorded: &Recorded) -> Path {
+        let mut legs = Vec::new();
+        let mut at = recorded.events.len().checked_sub(1).map(|last| last as u32);
+        while let Some(event) = at {
+            let here = &recorded.events[event as usize];
+            let load = recorded.is_load(here.node);
+            let mut leg = |spent: Spent, from: Time, to: Time| {
+                let spent = if load && spent != Spent::Network { Spent::Load } else { spent };
+                if to > from {
+                    legs.push(Leg { event, spent, from: from.0, to: to.0 });
+                }
+            };
+            leg(Spent::Handler, here.start, here.end);
+            leg(Spent::Queueing, here.ready, here.start);
+            at = recorded.cause(event);
+            match here.trigger {
+                Trigger::Message(message) => {
+                    leg(Spent::Network, recorded.messages[message as usize].sent, here.ready);
+                }
+                Trigger::Timer(timer) => {
+                    let name = recorded.kind(here.kind).to_owned();
+                    leg(Spent::Timer(name), recorded.timers[timer as usize].set, here.ready);
+                }
+                Trigger::Task => {}
+                Trigger::Start
+                | Trigger::Restart
+                | Trigger::Input
+                | Trigger::Crash
+                | Trigger::Disconnected(_) => {
+                    leg(Spent::Outside, Time(0), here.ready);
+                }
+            }
+            // Causes come before their effects; anything else would walk for ever.
+            at = at.filter(|cause| *cause < event);
+        }
+        legs.reverse();
+        Path { legs }
+    }
+
+    /// Nanoseconds by what they went into.
+    #[must_use]
+    pub fn totals(&self) -> BTreeMap<Spent, u64> {
+        let mut totals = BTreeMap::new();
+        for leg in &self.legs {
+            *totals.entry(leg.spent.clone()).or_default() += leg.to - leg.from;
+        }
+        totals
+    }
+
+    /// The shares of what its time went into, by name, the largest first; together they are 1.
+    #[must_use]
+    pub fn shares(&self) -> Vec<(String, f64)> {
+        let all = self.length().max(1) as f64;
+        let share = |(spent, time): (Spent, u64)| (spent.to_string(), time as f64 / all);
+        let mut shares: Vec<(String, f64)> = self.totals().into_iter().map(share).collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        shares
+    }
+
+    /// What each timer was waited for, by name.
+    #[must_use]
+    pub fn waits(&self) -> Vec<TimerWait> {
+        let mut waits: BTreeMap<&str, TimerWait> = BTreeMap::new();
+        for leg in &self.legs {
+            if let Spent::Timer(name) = &leg.spent {
+                let wait = waits.entry(name).or_insert_with(|| TimerWait::none(name));
+                wait.waited += leg.to - leg.from;
+                wait.rounds += 1;
+                wait.longest = wait.longest.max(leg.to - leg.from);
+            }
+        }
+        waits.into_values().collect()
+    }
+
+    /// The timer that most of the time went into.
+    #[must_use]
+    pub fn dominant_timer(&self) -> Option<TimerWait> {
+        let waits = self.waits().into_iter();
+        waits.max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
+    }
+
+    /// The kinds of the messages on it, with how many there are, the most frequent first.
+    #[must_use]
+    pub fn messages(&self, recorded: &Recorded) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for leg in self.legs.iter().filter(|leg| leg.spent == Spent::Network) {
+            let event = recorded.events.get(leg.event as usize);
+            *counts.entry(event.map_or("?", |event| recorded.kind(event.kind))).or_default() += 1;
+        }
+        let mut counts: Vec<(String, usize)> =
+            counts.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect();
+        counts.sort_by_key(|(kind, count)| (std::cmp::Reverse(*count), kind.clone()));
+        counts
+    }
+
+    /// Nanoseconds that load generators took for themselves.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        let own = self.legs.iter().filter(|leg| leg.spent == Spent::Load);
+        own.map(|leg| leg.to - leg.from).sum()
+    }
+
+    /// Nanoseconds of the whole path.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.legs.iter().map(|leg| leg.to - leg.from).sum()
+    }
+}
+
+/// Seconds that the system took: those of the execution without what load generators took for
+/// themselves on its critical path.
+pub(super) fn own_time(recorded: &Recorded) -> f64 {
+    let load = if recorded.load.is_empty() { 0 } else { Path::of(recorded).load() };
+    recorded.run.time.as_secs_f64() - seconds(load)
+}
+
+/// How much of a critical path waits for one timer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimerWait {
+    /// The timer, as `timer NAME`.
+    pub name: String,
+    /// Nanoseconds in all.
+    pub waited: u64,
+    /// How often it was waited for.
+    pub rounds: u32,
+    /// The longest single wait: the timer's period.
+    pub longest: u64,
+}
+
+impl TimerWait {
+    fn none(name: &str) -> TimerWait {
+        TimerWait { name: name.to_owned(), waited: 0, rounds: 0, longest: 0 }
+    }
+
+    /// The name without the word before it.
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.name.strip_prefix("timer ").unwrap_or(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::toy;
+    use super::*;
+
+    /// Start at 0 (takes 2), a message under way until 5, a busy node until 7, its handler until 8
+    /// arms a timer that fires at 18, whose handler ends at 19.
+    #[test]
+    fn every_moment_belongs_to_something() {
+        let path = Path::of(&toy::waits_for_a_timer());
+        assert_eq!(path.length(), 19);
+        assert!(path.legs.windows(2).all(|pair| pair[0].to == pair[1].from), "{path:?}");
+        let wait = path.dominant_timer().expect("there is one");
+        assert_eq!((wait.short_name(), wait.waited, wait.rounds), ("recovery", 10, 1));
+        assert_eq!(path.totals()[&Spent::Queueing], 2);
+        assert_eq!(path.messages(&toy::waits_for_a_timer()), [("Join".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn nothing_happened() {
+        assert!(Path::of(&toy::empty()).legs.is_empty());
+    }
+}

@@ -1,0 +1,66 @@
+//! The files that an analysis leaves behind.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use everhold_sim::engine::{attempt, write_whole};
+
+/// Where the evidence was written, as far as it could be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Saved {
+    files: Vec<PathBuf>,
+    problems: Vec<String>,
+    /// The page of the first finding.
+    pub(super) page: Option<PathBuf>,
+    /// The regressions file.
+    kept: Option<PathBuf>,
+}
+
+impl Saved {
+    /// Makes and writes a file; says so if either fails.
+    pub(super) fn write(&mut self, file: PathBuf, make: impl Fn() -> Vec<u8>) -> bool {
+        let what = file.display().to_string();
+        match attempt(&what, || write_whole(&file, &make())) {
+            Ok(()) => self.files.push(file),
+            Err(problem) => {
+                self.problems.push(problem);
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(super) fn page(&mut self, file: PathBuf, make: impl Fn() -> Vec<u8>) {
+        if self.write(file.clone(), make) {
+            self.page.get_or_insert(file);
+        }
+    }
+
+    /// Takes in what became of the entry in the regressions file.
+    pub(super) fn keep(&mut self, kept: Option<Result<PathBuf, String>>) {
+        match kept {
+            Some(Ok(file)) => self.kept = Some(file),
+            Some(Err(problem)) => self.problems.push(problem),
+            None => {}
+        }
+    }
+}
+
+impl fmt::Display for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for file in &self.files {
+            writeln!(f, "    written      {}", file.display())?;
+        }
+        if let Some(file) = &self.kept {
+            let file = file.display();
+            writeln!(
+                f,
+                "    keep         {file}: commit it, this execution runs first from now on"
+            )?;
+        }
+        for problem in &self.problems {
+            writeln!(f, "    ! not saved  {problem}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,580 @@
+//! One timed execution: nodes and surroundings, and a step function.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId, Time};
+use everhold_sim::View;
+use everhold_sim::engine::{Names, Panic, Properties, Scene, Stage, Stopwatch, node_id, quietly};
+use everhold_sim::record::NodeInfo;
+use everhold_sim::{Cause, Failure};
+
+use super::busy::Busy;
+use super::draws::{Change, Draws};
+use super::durations::nanoseconds;
+use super::env::{Env, Item, Next, State, What};
+use super::fault::TimedFault;
+use super::kinds::{Class, Kinds};
+use super::model::Model;
+use super::record::{Recorded, Recorder};
+use super::run::{Ended, TimedRun};
+use super::stop::Progress;
+
+/// A node as a timed world holds it.
+pub(crate) struct Slot<M> {
+    pub(crate) process: Box<dyn Process<M>>,
+    blueprint: Rc<Blueprint<M>>,
+    tasks: bool,
+}
+
+/// Nodes and surroundings at one moment, as properties look at them.
+pub(crate) struct Stand<'a, M: Message> {
+    slots: &'a [Slot<M>],
+    env: &'a Env<M>,
+}
+
+impl<M: Message> Stand<'_, M> {
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        self.env.is_gone(node)
+    }
+}
+
+impl<M: Message> Stage<M> for Stand<'_, M> {
+    #[inline]
+    fn nodes(&self) -> usize {
+        self.slots.len()
+    }
+    #[inline]
+    fn process(&self, index: usize) -> Option<&dyn Process<M>> {
+        self.slots.get(index).map(|slot| &*slot.process)
+    }
+    #[inline]
+    fn is_up(&self, node: NodeId) -> bool {
+        self.env.is_up(node)
+    }
+    fn places(&self) -> usize {
+        self.env.places()
+    }
+    fn flight(&self, place: usize) -> Option<(NodeId, NodeId, &M)> {
+        self.env.flight(place)
+    }
+    fn sent(&self, node: NodeId) -> u32 {
+        self.env.sent(node)
+    }
+    fn delivered(&self) -> Option<(NodeId, u32)> {
+        self.env.delivered()
+    }
+    fn now(&self) -> u64 {
+        self.env.now_ns()
+    }
+}
+
+/// A timed execution that goes on event by event. Made by [`Sim::start`](super::Sim::start).
+pub struct World<M: Message> {
+    model: Rc<Model<M>>,
+    pub(super) env: Rc<RefCell<Env<M>>>,
+    handle: Handle<M>,
+    slots: Vec<Slot<M>>,
+    names: Vec<NodeInfo>,
+    progress: Progress,
+    properties: Option<Properties>,
+    ended: Option<Ended>,
+    started: bool,
+    current: NodeId,
+    ready: Vec<TaskId>,
+    /// Told of every handler's real time, while durations are learned.
+    pub(super) probe: Option<super::train::Probe>,
+}
+
+impl<M: Message> fmt::Debug for World<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl<M: Message> World<M> {
+    pub(super) fn new(model: Rc<Model<M>>, kinds: Kinds) -> Self {
+        let env = Rc::new(RefCell::new(Env::new(Rc::clone(&model), kinds)));
+        let handle: Handle<M> = env.clone();
+        let slots = model.blueprints.iter().map(|blueprint| Slot::new(Rc::clone(blueprint)));
+        World {
+            slots: slots.collect(),
+            names: model.names.clone(),
+            progress: model.progress.clone(),
+            properties: model.properties.clone(),
+            model,
+            env,
+            handle,
+            ended: None,
+            started: false,
+            current: NodeId(0),
+            ready: Vec::new(),
+            probe: None,
+        }
+    }
+
+    /// Goes back to the beginning, for another execution.
+    pub(super) fn reset(&mut self, draws: Draws, recorder: Option<Recorder>) {
+        let initial = self.model.blueprints.len();
+        self.slots.truncate(initial);
+        self.names.truncate(initial);
+        if self.started {
+            for slot in &mut self.slots {
+                slot.blueprint.reset(&mut slot.process);
+            }
+        }
+        let guarded: Vec<bool> = self.slots.iter().map(|slot| slot.process.is_guarded()).collect();
+        let mut env = self.env.borrow_mut();
+        env.recorder = recorder.map(Box::new);
+        env.reset(draws, &guarded);
+        drop(env);
+        self.progress.start();
+        (self.ended, self.started) = (None, true);
+        if self.model.properties.is_some() {
+            self.check_properties(true);
+        }
+    }
+
+    /// When the present event began.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time(self.env.borrow().state.now)
+    }
+
+    /// When the last event was, or will be, over.
+    #[must_use]
+    pub fn time(&self) -> Time {
+        Time(self.env.borrow().state.end)
+    }
+
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.env.borrow().state.events
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// True if the stopping condition was reached.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.ended == Some(Ended::Done)
+    }
+
+    /// What to replay this execution with, the changes of seed at forks included.
+    #[must_use]
+    pub fn draws(&self) -> Draws {
+        (*self.env.borrow().draws).clone()
+    }
+
+    /// Looks at the live states.
+    pub fn look<T>(&self, with: impl FnOnce(&View<'_, M>) -> T) -> T {
+        let env = self.env.borrow();
+        with(&View::of(&Stand { slots: &self.slots, env: &env }))
+    }
+
+    /// Goes on by one event; false if the execution has ended.
+    pub fn step(&mut self) -> bool {
+        self.go(|world| {
+            world.advance();
+        });
+        self.ended.is_none()
+    }
+
+    /// Goes on until an event begins at or after a time, or the execution ends; false then.
+    pub fn run_until(&mut self, time: Time) -> bool {
+        self.go(
+            |world| {
+                while world.next_time().is_some_and(|next| next < time.0) && world.advance() {}
+            },
+        );
+        if self.next_time().is_none() {
+            self.step();
+        }
+        self.ended.is_none()
+    }
+
+    /// Goes on until so many events have happened altogether; false if it ended before.
+    pub fn run_events(&mut self, events: u64) -> bool {
+        self.go(|world| while world.events() < events && world.advance() {});
+        self.ended.is_none()
+    }
+
+    /// Goes on to the end.
+    pub fn finish(&mut self) -> TimedRun {
+        let watch = Stopwatch::start();
+        self.go(|world| while world.advance() {});
+        self.summary(watch.elapsed())
+    }
+
+    /// Goes on to the end, or until simulated time is beyond `limit`: then it is unknown.
+    pub fn finish_by(&mut self, limit: Time) -> TimedRun {
+        self.env.borrow_mut().time_max = limit.0.min(self.model.time_max);
+        self.finish()
+    }
+
+    fn summary(&self, wall: Duration) -> TimedRun {
+        let env = self.env.borrow();
+        let ended = self.ended.clone().expect("an execution that is over has ended somehow");
+        let time = match ended {
+            Ended::TimeLimit(_) => env.time_max,
+            _ => env.state.end,
+        };
+        TimedRun { time: Duration::from_nanos(time), events: env.state.events, ended, wall }
+    }
+
+    /// A copy that goes on by itself, with another seed if one is given; `None` if a node cannot
+    /// be copied. Then [replay](super::Sim::start) what [`draws`](World::draws) says, with
+    /// [`Change::Reseed`] after [`events`](World::events).
+    #[must_use]
+    pub fn fork(&self, seed: Option<u64>) -> Option<World<M>> {
+        let copy = |slot: &Slot<M>| {
+            let (blueprint, tasks) = (Rc::clone(&slot.blueprint), slot.tasks);
+            Some(Slot { process: slot.process.fork()?, blueprint, tasks })
+        };
+        let slots = self.slots.iter().map(copy).collect::<Option<Vec<_>>>()?;
+        let env = Rc::new(RefCell::new(self.env.borrow().fork()));
+        let handle: Handle<M> = env.clone();
+        let mut world = World {
+            model: Rc::clone(&self.model),
+            env,
+            handle,
+            slots,
+            names: self.names.clone(),
+            progress: self.progress.clone(),
+            properties: self.properties.clone(),
+            ended: self.ended.clone(),
+            started: true,
+            current: self.current,
+            ready: Vec::new(),
+            probe: None,
+        };
+        if let Some(seed) = seed {
+            world.reseed(seed);
+        }
+        Some(world)
+    }
+
+    /// Draws everything anew from here on.
+    pub fn reseed(&mut self, seed: u64) {
+        let mut env = self.env.borrow_mut();
+        let after = env.state.events;
+        let mut draws = (*env.draws).clone();
+        let later = |c: &Change| matches!(c, Change::Reseed { after: at, .. } if *at >= after);
+        draws.changes.retain(|change| !later(change));
+        draws.changes.push(Change::Reseed { after, seed });
+        env.draws = Rc::new(draws);
+        env.state.seed = seed;
+        env.state.reseed = None;
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        self.env.borrow_mut().state.queue.next_time()
+    }
+
+    /// Runs with panics turned into failures.
+    fn go(&mut self, body: impl FnOnce(&mut Self)) {
+        if self.ended.is_some() {
+            return;
+        }
+        if let Err(panic) = quietly(|| body(self)) {
+            self.blame(panic);
+        }
+    }
+
+    fn blame(&mut self, panic: Panic) {
+        let mut env = self.env.borrow_mut();
+        let failure = match env.in_monitor.take() {
+            Some(index) => {
+                let cause = Cause::Monitor(env.state.monitors[index].name.clone());
+                Failure { cause, message: panic.message }
+            }
+            None => {
+                let name = self.names.get(self.current.index()).map_or("?", |info| &info.name);
+                let message = format!("{name}: {}", panic.message);
+                Failure { cause: Cause::Panic(panic.place), message }
+            }
+        };
+        drop(env);
+        self.ended = Some(Ended::Failed(failure));
+    }
+
+    /// One event; false if the execution has ended.
+    #[inline]
+    fn advance(&mut self) -> bool {
+        let next = self.env.borrow_mut().next();
+        let (node, what) = match next {
+            Next::Run(node, what) => (node, what),
+            Next::Choose(node) => return self.choose(node),
+            Next::Upset(what) => return self.upset(what),
+            Next::Quiet => return self.end(Ended::Quiet),
+            Next::Late => return self.end(Ended::TimeLimit),
+        };
+        self.run(node, what)
+    }
+
+    /// Handles an event that has begun, and looks whether that was all.
+    #[inline]
+    fn run(&mut self, node: NodeId, what: What<M>) -> bool {
+        self.current = node;
+        let probe = self.probe.is_some().then(Busy::start);
+        let process = &mut self.slots[node.index()].process;
+        match what {
+            What::Message(flight) => {
+                process.message(&self.handle, node, flight.from, flight.tag, flight.msg);
+            }
+            What::Timer(timer, _) => process.timer(&self.handle, node, timer),
+            What::Poll(task) => self.poll(node, task),
+            What::Start => process.start(&self.handle, node),
+            What::Restart => process.restart(&self.handle, node),
+            What::Disconnected(peer) => process.disconnected(&self.handle, node, peer),
+            What::Input(msg) => {
+                process.message(&self.handle, node, node, everhold_node::Tag::None, msg);
+            }
+            What::Fault(_) | What::Heal | What::Departing(_) | What::Vacant => {}
+        }
+        if let (Some(probe), Some(watch)) = (&mut self.probe, probe) {
+            probe.add(self.env.borrow().kind_of_event, watch.elapsed());
+        }
+        self.settle(node);
+        self.judge(node)
+    }
+
+    /// Closes an event: tasks, new nodes, nodes that leave.
+    #[inline]
+    fn settle(&mut self, node: NodeId) {
+        if self.slots[node.index()].tasks {
+            self.line_up_tasks(node);
+        }
+        let mut env = self.env.borrow_mut();
+        env.finish(node);
+        let news = !env.spawned.is_empty() || !env.halted.is_empty();
+        drop(env);
+        if news {
+            self.adopt_and_leave();
+        }
+        if self.env.borrow().recorder.as_ref().is_some_and(|recorder| recorder.full) {
+            let state = self.slots[node.index()].process.observe();
+            if let Some(recorder) = &mut self.env.borrow_mut().recorder {
+                recorder.states.push(state);
+            }
+        }
+    }
+
+    /// Looks whether something failed, is done, or was too long.
+    #[inline]
+    fn judge(&mut self, node: NodeId) -> bool {
+        let env = self.env.borrow();
+        if env.failure.is_some() || !self.model.always.is_empty() || self.properties.is_some() {
+            drop(env);
+            return self.judge_rules(node) && self.judge_done(node);
+        }
+        drop(env);
+        self.judge_done(node)
+    }
+
+    #[inline]
+    fn judge_done(&mut self, node: NodeId) -> bool {
+        let env = self.env.borrow();
+        let stand = Stand { slots: &self.slots, env: &env };
+        if self.progress.look(&self.model.stopping, &stand, &Names(&self.names), node) {
+            drop(env);
+            self.ended = Some(Ended::Done);
+            return false;
+        }
+        let over = env.state.events >= env.events_max;
+        drop(env);
+        if over { self.end(Ended::EventLimit) } else { true }
+    }
+
+    #[cold]
+    fn judge_rules(&mut self, node: NodeId) -> bool {
+        self.current = node;
+        self.check_properties(false);
+        let wrong = self.model.always.iter().find_map(|rule| {
+            let why = self.look(|view| (rule.holds)(view)).err()?;
+            Some(Failure { cause: Cause::Always(rule.name.clone()), message: why })
+        });
+        let failure = self.env.borrow_mut().failure.take().or(wrong);
+        match failure {
+            Some(failure) => {
+                self.ended = Some(Ended::Failed(failure));
+                false
+            }
+            None => true,
+        }
+    }
+
+    fn check_properties(&mut self, first: bool) {
+        let Some(properties) = &mut self.properties else { return };
+        let env = self.env.borrow();
+        let stand = Stand { slots: &self.slots, env: &env };
+        let names = Names(&self.names);
+        let failure = match first {
+            true => properties.start(Scene::of(&stand), &names),
+            false => properties.step(Scene::of(&stand), &names, self.current),
+        };
+        drop(env);
+        if let Some(failure) = failure {
+            self.env.borrow_mut().failure.get_or_insert(failure);
+        }
+    }
+
+    fn end(&mut self, how: impl FnOnce(Option<String>) -> Ended) -> bool {
+        let env = self.env.borrow();
+        let stand = Stand { slots: &self.slots, env: &env };
+        let (stopping, library) = (&self.model.stopping, &self.model.library);
+        let nearest = self.progress.nearest(stopping, &stand, &Names(&self.names), library);
+        drop(env);
+        self.ended = Some(how(nearest));
+        false
+    }
+
+    /// A node that refuses some messages takes the first that it does not refuse.
+    #[cold]
+    fn choose(&mut self, node: NodeId) -> bool {
+        let process = &self.slots[node.index()].process;
+        let mut env = self.env.borrow_mut();
+        let accepted = |slot: &u32| match &env.state.items[*slot as usize].what {
+            What::Message(flight) => process.accepts(flight.from, flight.tag, &flight.msg),
+            What::Input(msg) => process.accepts(node, everhold_node::Tag::None, msg),
+            _ => true,
+        };
+        let Some(slot) = env.state.line(node).find(accepted) else { return true };
+        env.state.leave_line(slot);
+        let next = env.begin_waiting(node, slot);
+        drop(env);
+        match next {
+            Some(Next::Run(node, what)) => self.run(node, what),
+            _ => true,
+        }
+    }
+
+    fn poll(&mut self, node: NodeId, task: TaskId) {
+        let process = &mut self.slots[node.index()].process;
+        self.ready.clear();
+        process.ready(&mut self.ready);
+        if self.ready.contains(&task) {
+            process.poll(&self.handle, node, task);
+        }
+    }
+
+    /// Tasks that can go on stand in their node's line.
+    fn line_up_tasks(&mut self, node: NodeId) {
+        self.ready.clear();
+        self.slots[node.index()].process.ready(&mut self.ready);
+        let mut env = self.env.borrow_mut();
+        let kind = env.kind(Class::Other, "task");
+        for &task in &self.ready {
+            if !env.state.nodes[node.index()].rest.polls.contains(&task) {
+                env.state.nodes[node.index()].rest.polls.push(task);
+                let mut item = Item::new(node, kind, What::Poll(task));
+                item.ready = env.state.end;
+                let slot = env.state.put(item);
+                env.state.nodes[node.index()].free_at = env.state.end;
+                env.state.stand_in_line(slot);
+            }
+        }
+    }
+
+    #[cold]
+    fn adopt_and_leave(&mut self) {
+        let (spawned, halted) = {
+            let mut env = self.env.borrow_mut();
+            (std::mem::take(&mut env.spawned), std::mem::take(&mut env.halted))
+        };
+        for (kind, blueprint) in spawned {
+            let slot = Slot::new(Rc::new(blueprint));
+            let node = node_id(self.slots.len());
+            let number = self.names.iter().filter(|info| info.kind == kind).count();
+            self.names.push(NodeInfo { name: format!("{kind}-{number}"), kind });
+            self.env.borrow_mut().welcome(node, slot.process.is_guarded());
+            self.slots.push(slot);
+        }
+        for node in halted {
+            self.env.borrow_mut().leave(node);
+        }
+    }
+
+    /// Something goes wrong, or is right again.
+    #[cold]
+    fn upset(&mut self, what: What<M>) -> bool {
+        let mut env = self.env.borrow_mut();
+        match what {
+            What::Heal => {
+                env.note_fault("the network is whole again");
+                env.heal();
+            }
+            What::Fault(TimedFault::Crash { node, down }) if env.is_up(node) => {
+                env.record_crash(node);
+                env.crash(node, nanoseconds(down));
+                drop(env);
+                let slot = &mut self.slots[node.index()];
+                slot.blueprint.reset(&mut slot.process);
+                return self.judge(node);
+            }
+            What::Fault(TimedFault::Stop(node)) if env.is_up(node) => {
+                env.stop(node);
+                drop(env);
+                // That may have been the last node that was not as it should be.
+                return self.judge(node);
+            }
+            What::Fault(fault) => env.upset(fault),
+            _ => {}
+        }
+        true
+    }
+
+    /// The notes of this execution so far, if it is [recorded](super::Sim::record).
+    #[must_use]
+    pub(super) fn recorded(&self, run: TimedRun) -> Option<Recorded> {
+        let mut env = self.env.borrow_mut();
+        let notes = *env.recorder.take()?;
+        Some(Recorded {
+            run,
+            draws: (*env.draws).clone(),
+            nodes: self.names.clone(),
+            load: self.model.load.clone(),
+            kinds: env.state.kinds.labels(),
+            events: notes.events,
+            messages: notes.messages,
+            timers: notes.timers,
+            notes: notes.notes,
+            states: notes.states,
+            payloads: notes.payloads,
+        })
+    }
+}
+
+impl<M: Message> Slot<M> {
+    fn new(blueprint: Rc<Blueprint<M>>) -> Self {
+        let process = blueprint.make();
+        let tasks = process.has_tasks();
+        Slot { process, blueprint, tasks }
+    }
+}
+
+impl<M: Message> Env<M> {
+    fn fork(&self) -> Env<M> {
+        let state: State<M> = self.state.clone();
+        Env {
+            model: Rc::clone(&self.model),
+            draws: Rc::clone(&self.draws),
+            state,
+            failure: self.failure.clone(),
+            recorder: self.recorder.clone(),
+            spawned: Vec::new(),
+            halted: Vec::new(),
+            in_monitor: None,
+            time_max: self.time_max,
+            events_max: self.events_max,
+            kind_of_event: self.kind_of_event,
+        }
+    }
+}

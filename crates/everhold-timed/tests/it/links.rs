@@ -1,0 +1,142 @@
+//! Links and kinds of messages with rules of their own; channels and mailboxes that are full.
+
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId};
+use everhold_sim::{Channel, Faults, Links, Network, System};
+use everhold_timed::{Durations, Fate, Link, Net, Sent, Timed, TimedChannel, TimedFault};
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+enum Msg {
+    Data(u32),
+    Beat(u32),
+}
+use Msg::{Beat, Data};
+
+/// Sends its list at the start.
+#[derive(Clone, Serialize)]
+struct Source {
+    to: NodeId,
+    list: Vec<Msg>,
+}
+
+impl Node for Source {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        self.list.iter().for_each(|msg| cx.send(self.to, *msg));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+}
+
+/// Writes down what arrives; the end of a connection is `Beat(99)`.
+#[derive(Clone, Default, Serialize)]
+struct Sink {
+    seen: Vec<Msg>,
+}
+
+impl Node for Sink {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        self.seen.push(msg);
+    }
+    fn disconnected(&mut self, _: &mut Cx<Msg>, _: NodeId) {
+        self.seen.push(Beat(99));
+    }
+}
+
+fn transfer(
+    links: Links,
+    faults: Faults,
+    list: Vec<Msg>,
+) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
+    move |system| {
+        let sink = system.node("sink", Sink::default());
+        system.node("source", Source { to: sink, list: list.clone() });
+        system.links(links.clone());
+        system.faults(faults.clone());
+    }
+}
+
+/// Sends as much as there is room for, and counts what was refused.
+#[derive(Clone, Serialize)]
+struct Pusher {
+    to: NodeId,
+    asks: bool,
+    refused: u32,
+}
+
+impl Node for Pusher {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        for number in 0..5 {
+            match self.asks {
+                true => self.refused += u32::from(cx.try_send(self.to, Data(number)).is_err()),
+                false => cx.send(self.to, Data(number)),
+            }
+        }
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+}
+
+fn push(
+    links: Links,
+    pushers: usize,
+    asks: bool,
+) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
+    move |system| {
+        let to = system.node("sink", Sink::default());
+        system.nodes("pusher", pushers, |_| Pusher { to, asks, refused: 0 });
+        system.network(Network::Fifo);
+        system.links(links.clone());
+    }
+}
+
+const MIXED: [Msg; 3] = [Data(1), Beat(7), Data(2)];
+
+#[test]
+fn a_full_channel_or_mailbox_refuses() {
+    let link = Links::new().all(Channel::new().capacity(2));
+    let mailbox = Links::new().mailbox("sink", 3);
+    // Two pushers: two messages each on its own link, three altogether in one mailbox.
+    for (links, refused) in [(Links::new(), 0), (link, 6), (mailbox, 7)] {
+        for asks in [true, false] {
+            let timed = Timed::new(push(links.clone(), 2, asks))
+                .network(Net::ideal(Duration::from_millis(5)))
+                .durations(Durations::none());
+            let recorded = timed.record(1);
+            let fate = |s: &&Sent| s.fate == Fate::Refused;
+            assert_eq!(recorded.messages.iter().filter(fate).count(), refused);
+        }
+    }
+}
+
+/// Two channels with the same link are equal, as two without one.
+#[test]
+fn channels_compare_by_their_links() {
+    let slow = |millis| Channel::fifo().timed(Link::ideal(Duration::from_millis(millis)));
+    assert_eq!(slow(50), slow(50));
+    assert_ne!(slow(50), slow(60));
+    assert_ne!(slow(50), Channel::fifo());
+    assert!(format!("{:?}", slow(50)).contains("50ms"), "{:?}", slow(50));
+}
+
+/// Latency and order by rule, losses only where they may strike.
+#[test]
+fn timed_links_have_their_rules() {
+    let slow = Link::ideal(Duration::from_millis(50));
+    let links = Links::new().of("Beat", Channel::fifo().reliable().timed(slow));
+    let timed = Timed::new(transfer(links.clone(), Faults::none(), MIXED.to_vec()))
+        .network(Net::ideal(Duration::from_millis(5)))
+        .durations(Durations::none())
+        .driver(|driver| driver.fault(Duration::ZERO, TimedFault::Lose));
+    let lasts =
+        |timed: Timed<Msg>| timed.stop_when_each(|sink: &Sink| sink.seen.contains(&Beat(7))).run(3);
+    let run = lasts(timed);
+    assert!(run.is_done(), "a reliable link loses nothing: {run}");
+    assert!(run.time >= Duration::from_millis(50), "{run}");
+    let usual = Timed::new(transfer(Links::new(), Faults::none(), MIXED.to_vec()))
+        .network(Net::ideal(Duration::from_millis(5)))
+        .durations(Durations::none());
+    assert!(lasts(usual).time < Duration::from_millis(10));
+}
