@@ -191,7 +191,7 @@ impl Bamboo {
         }
     }
 
-    /// Introduces a displaced neighbour to the new one, which is probably its own new neighbour.
+    /// Sends a displaced neighbour the leaves, among them the one that displaced it.
     fn introduce(&self, cx: &mut Cx<Msg>, displaced: NodeId) {
         if self.bug == Bug::None {
             cx.send(displaced, Msg::LeafsetPush { leaves: self.leaves() });

@@ -61,7 +61,7 @@ pub enum Msg {
     NewRoot(NodeId),
     /// Parent to child: these are my other children.
     UpdateSiblings(BTreeSet<NodeId>),
-    /// My tree has this root. Which root has yours?
+    /// My tree has this root. What is the root of yours?
     Probe(NodeId),
     /// To a root: there is a tree with this better root.
     ProbeJoin(NodeId),

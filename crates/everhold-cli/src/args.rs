@@ -437,7 +437,7 @@ pub(crate) struct PerfArgs {
 /// The arguments of `everhold replay-live`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Systems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes did not do again what was recorded, 64 if the recording cannot be used."
+    after_help = "Systems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes diverged from the recording, 64 if the recording cannot be used."
 )]
 pub(crate) struct ReplayLiveArgs {
     /// Folders with the recordings of the nodes; without one, the systems are listed

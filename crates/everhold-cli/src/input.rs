@@ -130,7 +130,7 @@ impl How {
             return bad("--executions is for ShiViz logs; other formats name their runs".into());
         }
         if args.together && matches!(format, Some(F::Native | F::Ndjson | F::Csv)) {
-            return bad("--together is for logs with vector clocks, one a node".into());
+            return bad("--together is for logs with vector clocks, one for each node".into());
         }
         if format == Some(F::Ndjson) && args.mapping.is_none() {
             return bad(NEEDS_MAPPING.into());
@@ -164,7 +164,7 @@ impl How {
         let Recording { executions, diagnostics: left_out, .. } = recording;
         if executions.is_empty() {
             return Err(BadInput(match left_out.first() {
-                Some(first) => format!("{name}: {first}; nothing whole is left of it"),
+                Some(first) => format!("{name}: {first}; no usable part remains"),
                 None => format!("{name}: there is no run in it; record at least one event"),
             }));
         }

@@ -40,8 +40,8 @@ pub(crate) trait Site: Send + Sync + 'static {
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
     TcpListener::bind(address).map_err(|error| {
         BadInput(format!(
-            "{address} cannot be listened on: {error}; give another with --listen, or port 0 for \
-             any that is free"
+            "cannot listen on {address}: {error}; give another address with --listen, or port 0 \
+             for any free port"
         ))
     })
 }

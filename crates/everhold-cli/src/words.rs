@@ -19,8 +19,12 @@ pub(crate) fn number(count: impl TryInto<u64>) -> String {
 
 /// A number with its noun in the right form: `1 run`, `3 runs`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", number(count as u64))
+    amount(count as u64, noun, &format!("{noun}s"))
+}
+
+/// A number with its noun, whose plural is irregular: `1 delivery`, `3 deliveries`.
+pub(crate) fn amount(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
 /// A text on one line with at most this many characters; a cut is marked.

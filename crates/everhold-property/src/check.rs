@@ -153,7 +153,7 @@ impl TypeChecker<'_> {
                 "bind it (forall {name} in ...), or supply it as a constant; texts stand between double quotes"
             ),
         };
-        self.report(span, format!("nothing is called `{name}`"), Some(help));
+        self.report(span, format!("unknown name `{name}`"), Some(help));
         Type::Any
     }
 

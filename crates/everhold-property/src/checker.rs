@@ -401,7 +401,7 @@ impl Checker {
         };
         if late && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, "the time is over".into(), witness);
+            self.violate(now, "the deadline passed".into(), witness);
         }
         if late { Verdict::Violated } else { self.standing() }
     }
@@ -445,7 +445,11 @@ impl Checker {
         let open = self.is_open();
         if open && end == End::Complete && self.violation.is_none() {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
-            self.violate(now, "the execution ended without it".into(), Witness::default());
+            self.violate(
+                now,
+                "the execution ended while it was still due".into(),
+                Witness::default(),
+            );
         }
         let verdict = match &self.violation {
             Some(_) => Verdict::Violated,
@@ -530,7 +534,7 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, bindings);
-            self.violate(now, "it was not led to in time".into(), witness);
+            self.violate(now, "the right side did not follow in time".into(), witness);
         }
         let inner = Arc::clone(&self.rule.0);
         if let Some((from, goal)) = &inner.sides {

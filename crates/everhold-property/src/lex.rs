@@ -230,13 +230,13 @@ impl Lexer<'_> {
     fn duration(&mut self, start: usize, digits: &str, unit: &str) -> i64 {
         let Some((_, nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
             let help = "times are written `2h`, `1m`, `5s`, `200ms`, `10us`, `7ns`";
-            self.error(start, format!("`{unit}` is no unit of time"), help);
+            self.error(start, format!("`{unit}` is not a unit of time"), help);
             return 0;
         };
         let whole = digits.parse::<i64>().ok().and_then(|count| count.checked_mul(*nanos));
         whole.unwrap_or_else(|| {
             let help = "write a whole number of a smaller unit, up to 292 years";
-            self.error(start, "this is no whole number of nanoseconds", help);
+            self.error(start, "this is not a whole number of nanoseconds", help);
             0
         })
     }
@@ -279,7 +279,7 @@ impl Lexer<'_> {
                 self.error(
                     start,
                     "unknown escape",
-                    "known are \\n \\t \\r \\0 \\\" \\\\ \\u{1f600}",
+                    "the escapes are \\n \\t \\r \\0 \\\" \\\\ \\u{1f600}",
                 );
                 None
             }

@@ -89,7 +89,8 @@ impl<'a> Parser<'a> {
         self.diagnostics.dedup();
         if let Some(last) = self.diagnostics.get(DIAGNOSTICS_MAX) {
             let more = self.diagnostics.len() - DIAGNOSTICS_MAX;
-            let last = Diagnostic::new(last.span, format!("{more} more errors from here on"));
+            let errors = if more == 1 { "error" } else { "errors" };
+            let last = Diagnostic::new(last.span, format!("{more} more {errors} from here on"));
             self.diagnostics.truncate(DIAGNOSTICS_MAX);
             self.diagnostics.push(last);
         }
@@ -265,7 +266,7 @@ impl<'a> Parser<'a> {
         let header = self.bump();
         let name = self.property_name();
         let Head { scope, within, sampling } = self.head();
-        self.expect_punct(":", "before what is claimed");
+        self.expect_punct(":", "before the claim");
         let mut body = self.body();
         let leads = self.eat_within();
         if !self.at_end() && !self.at_header() && self.misspelt_header().is_none() {
@@ -286,7 +287,7 @@ impl<'a> Parser<'a> {
     fn property_name(&mut self) -> String {
         if let TokenKind::Text(name) = self.kind().clone() {
             if name.is_empty() {
-                let help = "say in a few words what is claimed".to_owned();
+                let help = "describe the claim in a few words".to_owned();
                 self.error(self.span(), "the name of a property is empty", Some(help));
             }
             self.bump();
@@ -408,7 +409,7 @@ impl<'a> Parser<'a> {
         if within.is_some() && !is_bounded || leads.is_some() && !is_leads {
             let help = "`within` goes with `eventually \"...\" within 5s: p`, with `finally`, \
                         or with `p leads to q within 5s`";
-            self.push(header, "a bound without anything to bound", help);
+            self.push(header, "this bound has nothing to apply to", help);
         }
         let below = body.any(&mut |expr| matches!(expr.kind, ExprKind::LeadsTo(..)));
         if below && (!is_leads || !leads_only_at_top(body)) {

@@ -83,7 +83,7 @@ pub enum Unknown {
     },
     /// Division by zero.
     DivisionByZero,
-    /// The result does not fit.
+    /// The result is too large.
     Overflow,
     /// A function supplied by the user failed with this message.
     Function(String),
@@ -104,10 +104,10 @@ impl fmt::Display for Unknown {
                 write!(f, "`{op}` does not apply to {left}")
             }
             Unknown::DivisionByZero => f.write_str("division by zero"),
-            Unknown::Overflow => f.write_str("the number does not fit"),
+            Unknown::Overflow => f.write_str("the number is too large"),
             Unknown::Function(message) => f.write_str(message),
             Unknown::NotCounted => f.write_str("messages in flight are not counted here"),
-            Unknown::NoSuchName(name) => write!(f, "nothing is called `{name}`"),
+            Unknown::NoSuchName(name) => write!(f, "unknown name `{name}`"),
         }
     }
 }

@@ -101,7 +101,7 @@ class App {
   #window(data) {
     if (data.first === 0 && data.left === 0) return "";
     const last = data.first + data.events.length - 1;
-    return `This page holds the events ${data.first} to ${last}: the execution is too long to keep whole. ${data.left} more come after them.`;
+    return `This page holds the events ${data.first} to ${last}: the execution is too long to keep whole. ${data.left} ${data.left === 1 ? "event follows" : "events follow"}.`;
   }
 
   #controls() {

@@ -178,10 +178,10 @@ class Live {
     const rate = last.at > first.at ? (last.records - first.records) / (last.at - first.at) : 0;
     const firing = [...this.violations.values()].filter((one) => one.resolved === null).length;
     return [
-      tile("violations going on", String(firing), firing > 0 ? "bad" : "good"),
+      tile("ongoing violations", String(firing), firing > 0 ? "bad" : "good"),
       tile("nodes up", `${up} of ${status.nodes.length}`, up < status.nodes.length ? "turn" : ""),
       tile("lag", `${Math.round(status.lag_ms)} ms`, status.lag_ms > 1000 ? "turn" : ""),
-      tile("records a second", grouped(Math.round(rate)), ""),
+      tile("records per second", grouped(Math.round(rate)), ""),
       tile("records", grouped(status.records), ""),
       tile("lost, late", `${grouped(status.dropped)}, ${grouped(status.late)}`, status.dropped + status.late > 0 ? "turn" : ""),
       tile("keys", grouped(status.keys), ""),
@@ -204,7 +204,7 @@ class Live {
         el("td", { class: "count" }, cost(rule))),
       shown ? el("tr", {}, el("td", {}), el("td", { colspan: 7 }, el("pre", {}, text))) : undefined];
     });
-    const columns = ["verdict", "property", "going on", "violations", "possible", "judged", "unknown", "µs each"];
+    const columns = ["verdict", "property", "ongoing", "violations", "possible", "judged", "unknown", "µs each"];
     return [el("h2", {}, "Properties"), el("div", { class: "wide" }, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...columns.map((column, at) => el("th", { scope: "col", class: at > 1 ? "count" : "" }, column)))),
       el("tbody", {}, ...rows.flat())))];
@@ -216,7 +216,7 @@ class Live {
       el("h3", {}, `${one.resolved === null ? "✗" : "✓"} ${one.certainty === "possible" ? "possibly: " : ""}${one.rule}${one.key === null || one.key === undefined ? "" : ` for ${plain(one.key)}`}`),
       el("p", { class: "muted" }, one.resolved === null ? `since ${clock(one.at)}` : `from ${clock(one.at)}, for ${span(one.resolved - one.at)}`, ` · ${one.reason}`),
       el("table", { class: "diff" }, ...Object.entries(one.witness ?? {}).map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "now" }, plain(value))))),
-      el("p", { class: "moves" }, el("a", { href: `/violations/${encodeURIComponent(one.id)}.html` }, "open what led to it"), " ",
+      el("p", { class: "moves" }, el("a", { href: `/violations/${encodeURIComponent(one.id)}.html` }, "open the events that led to it"), " ",
         el("a", { href: `/violations/${encodeURIComponent(one.id)}.trace`, download: `${one.id}.trace` }, "save the trace"))));
     return [el("h2", {}, "Violations"), ...(shown.length > 0 ? shown : [el("p", { class: "muted" }, "none so far")])];
   }
@@ -233,7 +233,7 @@ class Live {
       chart({ title, x, y: { name: unit }, series: [{ name: title, form: "line", points }] }, () => {});
     return [
       line("Lag", "milliseconds from arrival to judgement", this.past.map(({ at, lag }) => [at - end, lag])),
-      line("Records", "a second", rates),
+      line("Records", "per second", rates),
     ];
   }
 
@@ -243,7 +243,7 @@ class Live {
       return el("tr", {}, el("td", { class: "muted" }, notice.at === undefined ? "" : clock(notice.at)), el("td", {}, notice.event), el("td", {}, parts.filter(Boolean).join(": ")));
     });
     if (rows.length === 0) return [];
-    return [el("h2", {}, "Told besides"), el("div", { class: "wide" }, el("table", { class: "plain" }, el("tbody", {}, ...rows)))];
+    return [el("h2", {}, "Other notices"), el("div", { class: "wide" }, el("table", { class: "plain" }, el("tbody", {}, ...rows)))];
   }
 }
 

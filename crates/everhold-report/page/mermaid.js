@@ -14,7 +14,7 @@ export function mermaid(execution, end) {
   const from = Math.max(0, end - MESSAGES_MAX + 1);
   const clean = (/** @type {string} */ text) => text.replace(/[^\p{L}\p{N} _.,:()+=<-]/gu, " ").replace(/[;#]/g, " ");
   const lines = ["sequenceDiagram", ...nodes.map((node, at) => `  participant n${at} as ${clean(node.name)}`)];
-  if (from > 0) lines.push(`  Note over n0: ${execution.number(from)} events before`);
+  if (from > 0) lines.push(`  Note over n0: ${execution.number(from)} ${execution.number(from) === 1 ? "event" : "events"} before`);
   for (let at = from; at <= end; at++) {
     const event = events[at];
     for (const number of event.r ?? []) {

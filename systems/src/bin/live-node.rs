@@ -29,7 +29,7 @@ fn run(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let [config, bug, ids @ ..] = words else { return Err("live-node CONFIG BUG ID..".into()) };
     let config = Config::read(Path::new(config))?;
     let number = |word: &String| {
-        word.parse().map(NodeId).map_err(|_| format!("`{word}` is no node's number"))
+        word.parse().map(NodeId).map_err(|_| format!("`{word}` is not the number of a node"))
     };
     let ids = ids.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     let running = Case::find(&config.system)?.host(config, &ids, bug)?;

@@ -48,7 +48,7 @@ fn run(words: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
         }
         ("read", [id]) => {
             let Msg::Applied(commands) = ask(&config, id, &Msg::Read)? else {
-                return Err("that is no answer to a read".into());
+                return Err("that is not an answer to a read".into());
             };
             for (index, command) in commands {
                 println!("{index} {command}");
@@ -60,7 +60,7 @@ fn run(words: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn node(word: &str) -> Result<NodeId, Box<dyn std::error::Error>> {
-    word.parse().map(NodeId).map_err(|_| format!("`{word}` is no node's number").into())
+    word.parse().map(NodeId).map_err(|_| format!("`{word}` is not the number of a node").into())
 }
 
 fn serve(config: Config, ids: &[&str]) -> Result<(), Box<dyn std::error::Error>> {

@@ -254,7 +254,7 @@ impl Bullet {
             self.leave_all(cx);
         } else if let Some(at) = self.senders.iter().position(|sender| sender.node == from) {
             self.senders[at].requested -= 1;
-            // A diff that should have come before this block was lost.
+            // A diff that was due before this block will not arrive any more.
             self.senders[at].is_asked = false;
         }
         for at in 0..self.senders.len() {

@@ -25,7 +25,7 @@ pub fn host(config: Config, here: &[NodeId], bug: Bug) -> Host<Msg> {
 /// The crate's messages are encoded in its own format, after a byte that gives the variant.
 #[must_use]
 pub fn codec() -> Codec<Msg> {
-    Codec { encode, decode: |bytes| decode(bytes).ok_or_else(|| "it is no message".to_owned()) }
+    Codec { encode, decode: |bytes| decode(bytes).ok_or_else(|| "it is not a message".to_owned()) }
 }
 
 fn encode(msg: &Msg, bytes: &mut Vec<u8>) {

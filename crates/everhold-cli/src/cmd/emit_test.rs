@@ -8,24 +8,25 @@ use everhold::Schedule;
 use crate::args::EmitTestArgs;
 use crate::exit::{BadInput, Code};
 use crate::hint;
+use crate::words::counted;
 
 pub(crate) fn run(args: &EmitTestArgs) -> Result<Code> {
     let token = token(&args.token)?;
     let schedule = Schedule::parse(&token).map_err(|error| {
-        BadInput(format!("{} is no schedule: {error}", crate::words::short(&token, 40)))
+        BadInput(format!("{} is not a schedule: {error}", crate::words::short(&token, 40)))
     })?;
     let id = schedule.id();
     println!(
         "\
-/// Pins the finding {id}: {} steps, {} faults.
+/// Pins the finding {id}: {}, {}.
 #[test]
 fn finding_{id}() {{
     let schedule = everhold::Schedule::parse(\"{token}\").expect(\"the token is whole\");
     // `{setup}` is what your test gives to `explore`.
     everhold::Explorer::new().replay(schedule).run({setup}).assert_holds();
 }}",
-        schedule.steps(),
-        schedule.faults(),
+        counted(schedule.steps(), "step"),
+        counted(schedule.faults(), "fault"),
         setup = args.setup,
     );
     hint::next(&format!("cargo test finding_{id}"));

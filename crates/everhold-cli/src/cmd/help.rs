@@ -24,12 +24,12 @@ const TOPICS: [(&str, &str, &str); 13] = [
     ),
     (
         "infer",
-        "how properties are inferred from traces, and what a line is worth",
+        "how properties are inferred from traces, and how reliable a line is",
         include_str!("../../help/infer.md"),
     ),
     (
         "almost",
-        "what held in all but a few cases: what is tried, counted, and in which order",
+        "properties that held in all but a few cases: candidates, counts and ranking",
         include_str!("../../help/almost.md"),
     ),
     (
@@ -58,8 +58,8 @@ const TOPICS: [(&str, &str, &str); 13] = [
         "who may send and read, secrets, TLS with an example",
         include_str!("../../help/security.md"),
     ),
-    ("faults", "what may go wrong in a test", include_str!("../../help/faults.md")),
-    ("exit-codes", "what a command ends with", include_str!("../../help/exit-codes.md")),
+    ("faults", "the faults that a test can inject", include_str!("../../help/faults.md")),
+    ("exit-codes", "the exit codes of the commands", include_str!("../../help/exit-codes.md")),
 ];
 
 pub(crate) fn run(args: &HelpArgs) -> Result<Code> {

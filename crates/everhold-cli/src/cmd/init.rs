@@ -22,7 +22,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Code> {
     }
     let test = args.folder.join("tests/everhold.rs");
     if test.exists() {
-        let text = format!("{} is there already; nothing was changed", test.display());
+        let text = format!("{} already exists; nothing was changed", test.display());
         return Err(BadInput(text).into());
     }
     add_dependency(&manifest, args.library.as_deref())?;

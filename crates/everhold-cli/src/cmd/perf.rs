@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Code> {
         fs::write(file, trained.to_string())
             .map_err(|error| BadInput(format!("{} cannot be written: {error}", file.display())))?;
         let measured = Durations::MEASURED_AS;
-        eprintln!("everhold: how long handlers take ({measured}) is in {}", file.display());
+        eprintln!("everhold: the durations of handlers ({measured}) are in {}", file.display());
         settings.durations = Some(trained);
         ready = case.ready(&settings).map_err(BadInput)?;
     }

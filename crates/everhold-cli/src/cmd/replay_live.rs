@@ -60,9 +60,9 @@ fn list() -> Result<Code> {
 fn describe(execution: &Execution, case: &Case, bug: &str) {
     let recorded = execution.node_ids().filter(|node| !execution.events_of(*node).is_empty());
     let names: Vec<&str> = recorded.map(|node| execution.node(node).name.as_str()).collect();
-    let events = execution.events().len();
+    let events = crate::words::counted(execution.events().len(), "event");
     let names = plain(&names.join(", "));
-    eprintln!("everhold: {events} events of {names} ({}, bug {})", case.name, plain(bug));
+    eprintln!("everhold: {events} of {names} ({}, bug {})", case.name, plain(bug));
 }
 
 fn save(file: &Path, finding: &Finding) -> Result<()> {

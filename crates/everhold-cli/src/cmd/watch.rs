@@ -27,13 +27,14 @@ use everhold_watch::{
 use crate::args::{AlarmArg, WatchArgs};
 use crate::exit::{BadInput, Code};
 use crate::plain::{Plain, plain, plain_json};
+use crate::words::counted;
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     if let Some(address) = &args.at {
         return control(args, address);
     }
     if args.listen.is_none() && args.engine.is_none() {
-        let text = "nobody could connect: give --listen ADDRESS, such as 127.0.0.1:7373, and name it \
+        let text = "no probe could connect: give --listen ADDRESS, such as 127.0.0.1:7373, and name it \
                     in the probes (`everhold help live`)";
         return Err(BadInput(text.to_owned()).into());
     }
@@ -308,8 +309,10 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
         some => format!(" ({some} sampled)"),
     };
     plain(&format!(
-        "{rules} rules{sampled} · {firing} firing · {nodes} nodes ({probes} connected) · {} records · {} \
+        "{}{sampled} · {firing} firing · {} ({probes} connected) · {} records · {} \
          lost · lag {lag} ms{unknown}",
+        counted(rules, "rule"),
+        counted(nodes, "node"),
         sum(&|s| s.counts.records),
         sum(&|s| s.counts.dropped),
     ))

@@ -78,7 +78,7 @@ fn open_file(path: &Path) -> Result<File, BadInput> {
     if path.is_dir() {
         return Err(BadInput(format!(
             "{name}: a directory; name the files in it, or give --together if they are logs of \
-             one run, one a node"
+             one run, one for each node"
         )));
     }
     File::open(path).map_err(|error| {

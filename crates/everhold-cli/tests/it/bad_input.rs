@@ -118,7 +118,7 @@ fn all_errors_of_the_rules_are_shown_at_once() {
     }
     let file = temporary("empty.prop");
     fs::write(&file, "# nothing\n").unwrap();
-    check(&["check", file.to_str().unwrap(), "ping.trace"], 64, &["no property in it"]);
+    check(&["check", file.to_str().unwrap(), "ping.trace"], 64, &["it contains no property"]);
     fs::write(&file, [b'#', 0xff]).unwrap();
     check(&["check", file.to_str().unwrap(), "ping.trace"], 64, &["line 1: not UTF-8"]);
 }

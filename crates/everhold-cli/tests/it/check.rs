@@ -71,7 +71,7 @@ fn several_files_and_runs_are_judged_together() {
 
 #[test]
 fn a_constant_may_be_given() {
-    check(&["check", "limit.prop", "ping.trace"], 64, &["nothing is called `LIMIT`"]);
+    check(&["check", "limit.prop", "ping.trace"], 64, &["unknown name `LIMIT`"]);
     check(&["check", "limit.prop", "ping.trace", "--define", "LIMIT=1"], 0, &["1 hold"]);
     check(&["check", "limit.prop", "ping.trace", "--define", "LIMIT=0"], 1, &["n.pings = 1"]);
     check(&["check", "limit.prop", "ping.trace", "--define", "LIMIT"], 64, &["NAME=VALUE"]);

@@ -57,7 +57,7 @@ fn handlers_are_measured_edited_and_used() {
     check(
         &[&few[..], &["--train", name]].concat(),
         0,
-        &["how long handlers take (CPU time) is in"],
+        &["the durations of handlers (CPU time) are in"],
     );
     let text = fs::read_to_string(&file).expect("it was written");
     assert!(text.contains("Join: 0%="), "{text}");

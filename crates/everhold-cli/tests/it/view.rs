@@ -99,7 +99,7 @@ fn what_cannot_be_viewed_is_refused() {
     check(&["view", empty, "--out", "x.html"], 64, &["is a folder of runs"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = taken.local_addr().expect("it is bound").to_string();
-    check(&["view", CHORD, "--listen", &address], 64, &["cannot be listened on", "--listen"]);
+    check(&["view", CHORD, "--listen", &address], 64, &["cannot listen on", "--listen"]);
 }
 
 /// The token of a finding of the storage system, as a failing test writes it.
@@ -111,7 +111,7 @@ fn a_finding_becomes_a_test() {
     let prints = ["#[test]", "fn finding_", "Schedule::parse(\"eh1-", ".run(setup)"];
     check(&["emit-test", TOKEN], 0, &prints);
     check(&["emit-test", TOKEN, "--setup", "my_system"], 0, &[".run(my_system)"]);
-    check(&["emit-test", "eh1-broken"], 64, &["is no schedule"]);
+    check(&["emit-test", "eh1-broken"], 64, &["is not a schedule"]);
 }
 
 #[test]
@@ -140,6 +140,6 @@ fn a_first_test_is_written_once() {
     assert!(manifest.contains("everhold = ") && manifest.contains("serde = "), "{manifest}");
     let test = fs::read_to_string(folder.join("tests/everhold.rs")).expect("it was written");
     assert!(test.lines().count() <= 25, "{} lines", test.lines().count());
-    check(&["init", path], 64, &["is there already"]);
+    check(&["init", path], 64, &["already exists"]);
     check(&["init", "nowhere"], 64, &["there is no", "cargo new"]);
 }

@@ -64,7 +64,7 @@ fn what_cannot_be_used_is_refused() {
     };
     let here = ["--listen", "127.0.0.1:0"];
     let watch_here = |more: &[&str], prints: &[&str]| watch(&[more, &here].concat(), prints);
-    watch(&["--rules", &good], &["nobody could connect", "--listen ADDRESS"]);
+    watch(&["--rules", &good], &["no probe could connect", "--listen ADDRESS"]);
     watch_here(&["--rules", &wrong], &["expected", "watch-wrong.prop"]);
     watch_here(&["--rules", "no-such-file"], &["no-such-file"]);
     watch(&["--rules", &good, "--engine", "kafka://x"], &["nats://HOST:PORT"]);

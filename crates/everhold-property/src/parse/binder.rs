@@ -48,7 +48,7 @@ impl Parser<'_> {
         };
         if !self.eat_word("in") {
             let help = "for instance forall a, b in nodes, x in a.log: ...".to_owned();
-            self.unexpected_with("`in` and what the variable ranges over", Some(help));
+            self.unexpected_with("`in` and the domain of the variable", Some(help));
         }
         Binder { pattern, domain: self.domain() }
     }

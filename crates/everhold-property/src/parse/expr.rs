@@ -111,7 +111,7 @@ impl Parser<'_> {
         // The operators of other languages are read as their equivalents here, so that one slip is
         // one error.
         if op.text() != punct {
-            let message = format!("`{punct}` is no operator");
+            let message = format!("`{punct}` is not an operator");
             self.error(self.span(), message, Some(format!("write `{}`", op.text())));
         }
         Some(op)
@@ -145,7 +145,7 @@ impl Parser<'_> {
         };
         if let Some(span) = negated {
             let help = format!("write `not (x is {})`", variant.name);
-            self.error(span, "`is not` is no operator", Some(help));
+            self.error(span, "`is not` is not an operator", Some(help));
         }
         let span = left.span.to(variant.span);
         Expr { kind: ExprKind::Is(Box::new(left), variant), span }
@@ -154,7 +154,7 @@ impl Parser<'_> {
     fn unary(&mut self) -> Expr {
         let start = self.span();
         if self.at_punct("!") {
-            self.error(start, "`!` is no operator", Some("write `not`".into()));
+            self.error(start, "`!` is not an operator", Some("write `not`".into()));
         }
         let (op, least) = if self.at_word("not") || self.at_punct("!") {
             (UnaryOp::Not, NOT + 1)

@@ -103,7 +103,7 @@ impl Parser<'_> {
     fn stray_nodes(&mut self) -> Expr {
         let hole = self.hole();
         let help = "range over it: count(n in nodes), forall n in nodes: ...".to_owned();
-        self.error(self.span(), "`nodes` is no value", Some(help));
+        self.error(self.span(), "`nodes` is not a value", Some(help));
         self.bump();
         hole
     }
@@ -204,7 +204,7 @@ impl Parser<'_> {
     fn quantified(&mut self, quantifier: Quantifier) -> Expr {
         let start = self.bump().span;
         let over = self.over();
-        self.expect_punct(":", "after what the variables range over");
+        self.expect_punct(":", "after the domain of the variables");
         let body = self.nested(|parser| {
             let body = parser.expr();
             parser.leads_to(body)
@@ -260,7 +260,7 @@ impl Parser<'_> {
         if steps.is_none() || body.kind == ExprKind::Hole || arguments.next().is_some() {
             let help = "write previous(e), previous(e, 2), changed(e), or window(e, 3); \
                         the number is written out, from 1 to 1000";
-            self.push(span, "this is not how the past is asked for", help);
+            self.push(span, "this is not a valid expression about the past", help);
         }
         ExprKind::History { op, steps: steps.unwrap_or(1), body: Box::new(body) }
     }

@@ -89,9 +89,14 @@ fn eventually_is_about_one_moment() {
         property,
         "0 a {x: 0}; 6 tick",
         End::Cut,
-        "violated at 0 (the time is over): n = a; n.x = 0",
+        "violated at 0 (the deadline passed): n = a; n.x = 0",
     );
-    check(property, "0 a {x: 0}", End::Complete, "violated at 0 (the execution ended without it):");
+    check(
+        property,
+        "0 a {x: 0}",
+        End::Complete,
+        "violated at 0 (the execution ended while it was still due):",
+    );
     // The time starts at the first state in which the body is known.
     check(property, "0 b {x: 0}; 9 a {x: 0}; 12 a {x: 1}", End::Cut, "holds");
     check(property, "0 b {x: 0}", End::Complete, "unknown");
@@ -118,9 +123,14 @@ fn finally_is_about_the_end() {
         property,
         "0 a {x: 0}; 6 tick",
         End::Cut,
-        "violated at 0 (the time is over): n = a; n.x = 0",
+        "violated at 0 (the deadline passed): n = a; n.x = 0",
     );
-    check(property, "0 a {x: 0}", End::Complete, "violated at 0 (the execution ended without it):");
+    check(
+        property,
+        "0 a {x: 0}",
+        End::Complete,
+        "violated at 0 (the execution ended while it was still due):",
+    );
     let steps = "finally \"p\" within 2 steps: forall n in server nodes: n.x == 1";
     check(steps, "0 a {x: 0}; 0 a {x: 2}; 0 a {x: 1}", End::Cut, "holds");
     check(
@@ -136,7 +146,7 @@ fn finally_is_about_the_end() {
         unbounded,
         "0 a {x: 1}; 9 a {x: 0}",
         End::Complete,
-        "violated at 1 (the execution ended without it):",
+        "violated at 1 (the execution ended while it was still due):",
     );
 }
 
@@ -150,13 +160,13 @@ fn leads_to() {
         property,
         &format!("0 a {asked}; 1 b {answered}"),
         End::Complete,
-        "violated at 1 (the execution ended without it):",
+        "violated at 1 (the execution ended while it was still due):",
     );
     check(
         property,
         &format!("0 b {asked}; 1 a {asked}; 2 b {answered}; 7 b {answered}"),
         End::Cut,
-        "violated at 3 (it was not led to in time): n = a; n.asked = true; n.answered = false",
+        "violated at 3 (the right side did not follow in time): n = a; n.asked = true; n.answered = false",
     );
     let closed =
         "always \"p\": (exists n in nodes: n.asked) leads to (exists n in nodes: n.answered)";
@@ -165,7 +175,7 @@ fn leads_to() {
         closed,
         &format!("0 a {asked}"),
         End::Complete,
-        "violated at 0 (the execution ended without it):",
+        "violated at 0 (the execution ended while it was still due):",
     );
 }
 

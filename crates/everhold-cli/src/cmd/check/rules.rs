@@ -55,7 +55,7 @@ impl Rules {
             return Err(Wrong::Errors { file, source, diagnostics });
         }
         if properties.is_empty() {
-            let text = "no property in it; write one, as `everhold help properties` shows";
+            let text = "it contains no property; write one, as `everhold help properties` shows";
             return Err(Wrong::Unusable(BadInput(format!("{file}: {text}"))));
         }
         let rules = properties.iter().map(|p| Rule::new(p, &library)).collect();

@@ -11,7 +11,7 @@ use super::{Judged, Judgement, Report, orders};
 use crate::args::CheckArgs;
 use crate::hint;
 use crate::paint::Paint;
-use crate::words::{self, counted, number, pad, short};
+use crate::words::{self, amount, counted, number, pad, short};
 
 pub(super) fn write(report: &Report<'_>, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     for judgement in &report.judgements {
@@ -120,7 +120,7 @@ impl Way {
     fn words(&self, judgement: &Judgement<'_>) -> String {
         let Tally { holds, violated, unknown, skipped } = self.tally;
         let sometimes = judgement.rule.property().modality == Modality::Sometimes;
-        let mut words = self.where_judged(judgement, &number(holds + violated + unknown));
+        let mut words = self.where_judged(judgement, holds + violated + unknown);
         let parts = [(violated, "false"), (unknown, "unknown"), (skipped, "out of scope")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             // States in which a goal is not yet reached are not errors, so they are not mentioned.
@@ -131,35 +131,39 @@ impl Way {
         words
     }
 
-    fn where_judged(&self, judgement: &Judgement<'_>, judged: &str) -> String {
+    fn where_judged(&self, judgement: &Judgement<'_>, judged: u64) -> String {
         let cuts = match judgement.rule.property().scope {
             Scope::Quiet => "every cut that is quiet between the nodes it binds",
             Scope::AllQuiet => "every quiet cut",
             Scope::EveryCut | Scope::Delivery | Scope::Chains => "every consistent cut",
         };
-        let states = match orders::nodes_bound(judgement.rule) {
-            Some(1) => "local states",
-            Some(2) => "pairs of compatible states",
-            _ => "tuples of compatible states",
+        let tuples = match orders::nodes_bound(judgement.rule) {
+            Some(1) => amount(judged, "local state", "local states"),
+            Some(2) => amount(judged, "pair of compatible states", "pairs of compatible states"),
+            _ => amount(judged, "tuple of compatible states", "tuples of compatible states"),
         };
+        let some_cuts = amount(judged, "cut", "cuts");
+        let states = amount(judged, "state", "states");
         let goal = judgement.verdict() == Verdict::Holds
             && judgement.rule.property().modality == Modality::Sometimes;
         match (self.method, self.bounded) {
-            (Method::Tuples, false) => format!("on {cuts}, by {judged} {states}"),
-            (Method::Tuples, true) => format!("on {judged} {states}, then the bound was reached"),
-            (Method::Cuts, true) => format!("on {judged} cuts, then the bound was reached"),
-            (Method::Cuts, false) if goal => format!("on {judged} cuts, one by one"),
-            (Method::Cuts, false) => format!("on {cuts}, {judged} one by one"),
+            (Method::Tuples, false) => format!("on {cuts}, by {tuples}"),
+            (Method::Tuples, true) => format!("on {tuples}, then the bound was reached"),
+            (Method::Cuts, true) => format!("on {some_cuts}, then the bound was reached"),
+            (Method::Cuts, false) if goal => format!("on {some_cuts}, one by one"),
+            (Method::Cuts, false) => format!("on {cuts}, {} one by one", number(judged)),
             (Method::RecordedOrder, _) if self.all_decided => format!(
-                "on {judged} states in the recorded order, which decides all orders: it is about \
+                "on {states} in the recorded order, which decides all orders: it is about \
                  the steps of one node"
             ),
-            (Method::RecordedOrder, _) if goal => format!("in the recorded order, {judged} states"),
+            (Method::RecordedOrder, _) if goal => format!("in the recorded order, {states}"),
             (Method::RecordedOrder, _) => {
-                format!("on {judged} states in the recorded order; other orders were not judged")
+                format!("on {states} in the recorded order; other orders were not judged")
             }
-            (Method::Deliveries, _) => format!("on {judged} deliveries"),
-            (Method::Chains, _) => format!("on {judged} causal chains"),
+            (Method::Deliveries, _) => format!("on {}", amount(judged, "delivery", "deliveries")),
+            (Method::Chains, _) => {
+                format!("on {}", amount(judged, "causal chain", "causal chains"))
+            }
         }
     }
 }

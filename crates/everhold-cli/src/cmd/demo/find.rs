@@ -38,7 +38,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
             return Ok(Seen { page: first.clone(), interrupted });
         }
         if found != (bug != Bug::None) {
-            bail!("the demo did not show what it should: {bug:?}");
+            bail!("the demo did not give the expected result: {bug:?}");
         }
     }
     writeln!(out, "This is what a failing `cargo test` prints. To test a system of your own, see")?;

@@ -135,7 +135,7 @@ fn reasons(found: &Always) -> String {
         (0, true) => ": no node shows a state; record observations, or name variables when \
                       importing (`everhold help logs`)"
             .into(),
-        (_, true) => "; record more runs, or see what held with --all".into(),
+        (_, true) => "; record more runs, or use --all to list everything that held".into(),
         (_, false) => format!("\n  {}", left_out.join("\n  ")),
     }
 }

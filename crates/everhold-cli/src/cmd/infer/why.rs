@@ -43,7 +43,10 @@ pub(super) fn explain(
     } else if let Some(hidden) = found.hidden.iter().find(|hidden| same(&hidden.property)) {
         writeln!(out, "it holds, and is hidden: {}", hidden.reason)?;
     } else if unknown {
-        writeln!(out, "it is unknown: something that it needs was not recorded, or was too much")?;
+        writeln!(
+            out,
+            "it is unknown: a value that it needs was not recorded, or a bound was reached"
+        )?;
         return Ok(Code::Unknown);
     } else {
         writeln!(

@@ -136,7 +136,7 @@ fn schema(execution: &Execution, out: &mut impl Write) -> io::Result<()> {
     let mut schema = Schema::default();
     observe(&mut schema, execution);
     if schema.is_empty() {
-        return line(out, "states", "none: properties have nothing to speak of");
+        return line(out, "states", "none: there is no state for properties to refer to");
     }
     for kind in schema.kinds() {
         let Some(state) = schema.state(kind) else { continue };

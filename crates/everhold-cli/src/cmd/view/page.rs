@@ -29,8 +29,8 @@ pub(super) fn of_trace(path: &Path, args: &ViewArgs) -> Result<Page> {
     };
     let mut page = Page::new(kind, &headline, &title(first, &given.name));
     if runs.len() > RUNS_MAX {
-        let more = runs.len() - RUNS_MAX;
-        page.note(&format!("{more} more runs are in the file: choose one with --run."));
+        let more = counted(runs.len() - RUNS_MAX, "further run");
+        page.note(&format!("not shown: {more} of the file; choose one with --run."));
     }
     facts(&mut page, path, args, first);
     if let Some(rules) = &args.rules {
