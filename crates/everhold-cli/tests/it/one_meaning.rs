@@ -206,7 +206,8 @@ fn evidence_confirms_what_was_told() {
         assert!(found.contains(rule.as_str()), "{id} {rule}: {verdicts:?}");
         assert!(found.is_subset(&told), "{id} {rule}: {verdicts:?}");
     }
-    // And so does the recording, of all.
+    // And so does the recording, of all. It shows that time passed by what happens later.
+    service.observe(0, "well", true);
     let whole = service.recorded();
     let verdicts = service.check(&whole, &["--order", "recorded"]);
     assert_eq!(violated(&verdicts), told);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use everhold_property::{
-    ExecutionOutcome, ExprKind, Library, Limits, Method, Modality, Property, Rule, Scope, Shown,
+    ExecutionOutcome, ExprKind, Limits, Method, Modality, Property, Rule, Scope, Shown, Span,
     Tally, Verdict, check_ordered, check_recorded,
 };
 use everhold_trace::{Execution, Order, Value, notes};
@@ -21,6 +21,20 @@ pub(crate) fn relations(property: &Property) -> BTreeSet<String> {
             && name == KEY
         {
             found.insert(relation.name.clone());
+        }
+        false
+    });
+    found
+}
+
+/// Where a property names the key in brackets.
+pub(crate) fn places(property: &Property) -> Vec<Span> {
+    let mut found = Vec::new();
+    property.body.any(&mut |expr| {
+        if let ExprKind::Index(_, index) = &expr.kind
+            && matches!(&index.kind, ExprKind::Name(name) if name == KEY)
+        {
+            found.push(index.span);
         }
         false
     });
@@ -184,15 +198,4 @@ fn lack(rule: &Rule, is_keyed: bool, execution: &Execution) -> Option<String> {
     }
     let begins = matches!(property.modality, Modality::Eventually { .. });
     begins.then(|| "it is the evidence of another rule, without the beginning".to_owned())
-}
-
-/// A library in which the key has some value, so that rules about it can be checked for mistakes.
-pub(super) fn with_some_key(
-    library: &Library,
-    relations: &BTreeSet<String>,
-    executions: impl IntoIterator<Item = impl std::borrow::Borrow<Execution>>,
-) -> Library {
-    let mut executions = executions.into_iter();
-    let key = executions.find_map(|execution| keys(execution.borrow(), relations).pop_first());
-    library.clone().with_constant(KEY, key.unwrap_or_default())
 }

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use everhold_property::{
-    Diagnostic, Library, Parsed, Property, Rule, Schema, Value, check, check_all, parse,
-};
+use everhold_property::{Diagnostic, Library, Parsed, Property, Rule, Schema, Value, check, parse};
 use everhold_trace::value::json::from_json;
 use everhold_trace::{Execution, notes};
 use serde_json::json;
 
-use super::keyed::{KEY, relations, with_some_key};
+use super::keyed::{KEY, places, relations};
 use crate::exit::BadInput;
 use crate::input::{self, Given};
 
@@ -39,15 +37,14 @@ impl Rules {
         let Parsed { properties, mut diagnostics } = parse(&source);
         let schema = schema(given);
         let keyed: Vec<_> = properties.iter().map(|p| by_key(p, &library, &schema)).collect();
-        let (with_key, plain): (Vec<_>, Vec<_>) =
-            properties.iter().cloned().zip(&keyed).partition(|(_, keyed)| keyed.is_some());
-        let plain: Vec<Property> = plain.into_iter().map(|(property, _)| property).collect();
-        diagnostics.extend(check_all(&plain, &library, &schema));
-        for (property, relations) in with_key {
-            let executions = given.iter().flat_map(|given| &given.executions);
-            let relations = relations.as_ref().expect("they were told apart by this");
-            let library = with_some_key(&library, relations, executions);
-            diagnostics.extend(check(&property, &library, &schema));
+        for (property, keyed) in properties.iter().zip(&keyed) {
+            let some_key = library.clone().with_constant(KEY, Value::Null);
+            let library = if keyed.is_some() { &some_key } else { &library };
+            let mut wrong = check(property, library, &schema);
+            // A key has the type that its relation asks for.
+            let keys = if keyed.is_some() { places(property) } else { Vec::new() };
+            wrong.retain(|wrong| !keys.contains(&wrong.span));
+            diagnostics.extend(wrong);
         }
         diagnostics.sort();
         diagnostics.dedup();
