@@ -16,7 +16,6 @@ mod faults;
 mod lag;
 mod observe;
 mod overhead;
-mod process;
 mod raft;
 mod throughput;
 
@@ -60,7 +59,7 @@ pub(crate) fn run_hidden(name: &str, words: &[String]) -> Option<()> {
     Some(())
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("everhold-bench-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     folder
