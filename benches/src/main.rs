@@ -8,9 +8,11 @@ mod bugs;
 mod build;
 mod cuts;
 mod explore;
+mod faults;
 mod infer;
 mod liveness;
 mod measure;
+mod process;
 mod shrink;
 mod table;
 mod timed;
@@ -24,7 +26,7 @@ use measure::{Scorecard, Size};
 /// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 9] = [
+const AREAS: [Area; 10] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("shrink", "how small findings become, and what that takes", shrink::run),
@@ -36,6 +38,7 @@ const AREAS: [Area; 9] = [
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
+    ("faults", "checking a running system while something fails: what is told", faults::run),
     ("timed", "timed simulation: speed, flatness, forks", timed::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];
@@ -106,7 +109,7 @@ fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
         memory::resident(executions.ok_or("how many executions?")?);
         return Ok(ExitCode::SUCCESS);
     }
-    if watch::run_hidden(name, args).is_some() {
+    if watch::run_hidden(name, args).or_else(|| faults::run_hidden(name, args)).is_some() {
         return Ok(ExitCode::SUCCESS);
     }
     let area = AREAS.iter().find(|area| area.0 == name);

@@ -18,7 +18,6 @@ mod keyed;
 mod lag;
 mod observe;
 mod overhead;
-mod process;
 mod raft;
 mod throughput;
 
@@ -64,7 +63,7 @@ pub(crate) fn run_hidden(name: &str, words: &[String]) -> Option<()> {
     Some(())
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("everhold-bench-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     folder

@@ -21,8 +21,8 @@ use everhold_watch::{
 };
 
 use super::folder;
-use super::process::{Process, when_input_ends};
 use crate::measure::{Bound, Scorecard, Size};
+use crate::process::{Process, when_input_ends};
 use crate::table::Table;
 
 /// The name under which this program hosts some nodes of the ring.

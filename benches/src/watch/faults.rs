@@ -24,9 +24,9 @@ use everhold_watch::{
     Timing, Watch, WatchOptions, WatchParts,
 };
 
-use super::process::{Process, when_input_ends};
 use super::{RULES, folder};
 use crate::measure::{Bound, Scorecard, Size};
+use crate::process::{Process, when_input_ends};
 use crate::table::{Table, whole};
 
 /// The names under which this program is a checker, and a node of the application.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use everhold_live::{NodeId, Probe};
 
 use super::observe::sink;
-use super::process::Process;
 use crate::measure::{Bound, Scorecard, Size, cpu_seconds};
+use crate::process::Process;
 use crate::table::Table;
 
 /// The name under which this program is the application.

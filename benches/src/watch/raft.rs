@@ -15,8 +15,8 @@ use everhold_live::{Client, Config, NodeId};
 use everhold_systems::raft::{Asserted, Msg, Silent, codec};
 
 use super::folder;
-use super::process::{Process, when_input_ends};
 use crate::measure::{Bound, Scorecard, Size};
+use crate::process::{Process, when_input_ends};
 use crate::table::Table;
 
 /// The name under which this program is a peer.

@@ -57,6 +57,17 @@ fn watch_still_runs() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("Bars:"));
 }
 
+/// With its bars: what a watch tells is right at every size.
+#[test]
+fn faults_still_runs() {
+    let output = benches(&["faults", "--smoke", "--check"]);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    for row in ["watch killed", "node stopped", "full disk", "clock -5 s", "idle strangers"] {
+        assert!(printed.contains(&format!("| {row} ")), "{row} is missing in\n{printed}");
+    }
+}
+
 #[test]
 fn timed_still_runs() {
     let output = benches(&["timed", "--smoke"]);

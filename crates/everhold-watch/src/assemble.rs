@@ -235,6 +235,11 @@ impl Assembler {
         self.now
     }
 
+    /// Whether a node was given up in its present life, and came back.
+    pub(crate) fn has_returned(&self, node: NodeId) -> bool {
+        self.members.get(&node).is_some_and(|member| member.returned)
+    }
+
     /// How many records wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

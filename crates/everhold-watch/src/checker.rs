@@ -22,6 +22,7 @@ use crate::rule::{self, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::{Touched, World};
 
+mod silence;
 mod suspect;
 
 use suspect::LastChanges;
@@ -65,6 +66,10 @@ pub struct PartitionChecker {
     /// Violations that are not certain yet, by rule and key.
     suspicions: BTreeMap<(String, Option<Value>), Vec<Suspicion>>,
     last_changes: LastChanges,
+    /// The node that falls silent, or comes back from it, with the present change.
+    silent: Option<NodeId>,
+    /// Whether violations may wait for nodes that fell silent.
+    waiting: bool,
     ticked: u64,
     bad_entries: u64,
     /// Kept between changes for its space.
@@ -98,6 +103,8 @@ impl PartitionChecker {
             history: History::new(options.history),
             suspicions: BTreeMap::new(),
             last_changes: LastChanges::default(),
+            silent: None,
+            waiting: false,
             ticked: 0,
             bad_entries: 0,
             judged: Vec::new(),
@@ -312,6 +319,7 @@ impl PartitionChecker {
         if change.what == Changing::Whole && touched != Touched::Nothing {
             self.remember_left_out(at, change.node);
         }
+        self.silent = self.falls_silent(&change);
         self.history.push(change, self.world.mapped());
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {
@@ -325,6 +333,7 @@ impl PartitionChecker {
             }
         }
         self.judged = judged;
+        self.silent = None;
         self.tidy(touched);
     }
 
@@ -381,6 +390,7 @@ impl PartitionChecker {
 
     fn tick(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
         self.settle(at, notices);
+        self.stop_waiting(at, notices);
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {
             if !self.rules[place].disabled {
@@ -411,16 +421,20 @@ impl PartitionChecker {
         let rule = &self.rules[place];
         match (judged.verdict, rule.firing.get(&key).copied()) {
             (Verdict::Violated, None) => self.fire(place, judged, at, notices),
-            (Verdict::Holds, Some(firing)) => {
-                let rule = &mut self.rules[place];
-                rule.firing.remove(&key);
-                let (id, since) = (firing.id, firing.since);
+            (Verdict::Violated, Some(Firing { id, waits: Some(_), .. })) => {
                 if self.is_suspected(place, &key, id) {
-                    return; // Nobody was told that it began.
+                    return self.fire(place, judged, at, notices);
                 }
-                let rule = &self.rules[place];
-                notices.push(Notice::Resolved { id, rule: rule.name.clone(), key, since, at });
+                let firing = self.rules[place].firing.get_mut(&key);
+                firing.into_iter().for_each(|firing| firing.waits = None);
             }
+            (Verdict::Holds, Some(firing)) => match self.waits_for(firing, at) {
+                Some(waits) => {
+                    self.waiting = true;
+                    self.rules[place].firing.insert(key, Firing { waits: Some(waits), ..firing });
+                }
+                None => self.resolve(place, key, at, notices),
+            },
             _ => {}
         }
     }
@@ -430,7 +444,7 @@ impl PartitionChecker {
         let (reason, witness) = self.rules[place].explain(&self.world, judged.slot);
         let rule = &mut self.rules[place];
         let id = ViolationId::new(&rule.name, key.as_ref(), at);
-        rule.firing.insert(key.clone(), Firing { id, since: at });
+        rule.firing.insert(key.clone(), Firing { id, since: at, waits: None });
         let shown = witness.bindings.iter().chain(&witness.values);
         let mut violation = Violation {
             id,
@@ -595,6 +609,7 @@ impl PartitionChecker {
         }
         checker.last_changes = LastChanges::load(fields.any()?)?;
         checker.set_horizon();
+        checker.waiting = true;
         checker.remember_members();
         Ok(checker)
     }

@@ -17,8 +17,8 @@ use everhold_property::{
     Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
     Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all, sampling_text,
 };
-use everhold_trace::Value;
 use everhold_trace::wire::Stamp;
+use everhold_trace::{NodeId, Value};
 
 use crate::notice::ViolationId;
 use crate::world::{SlotId, Touched, World};
@@ -230,6 +230,9 @@ pub(crate) struct Judged {
 pub(crate) struct Firing {
     pub(crate) id: ViolationId,
     pub(crate) since: Stamp,
+    /// The node that fell silent, and its last stamp, if that is why the rule holds: nobody knows
+    /// whether the violation is over until the node is known again, or has been away for long.
+    pub(crate) waits: Option<(NodeId, Stamp)>,
 }
 
 /// How a rule has done so far.

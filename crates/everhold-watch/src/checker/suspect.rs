@@ -253,7 +253,9 @@ impl PartitionChecker {
         let (id, since) = (one.violation.id, one.violation.at);
         let key = one.violation.key.clone();
         notices.push(Notice::Fired(one.violation));
-        if let Some(at) = one.over {
+        // One that waits for a node that fell silent may still go on.
+        let waits = rule.firing.get(&key).is_some_and(|firing| firing.id == id);
+        if let Some(at) = one.over.filter(|_| !waits) {
             notices.push(Notice::Resolved { id, rule: rule.name.clone(), key, since, at });
         }
     }
@@ -265,7 +267,12 @@ impl PartitionChecker {
         error: u64,
         notices: &mut Vec<Notice>,
     ) {
-        self.rules[place].counts.possible += 1;
+        let rule = &mut self.rules[place];
+        rule.counts.possible += 1;
+        let id = one.violation.id;
+        if rule.firing.get(&one.violation.key).is_some_and(|firing| firing.id == id) {
+            rule.firing.remove(&one.violation.key);
+        }
         one.violation.certainty = Certainty::Possible { error };
         notices.push(Notice::Possible(one.violation));
     }

@@ -17,6 +17,9 @@ impl Watched {
                 key.clone().unwrap_or_default(),
                 number(firing.id.0),
                 stamp(firing.since),
+                list(
+                    firing.waits.iter().flat_map(|(node, at)| [number(node.0.into()), stamp(*at)]),
+                ),
             ])
         });
         let form = match &self.form {
@@ -45,7 +48,10 @@ impl Watched {
         self.disabled = fields.flag()?;
         let firing = fields.each(|f| {
             let (some, key) = (f.flag()?, f.any()?);
-            let firing = Firing { id: ViolationId(f.number()?), since: f.stamp()? };
+            let (id, since) = (ViolationId(f.number()?), f.stamp()?);
+            let mut waits = Fields::of(f.any()?)?;
+            let waits = waits.node().and_then(|node| Ok((node, waits.stamp()?))).ok();
+            let firing = Firing { id, since, waits };
             Ok((some.then_some(key), firing))
         })?;
         self.firing = firing.into_iter().collect();

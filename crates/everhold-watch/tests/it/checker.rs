@@ -121,6 +121,53 @@ fn a_node_that_was_only_silent_counts_again_once_it_tells() {
     check(&feed, &["?n0@2000", "+one holder[8]@2012"]);
 }
 
+/// Two nodes hold lock 7, and one of them falls silent for so long.
+fn silent_holder(until: u64) -> Feed {
+    let mut feed = two(LOCKS);
+    feed.batch(START + 10, 0, vec![add(START + 5, 7, "exclusive")]);
+    feed.batch(START + 11, 1, vec![add(START + 6, 7, "shared")]);
+    feed.beat(START + 20, &[0, 1]);
+    for at in (40..until).step_by(100) {
+        feed.beat(START + at, &[1]);
+    }
+    feed
+}
+
+#[test]
+fn a_violation_goes_on_while_one_of_its_nodes_is_silent() {
+    let mut feed = silent_holder(3_000);
+    check(&feed, &["+one holder[7]@6"]);
+    // It was only stopped, and tells that it still holds the lock.
+    feed.beat(START + 3_000, &[0, 1]);
+    let told =
+        vec![refresh(START + 3_001), add(START + 3_002, 7, "exclusive"), whole(START + 3_003)];
+    feed.batch(START + 3_010, 0, told);
+    feed.beat(START + 3_020, &[0, 1]);
+    check(&feed, &["+one holder[7]@6", "?n0@3000"]);
+    feed.batch(START + 3_030, 0, vec![remove(START + 3_025, 7, "exclusive")]);
+    feed.beat(START + 3_040, &[0, 1]);
+    check(&feed, &["+one holder[7]@6", "?n0@3000", "-one holder[7]@3025"]);
+}
+
+#[test]
+fn a_violation_is_over_if_a_node_that_was_silent_no_longer_takes_part() {
+    let mut feed = silent_holder(3_000);
+    feed.beat(START + 3_000, &[0, 1]);
+    feed.batch(START + 3_010, 0, vec![refresh(START + 3_001), whole(START + 3_003)]);
+    feed.beat(START + 3_020, &[0, 1]);
+    check(&feed, &["+one holder[7]@6", "?n0@3000", "-one holder[7]@20"]);
+}
+
+#[test]
+fn a_violation_is_over_if_a_node_stays_away_or_begins_another_life() {
+    let feed = silent_holder(12_000);
+    check(&feed, &["+one holder[7]@6", "-one holder[7]@20"]);
+    let mut feed = silent_holder(3_000);
+    feed.restart(START + 3_000, 0);
+    feed.beat(START + 3_100, &[0, 1]);
+    check(&feed, &["+one holder[7]@6", "-one holder[7]@20"]);
+}
+
 #[test]
 fn a_restart_is_another_life() {
     let mut feed = two(LOCKS);

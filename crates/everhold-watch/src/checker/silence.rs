@@ -1,0 +1,85 @@
+//! Violations of which a node fell silent.
+//!
+//! A node that is silent leaves the snapshots, and a rule that it took part in breaking holds again.
+//! But it may only have been stopped: then it comes back, in the same life, and still shows what it
+//! showed. So such a violation is not over before the node is known again, begins another life, or
+//! has been away for [`AWAY_MAX`] times as long as silence takes to be noticed. If it goes on then,
+//! it was one violation all the time, and nobody is told twice.
+
+use everhold_property::State;
+use everhold_trace::wire::Stamp;
+use everhold_trace::{NodeId, Value};
+
+use super::PartitionChecker;
+use crate::assemble::{Change, Changing};
+use crate::notice::Notice;
+use crate::rule::Firing;
+
+/// A node that was silent for so many times [`silence_max`](crate::Timing::silence_max) does not
+/// come back to the violations that it took part in.
+const AWAY_MAX: u32 = 10;
+
+impl PartitionChecker {
+    /// The node that falls silent with a change, or comes back from it and has told nothing yet.
+    pub(super) fn falls_silent(&self, change: &Change) -> Option<NodeId> {
+        let others = self.world.members().iter().any(|member| member.up);
+        let silent = match change.what {
+            Changing::Down { clean } => !clean && others,
+            Changing::Up { .. } => self.assembler.has_returned(change.node),
+            _ => false,
+        };
+        silent.then_some(change.node)
+    }
+
+    /// The node that a violation waits for although its rule holds again, and since when.
+    pub(super) fn waits_for(&self, firing: Firing, at: Stamp) -> Option<(NodeId, Stamp)> {
+        let Some((node, since)) = firing.waits else {
+            return self.silent.map(|node| (node, at));
+        };
+        let is_there = self.world.members().iter().any(|member| member.id == node && member.up);
+        let is_known = self.world.state(node).is_some() && self.world.is_whole(node);
+        let is_back = is_there && is_known && self.silent != Some(node);
+        (!is_back).then_some((node, since))
+    }
+
+    /// Ends a violation, and tells it if its beginning was told.
+    pub(super) fn resolve(
+        &mut self,
+        place: usize,
+        key: Option<Value>,
+        at: Stamp,
+        notices: &mut Vec<Notice>,
+    ) {
+        let Some(firing) = self.rules[place].firing.remove(&key) else { return };
+        let Firing { id, since, waits } = firing;
+        if self.is_suspected(place, &key, id) {
+            return; // Nobody was told that it began.
+        }
+        let rule = self.rules[place].name.clone();
+        let at = waits.map_or(at, |(_, left)| left);
+        notices.push(Notice::Resolved { id, rule, key, since, at });
+    }
+
+    /// Ends the violations of which a node has been away for too long.
+    pub(super) fn stop_waiting(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
+        if !std::mem::take(&mut self.waiting) {
+            return;
+        }
+        let longest = self.options.timing.silence_max.as_micros() as u64 * u64::from(AWAY_MAX);
+        for place in 0..self.rules.len() {
+            let waits = self.rules[place].firing.iter().filter_map(|(key, firing)| {
+                let (_, since) = firing.waits?;
+                Some((key.clone(), at.micros() > since.micros() + longest))
+            });
+            let waits: Vec<(Option<Value>, bool)> = waits.collect();
+            for (key, too_long) in waits {
+                self.waiting |= !too_long;
+                if too_long {
+                    let slot = key.as_ref().and_then(|key| self.world.slot_of(key));
+                    self.resolve(place, key, at, notices);
+                    slot.into_iter().for_each(|slot| self.tidy_slot(slot));
+                }
+            }
+        }
+    }
+}
