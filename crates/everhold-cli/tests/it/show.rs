@@ -82,7 +82,7 @@ fn only_the_end_of_a_cut_recording_says_so() {
 
 #[test]
 fn a_trace_may_come_from_a_pipe() {
-    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/ping.trace"));
+    let file = fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/ping.trace"));
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args(["show", "-", "--as", "stats"])
         .stdin(file.unwrap())

@@ -207,7 +207,11 @@ fn a_double_grant_is_told_once_even_across_restarts() {
 fn strangers_are_refused_with_a_reason_and_harm_nobody() {
     let running = start(
         &folder("strangers"),
-        IntakeOptions { system: "test".into(), secret: b"open sesame".to_vec() },
+        IntakeOptions {
+            system: "test".into(),
+            secret: b"open sesame".to_vec(),
+            ..IntakeOptions::default()
+        },
     );
     let address = running.intake.address();
     let proven = |hello: Hello| {
