@@ -298,10 +298,16 @@ impl Shrinker<'_> {
     /// Chosen values towards zero.
     fn lower_values(&mut self) {
         for at in 0..self.best.len() {
+            if self.is_over() {
+                return;
+            }
             let Some(Choice::Choose { value, .. }) = self.best.get(at).map(|line| &line.choice)
             else {
                 continue;
             };
+            if *value == 0 {
+                continue;
+            }
             for lower in [0, *value / 2, value.saturating_sub(1)] {
                 let mut candidate = self.best.clone();
                 let Some(Choice::Choose { value, .. }) =
@@ -323,6 +329,9 @@ impl Shrinker<'_> {
     /// Moves steps next to the last one of the same node: fewer changes to follow with the eye.
     fn join_steps(&mut self) {
         for at in 1..self.best.len() {
+            if self.is_over() {
+                return;
+            }
             let node_at = |at: usize| self.best.get(at).and_then(|line| line.choice.node());
             let Some(node) = node_at(at) else { continue };
             if node_at(at - 1) == Some(node) {

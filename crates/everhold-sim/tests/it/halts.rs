@@ -98,6 +98,18 @@ fn a_handler_that_goes_on_for_ever_is_stopped() {
     }
 }
 
+/// The bound on the time for shrinking is kept, also with tens of thousands of choices.
+#[test]
+fn shrinking_a_flood_of_choices_ends() {
+    let explorer = Explorer::new().shrink_time(Duration::ZERO).regressions(false);
+    let report = explorer.run(|system: &mut System<Msg>| {
+        let endless = system.node("endless", Endless { what: What::Choose });
+        system.node("sender", Sender { to: vec![(endless, 1)] });
+    });
+    let finding = report.finding().expect("it is a flood");
+    assert!(finding.shrunk.time < Duration::from_secs(20), "{:?}", finding.shrunk);
+}
+
 #[test]
 fn a_task_that_sends_for_ever_is_stopped() {
     let report = explore(|system| {
