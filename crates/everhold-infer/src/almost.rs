@@ -1,7 +1,7 @@
 //! Almost mode: what held in all but a few cases, as in Avenger, with the cases.
 //!
 //! - `domain`, `literal`, `generate`: which properties there are.
-//! - `predicate`, `worlds`: predicates of the user, and the whole states that they read.
+//! - `predicate`, `global`: predicates of the user, and the whole states that they read.
 //! - `moments`: the snapshots that are judged.
 //! - `timeline`, `shares`, `items`, `rows`: bindings over the recorded order, each distinct one
 //!   once, weighted; their elements; rows of both.
@@ -17,11 +17,11 @@ mod evaluate;
 mod explain;
 mod failing;
 mod generate;
+mod global;
 mod items;
 mod literal;
 mod moments;
 mod names;
-pub(crate) mod parallel;
 mod predicate;
 mod rank;
 mod report;
@@ -31,7 +31,6 @@ mod shares;
 mod timeline;
 #[cfg(test)]
 mod twin;
-mod worlds;
 
 use std::collections::BTreeMap;
 
@@ -41,10 +40,12 @@ use everhold_trace::{EventId, Execution};
 pub use explain::{Exception, Explanation, Shared};
 pub use predicate::Predicate;
 
+use crate::outcome::Omission;
 use crate::states::States;
 
 /// What to look for, and how much of it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Almost {
     /// Where properties are judged: [`Scope::EveryCut`] in every snapshot of the recorded order,
     /// [`Scope::AllQuiet`] in those where no message is in flight. Other scopes are not about
@@ -102,6 +103,7 @@ impl Default for Almost {
 
 /// What a property scores in a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Accounting {
     /// The share of its bindings of which it is true.
     #[default]
@@ -110,8 +112,96 @@ pub enum Accounting {
     Plain,
 }
 
+/// Setters, one for each field.
+impl Almost {
+    /// Sets [`Almost::scopes`].
+    #[must_use]
+    pub fn scopes(self, scopes: impl IntoIterator<Item = Scope>) -> Almost {
+        Almost { scopes: scopes.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::predicates`].
+    #[must_use]
+    pub fn predicates(self, predicates: impl IntoIterator<Item = Predicate>) -> Almost {
+        Almost { predicates: predicates.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::nodes_max`].
+    #[must_use]
+    pub fn nodes_max(self, nodes_max: usize) -> Almost {
+        Almost { nodes_max, ..self }
+    }
+
+    /// Sets [`Almost::literals_max`].
+    #[must_use]
+    pub fn literals_max(self, literals_max: usize) -> Almost {
+        Almost { literals_max, ..self }
+    }
+
+    /// Sets [`Almost::properties_max`].
+    #[must_use]
+    pub fn properties_max(self, properties_max: usize) -> Almost {
+        Almost { properties_max, ..self }
+    }
+
+    /// Sets [`Almost::rate_min`].
+    #[must_use]
+    pub fn rate_min(self, rate_min: f64) -> Almost {
+        Almost { rate_min, ..self }
+    }
+
+    /// Sets [`Almost::evaluations_min`].
+    #[must_use]
+    pub fn evaluations_min(self, evaluations_min: u64) -> Almost {
+        Almost { evaluations_min, ..self }
+    }
+
+    /// Sets [`Almost::report_max`].
+    #[must_use]
+    pub fn report_max(self, report_max: usize) -> Almost {
+        Almost { report_max, ..self }
+    }
+
+    /// Sets [`Almost::accounting`].
+    #[must_use]
+    pub fn accounting(self, accounting: Accounting) -> Almost {
+        Almost { accounting, ..self }
+    }
+
+    /// Sets [`Almost::stable`].
+    #[must_use]
+    pub fn stable(self, stable: Option<u64>) -> Almost {
+        Almost { stable, ..self }
+    }
+
+    /// Sets [`Almost::variables`].
+    #[must_use]
+    pub fn variables(self, variables: impl IntoIterator<Item = String>) -> Almost {
+        Almost { variables: variables.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::subtypes`].
+    #[must_use]
+    pub fn subtypes(self, subtypes: BTreeMap<String, String>) -> Almost {
+        Almost { subtypes, ..self }
+    }
+
+    /// Sets [`Almost::memory_max`].
+    #[must_use]
+    pub fn memory_max(self, memory_max: usize) -> Almost {
+        Almost { memory_max, ..self }
+    }
+
+    /// Sets [`Almost::threads`].
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Almost {
+        Almost { threads, ..self }
+    }
+}
+
 /// A property that held in all but a few cases.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AlmostInvariant {
     /// The property.
     pub property: Property,
@@ -142,6 +232,7 @@ pub struct AlmostInvariant {
 
 /// What the rank is made of; each part is in bits, as a logarithm of a likelihood.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Score {
     /// How rare exceptions are.
     pub rarity: f64,
@@ -179,6 +270,7 @@ pub struct Episode {
 
 /// What was found, and in what.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AlmostReport {
     /// The almost-invariants, those most worth a look first.
     pub found: Vec<AlmostInvariant>,
@@ -200,8 +292,8 @@ pub struct AlmostReport {
     pub snapshots: u64,
     /// In how many of them no message was in flight, if that was asked.
     pub quiet: Option<u64>,
-    /// What was left out, and why.
-    pub left_out: Vec<String>,
+    /// Variables and runs that were left out.
+    pub left_out: Vec<Omission>,
 }
 
 impl Almost {
@@ -237,11 +329,8 @@ impl Almost {
             let here = &executions[..count];
             let states = States::of_all(here);
             let Some(mut next) = search::search(self, &states, here, library, stop) else {
-                report.left_out.push(format!(
-                    "the time was over: {} of {} runs were looked at",
-                    report.runs.0,
-                    executions.len()
-                ));
+                let (looked_at, all) = (report.runs.0, executions.len());
+                report.left_out.push(Omission::Runs { looked_at, all });
                 break;
             };
             next.runs = (count, executions.len());

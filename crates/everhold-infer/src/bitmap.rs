@@ -5,24 +5,11 @@
 
 use std::ops::Range;
 
-use fearless_simd::{Level, dispatch};
+use fearless_simd::dispatch;
 
-/// Which vectors to count with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counter(Option<Level>);
+use crate::evaluate::Vectors;
 
-impl Counter {
-    /// The widest vectors of this machine.
-    pub(crate) fn widest() -> Counter {
-        Counter(Some(Level::new()))
-    }
-
-    /// No vectors beyond those that every machine of this architecture has.
-    #[cfg(test)]
-    pub(crate) fn portable() -> Counter {
-        Counter(None)
-    }
-
+impl Vectors {
     /// Keeps in `kept` the rows that are in all of `sets`, and says how many they are.
     ///
     /// # Panics
@@ -192,13 +179,13 @@ mod tests {
             for count in 1..=4 {
                 let sets: Vec<&[u64]> = sets[..count].iter().map(Vec::as_slice).collect();
                 let (mut wide, mut plain) = (Vec::new(), Vec::new());
-                assert_eq!(Counter::widest().meet(&sets, &mut wide), slow(count));
-                assert_eq!(Counter::portable().meet(&sets, &mut plain), slow(count));
+                assert_eq!(Vectors::widest().meet(&sets, &mut wide), slow(count));
+                assert_eq!(Vectors::none().meet(&sets, &mut plain), slow(count));
                 assert_eq!(wide, plain);
                 assert_eq!(rows(&wide).count() as u64, slow(count));
             }
-            assert_eq!(Counter::widest().common(&sets[0], &sets[1]), slow(2));
-            assert_eq!(Counter::portable().common(&sets[0], &sets[1]), slow(2));
+            assert_eq!(Vectors::widest().common(&sets[0], &sets[1]), slow(2));
+            assert_eq!(Vectors::none().common(&sets[0], &sets[1]), slow(2));
         }
     }
 

@@ -14,6 +14,10 @@ mod bitmap;
 pub mod decisions;
 pub mod dictionary;
 pub mod diff;
+mod evaluate;
+mod outcome;
+mod parallel;
+mod relation;
 pub mod snapshots;
 pub mod states;
 mod stats;
@@ -24,9 +28,12 @@ pub use almost::{
     Score, Shared,
 };
 pub use always::{Always, Hidden, Line, Settings, always, always_snapshots};
-pub use decisions::{Decision, DecisionError, Decisions};
+pub use decisions::{Decision, DecisionError, DecisionErrorKind, Decisions};
 pub use dictionary::{Code, Dictionary};
 pub use diff::Diff;
+pub use outcome::{
+    Bound, CutClaims, LeftOut, NotShown, Omission, Premise, Reason, ReasonKind, WhyLeftOut,
+};
 pub use snapshots::Snapshots;
 pub use states::{KindStates, NodeRun, Run, StateId, States, Step};
 pub use stats::wilson;

@@ -10,6 +10,8 @@ use std::fmt;
 use everhold_property::{Binder, Domain, Expr, ExprKind, Ident, Pattern, Schema, Type};
 use everhold_trace::Value;
 
+use crate::outcome::{LeftOut, WhyLeftOut};
+
 /// The place of a kind in [`Variables::kinds`].
 pub type KindId = usize;
 /// The place of a table in [`Kind::tables`]; 0 is that of the states.
@@ -21,12 +23,12 @@ const DEPTH_MAX: usize = 3;
 const VARIABLES_MAX: usize = 256;
 
 /// All variables of all kinds of node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variables {
     /// The kinds of node that showed a state, sorted by name.
     pub kinds: Vec<Kind>,
-    /// What is left out, and why, in words.
-    pub left_out: Vec<String>,
+    /// The variables that are left out.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// The variables of one kind of node.
@@ -135,7 +137,7 @@ impl Kind {
         origin: Origin,
         roots: Vec<(Vec<Access>, &Type)>,
         depth: usize,
-        left_out: &mut Vec<String>,
+        left_out: &mut Vec<LeftOut>,
     ) {
         let mut found = Vec::new();
         for (path, ty) in roots {
@@ -146,14 +148,13 @@ impl Kind {
         if known + found.len() > VARIABLES_MAX {
             let kept = VARIABLES_MAX.saturating_sub(known);
             let what = if self.name.is_empty() { "nodes" } else { &self.name };
-            left_out.push(format!(
-                "{} variables of {what}: only {VARIABLES_MAX} are looked at",
-                found.len() - kept
-            ));
+            let variable = format!("{} variables of {what}", found.len() - kept);
+            left_out.push(LeftOut { variable, why: WhyLeftOut::TooMany(VARIABLES_MAX) });
             found.truncate(kept);
         }
         for variable in found.iter().filter(|variable| variable.ty == Type::Any) {
-            left_out.push(format!("`{variable}`: its values are of different types"));
+            let (variable, why) = (variable.to_string(), WhyLeftOut::MixedTypes);
+            left_out.push(LeftOut { variable, why });
         }
         let table = self.tables.len();
         let containers: Vec<(usize, Type)> =
@@ -292,12 +293,6 @@ impl Variable {
     #[must_use]
     pub fn is_reference(&self) -> bool {
         matches!(self.ty, Type::Node(_))
-    }
-
-    /// Whether it holds a list, set or map.
-    #[must_use]
-    pub fn is_container(&self) -> bool {
-        matches!(self.ty, Type::List(_) | Type::Set(_) | Type::Map(..))
     }
 
     /// Whether it is the key of an entry or below it.

@@ -13,7 +13,7 @@ use crate::eval::{all_quiet, counts_messages, is_local};
 use crate::fast::{Evaluator, Program};
 use crate::library::Library;
 use crate::state::{Member, Snapshot, State};
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 use crate::witness::{Witness, explain, mentioned};
 
 mod leads;
@@ -134,8 +134,8 @@ pub struct Violation {
     pub step: u64,
     /// When that was.
     pub now_ns: u64,
-    /// What went wrong, in a few words.
-    pub reason: String,
+    /// Why the property is violated.
+    pub reason: Reason,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
 }
@@ -334,7 +334,7 @@ impl Checker {
         let verdict = self.judge(state, changed);
         if verdict == Some(Verdict::Violated) && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, "it is false".into(), witness);
+            self.violate(now, Reason::False, witness);
         }
         verdict
     }
@@ -355,7 +355,7 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, &[]);
-            self.violate(now, format!("false from state {} on, for too long", since.step), witness);
+            self.violate(now, Reason::FalseForTooLong { since: since.step }, witness);
         }
         let once = matches!(self.rule.property().modality, Modality::Eventually { .. });
         match body {
@@ -394,7 +394,7 @@ impl Checker {
         };
         if late && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, "the time is over".into(), witness);
+            self.violate(now, Reason::DeadlinePassed, witness);
         }
         if late { Verdict::Violated } else { self.standing() }
     }
@@ -426,7 +426,7 @@ impl Checker {
                 ("receiver".to_owned(), Value::Node(to)),
             ];
             let witness = self.explain(&state, &bindings);
-            self.violate(now, "it is false".into(), witness);
+            self.violate(now, Reason::False, witness);
         }
         verdict
     }
@@ -436,7 +436,7 @@ impl Checker {
         let open = self.is_open();
         if open && end == End::Complete && self.violation.is_none() {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
-            self.violate(now, "the execution ended without it".into(), Witness::default());
+            self.violate(now, Reason::NeverHappened, Witness::default());
         }
         let verdict = match &self.violation {
             Some(_) => Verdict::Violated,
@@ -447,7 +447,7 @@ impl Checker {
         Outcome { verdict, tally: self.tally, violation: self.violation.clone() }
     }
 
-    fn violate(&mut self, now: Since, reason: String, witness: Witness) {
+    fn violate(&mut self, now: Since, reason: Reason, witness: Witness) {
         let Since { step, now_ns } = now;
         self.violation = Some(Violation { step, now_ns, reason, witness });
     }
@@ -521,7 +521,7 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, bindings);
-            self.violate(now, "it was not led to in time".into(), witness);
+            self.violate(now, Reason::NotLedTo, witness);
         }
         let inner = Arc::clone(&self.rule.0);
         if let Some((from, goal)) = &inner.sides {

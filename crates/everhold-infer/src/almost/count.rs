@@ -3,16 +3,17 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::evaluate::{Bench, Fails, Plan};
+use super::evaluate::{Bench, Plan};
 use super::generate::{Candidate, Signed};
 use super::moments::Moments;
-use super::parallel;
+use crate::parallel;
 use super::rows::{Batch, Rows, Source, Weights};
-use crate::bitmap::{self, Counter};
+use crate::bitmap;
+use crate::evaluate::{TruthBits, Vectors};
 
 /// How much of what was looked at failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct FailureCount {
     /// The weight of the rows that fail.
     pub(crate) fails: u64,
     /// The weight of the rows that fail or hold; the others are unknown.
@@ -25,8 +26,8 @@ pub(crate) struct Tally {
     pub(crate) signature: u64,
 }
 
-impl Tally {
-    fn add(&mut self, other: Tally) {
+impl FailureCount {
+    fn add(&mut self, other: FailureCount) {
         self.fails += other.fails;
         self.known += other.known;
         self.rows_failing += other.rows_failing;
@@ -45,7 +46,7 @@ impl Tally {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scanned {
     /// Of the literal, and of its negation.
-    pub(crate) tallies: [Tally; 2],
+    pub(crate) tallies: [FailureCount; 2],
 }
 
 /// One class with everything that is needed to look at its rows.
@@ -53,7 +54,7 @@ pub(crate) struct Class<'a> {
     pub(crate) plan: Plan<'a>,
     pub(crate) source: Source<'a>,
     pub(crate) moments: &'a Moments,
-    pub(crate) counter: Counter,
+    pub(crate) counter: Vectors,
     /// The tuples of nodes, as many together as memory allows.
     pub(crate) batches: Vec<Vec<Vec<u32>>>,
     /// About how many bytes may be used.
@@ -69,7 +70,7 @@ pub(crate) struct Kept {
     pieces: Option<Vec<Piece>>,
 }
 
-type Piece = (Rows, Vec<Fails>);
+type Piece = (Rows, Vec<TruthBits>);
 
 /// The rows of a piece and where each literal fails in them.
 pub(crate) struct Look<'a> {
@@ -77,8 +78,8 @@ pub(crate) struct Look<'a> {
     pub(crate) rows: &'a Rows,
     plan: &'a Plan<'a>,
     /// Where the literals fail, and again by row where that is told by binding.
-    fails: &'a [Fails],
-    spread: &'a [Fails],
+    fails: &'a [TruthBits],
+    spread: &'a [TruthBits],
     /// What all rows weigh together.
     weight: u64,
 }
@@ -88,11 +89,11 @@ impl Look<'_> {
         let literal = usize::from(signed / 2);
         let by_row = self.plan.is_by_row(literal, self.rows);
         let of = if by_row { &self.fails[literal] } else { &self.spread[literal] };
-        if signed.is_multiple_of(2) { &of.plain } else { &of.negated }
+        if signed.is_multiple_of(2) { &of.no } else { &of.yes }
     }
 
     /// The rows where all these literals fail, and how many they are.
-    pub(crate) fn meet(&self, literals: &[Signed], counter: Counter, kept: &mut Vec<u64>) -> u64 {
+    pub(crate) fn meet(&self, literals: &[Signed], counter: Vectors, kept: &mut Vec<u64>) -> u64 {
         let mut sets = [&[][..]; super::generate::LITERALS_IN_MAX];
         for (set, signed) in sets.iter_mut().zip(literals) {
             *set = self.fails(*signed);
@@ -100,7 +101,7 @@ impl Look<'_> {
         counter.meet(&sets[..literals.len()], kept)
     }
 
-    fn weigh(&self, set: &[u64], count: u64, counter: Counter) -> u64 {
+    fn weigh(&self, set: &[u64], count: u64, counter: Vectors) -> u64 {
         match &self.rows.weights {
             Weights::Same(weight) => weight * count,
             Weights::Bits(bits) => {
@@ -112,10 +113,10 @@ impl Look<'_> {
     fn tally(
         &self,
         literals: &[Signed],
-        counter: Counter,
+        counter: Vectors,
         piece: u64,
         kept: &mut Vec<u64>,
-    ) -> Tally {
+    ) -> FailureCount {
         let rows_failing = self.meet(literals, counter, kept);
         let (fails, signature) = match rows_failing {
             0 => (0, 0),
@@ -123,12 +124,12 @@ impl Look<'_> {
         };
         if literals.iter().all(|signed| self.is_total(*signed)) {
             let (known, rows_known) = (self.weight, self.rows.len() as u64);
-            return Tally { fails, known, rows_failing, rows_known, signature };
+            return FailureCount { fails, known, rows_failing, rows_known, signature };
         }
         self.add_holding(literals, kept);
         let rows_known = kept.iter().map(|word| u64::from(word.count_ones())).sum();
         let known = self.weigh(kept, rows_known, counter);
-        Tally { fails, known, rows_failing, rows_known, signature }
+        FailureCount { fails, known, rows_failing, rows_known, signature }
     }
 
     /// Adds the rows where one of the literals holds: a disjunction is known there and where all
@@ -187,7 +188,7 @@ impl Class<'_> {
     }
 
     fn literals(&self) -> usize {
-        self.plan.judge.literals.len()
+        self.plan.decider.literals.len()
     }
 
     /// Looks at the rows of one batch; the first of its pieces has the number `before`.
@@ -254,7 +255,7 @@ impl Class<'_> {
         candidates: &[Candidate],
         whole: u64,
         rate: f64,
-    ) -> Vec<Option<Tally>> {
+    ) -> Vec<Option<FailureCount>> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -288,14 +289,14 @@ impl Class<'_> {
         });
         let rows: u64 = rows.into_iter().sum();
         let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
-        let tally = |place: usize| Tally {
+        let tally = |place: usize| FailureCount {
             fails: read(&fails, place),
             known: whole - read(&unknown, place),
             rows_failing: read(&failing, place),
             rows_known: rows - read(&rows_unknown, place),
             signature: read(&signatures, place),
         };
-        let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
+        let kept = |tally: &FailureCount| tally.fails <= allowed && tally.rate() >= rate;
         (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()
     }
 

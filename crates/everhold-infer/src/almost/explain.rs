@@ -18,6 +18,7 @@ const BEFORE: u32 = 5;
 
 /// The exceptions of an almost-invariant, opened.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The first exceptions, up to a hundred.
     pub exceptions: Vec<Exception>,
@@ -29,6 +30,7 @@ pub struct Explanation {
 
 /// One exception.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Exception {
     /// When it was.
     pub episode: Episode,
@@ -48,6 +50,7 @@ pub struct Exception {
 
 /// Something that several exceptions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shared {
     /// What it is.
     pub what: String,

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everhold_property::{BinaryOp, Library, Type};
+use everhold_property::{Library, Type};
 use everhold_trace::Value;
 
 use super::Almost;
 use super::domain::Domain;
-use super::literal::{Literal, Operand, Relation};
+use super::literal::{Literal, Operand, Test};
 use super::names::{is_wanted, name};
 use super::predicate::{PARAMS_MAX, Predicate};
 use crate::dictionary::{Code, Dictionary};
+use crate::relation::Relation;
 use crate::states::States;
 use crate::variables::Variable;
 
@@ -60,7 +61,7 @@ pub(crate) fn literals(
         .map(|o| profile(o, domain, states, &options.subtypes))
         .collect();
     let mut found = BTreeSet::new();
-    if domain.world {
+    if domain.global {
         found.extend(whole(&profiles, domain, &options.predicates));
         if found.is_empty() {
             return Vec::new();
@@ -146,7 +147,7 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
             let kind = &states.variables.kinds[domain.kinds[node]];
             (&[], format!("{}.value", name(kind, 0, map)))
         }
-        Operand::Node(_) | Operand::World => (&[], String::new()),
+        Operand::Node(_) | Operand::Global => (&[], String::new()),
     };
     let mut values = BTreeSet::new();
     let mut ints: Option<(i64, i64)> = None;
@@ -168,16 +169,16 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
 }
 
 fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
-    let one = |relation: Relation| Literal { relation, operands: vec![profile.operand] };
+    let one = |test: Test| Literal { test, operands: vec![profile.operand] };
     let mut found = Vec::new();
     if profile.ty == Type::Bool {
-        found.push(one(Relation::True));
+        found.push(one(Test::True));
     }
     if profile.values.contains(&Dictionary::NULL) {
-        found.push(one(Relation::Is(Dictionary::NULL)));
+        found.push(one(Test::Is(Dictionary::NULL)));
     }
     if let Type::Variant(variants) = &profile.ty {
-        found.extend(variants.keys().map(|name| one(Relation::Variant(name.clone()))));
+        found.extend(variants.keys().map(|name| one(Test::Variant(name.clone()))));
     }
     let few = (2..=CONSTANTS_MAX).contains(&profile.values.len());
     for code in &profile.values {
@@ -191,16 +192,16 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
             _ => false,
         };
         if constant {
-            found.push(one(Relation::Is(*code)));
+            found.push(one(Test::Is(*code)));
         }
     }
     found
 }
 
 fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
-    use BinaryOp as Op;
-    let two = |op: Op, a: &Profile, b: &Profile| Literal {
-        relation: Relation::Two(op),
+    use Relation as R;
+    let two = |relation: Relation, a: &Profile, b: &Profile| Literal {
+        test: Test::Compare(relation),
         operands: vec![a.operand, b.operand],
     };
     if let (Some(a), Some(b)) = (&left.subtype, &right.subtype)
@@ -211,29 +212,29 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
     if left.is_const() && right.is_const() {
         return Vec::new();
     }
-    let both = |op: Op| [two(op, left, right), two(op, right, left)];
+    let both = |relation: Relation| [two(relation, left, right), two(relation, right, left)];
     let mut found = Vec::new();
     match (&left.ty, &right.ty) {
         (Type::Null, _) | (_, Type::Null) => {}
         (Type::Set(a), Type::Set(b)) if a.overlaps(b) => {
-            found.extend(both(Op::Subset));
-            found.push(two(Op::Disjoint, left, right));
-            found.push(two(Op::Eq, left, right));
+            found.extend(both(R::Subset));
+            found.push(two(R::Disjoint, left, right));
+            found.push(two(R::Equal, left, right));
         }
         (Type::List(a), Type::List(b)) if a.overlaps(b) => {
-            found.extend(both(Op::Prefix));
-            found.extend(both(Op::Subsequence));
-            found.push(two(Op::Eq, left, right));
+            found.extend(both(R::Prefix));
+            found.extend(both(R::Subsequence));
+            found.push(two(R::Equal, left, right));
         }
         (Type::Int | Type::Float, Type::Int | Type::Float)
             if are_measures_alike(left, right) && ranges_meet(left, right) =>
         {
-            found.push(two(Op::Eq, left, right));
-            found.extend([Op::Lt, Op::Le].map(|op| two(op, left, right)));
+            found.push(two(R::Equal, left, right));
+            found.extend([R::Less, R::AtMost].map(|relation| two(relation, left, right)));
         }
         (Type::Int | Type::Float, Type::Int | Type::Float) => {}
-        (Type::Node(_), Type::Node(_)) => found.push(two(Op::Eq, left, right)),
-        (a, b) if *a == *b && values_meet(left, right) => found.push(two(Op::Eq, left, right)),
+        (Type::Node(_), Type::Node(_)) => found.push(two(R::Equal, left, right)),
+        (a, b) if *a == *b && values_meet(left, right) => found.push(two(R::Equal, left, right)),
         _ => {}
     }
     for (item, container) in [(left, right), (right, left)] {
@@ -241,7 +242,7 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
         let nodes = matches!((&**of, &item.ty), (Type::Node(_), Type::Node(_)));
         // An element in its own container is constant, which the scan of the rows finds out.
         if nodes || **of == item.ty && !item.is_size {
-            found.push(two(Op::In, item, container));
+            found.push(two(R::In, item, container));
         }
     }
     found
@@ -287,7 +288,7 @@ fn functions(profiles: &[Profile], library: &Library) -> Vec<Literal> {
             continue;
         }
         let literal =
-            |operands| Literal { relation: Relation::Predicate(name.to_owned()), operands };
+            |operands| Literal { test: Test::Function(name.to_owned()), operands };
         found.extend(arguments(profiles, signature.params.iter()).into_iter().map(literal));
     }
     found
@@ -299,8 +300,8 @@ fn whole(profiles: &[Profile], domain: &Domain, predicates: &[Predicate]) -> Vec
     for predicate in predicates {
         let shared = Arc::new(predicate.clone());
         let literal = |mut operands: Vec<Operand>| {
-            operands.push(Operand::World);
-            Literal { relation: Relation::Whole(Arc::clone(&shared)), operands }
+            operands.push(Operand::Global);
+            Literal { test: Test::Global(Arc::clone(&shared)), operands }
         };
         found.extend(arguments(profiles, predicate.types()).into_iter().map(literal));
     }
@@ -438,7 +439,7 @@ impl<'a> Former<'a> {
         let nodes = literals().fold(0, |bits, literal| bits | literal.nodes(self.domain));
         let ranges = literals().fold(0, |bits, literal| bits | literal.ranges());
         nodes.count_ones() as usize == self.domain.kinds.len()
-            && (!self.domain.world || literals().any(Literal::is_whole))
+            && (!self.domain.global || literals().any(Literal::is_global))
             && self.is_connected(candidate)
             && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
     }

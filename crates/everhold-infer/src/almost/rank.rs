@@ -3,18 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, print_expr};
+use everhold_property::{BinaryOp, Expr, Property, print_expr};
 use everhold_trace::{EventId, EventKind, Execution};
 
-use super::count::Tally;
-use super::domain::{Range, binary};
+use super::count::FailureCount;
+use super::domain::Range;
 use super::failing::offsets;
 use super::literal::{Literal, Operand};
 use super::moments::Moments;
 use super::search::{Finalist, Search, as_f64};
-use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score, parallel};
-use crate::bitmap::{self, Counter};
+use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
+use crate::bitmap;
+use crate::evaluate::Vectors;
 use crate::dictionary::hash_of;
+use crate::parallel;
+use crate::relation::tree::{self, binary};
 use crate::states::States;
 use crate::stats::wilson;
 use crate::variables::Access;
@@ -27,7 +30,7 @@ const EXCUSED: f64 = 0.3;
 const SURPRISE_MAX: f64 = 8.0;
 
 /// A first idea of the rank, before the exceptions are looked at one by one.
-pub(crate) fn first_look(tally: &Tally, by_chance: f64) -> f64 {
+pub(crate) fn first_look(tally: &FailureCount, by_chance: f64) -> f64 {
     rarity(tally.rate()) + surprise(by_chance, tally.rows_failing)
 }
 
@@ -86,7 +89,7 @@ fn ranked_one<'a>(
     let property = finalist.property(states);
     let episodes = episodes(&finalist.failing.snapshots, states, moments);
     let failing = &finalist.failing.snapshots;
-    let snapshots = Counter::widest().common(failing, failing);
+    let snapshots = Vectors::widest().common(failing, failing);
     let rate = match options.accounting {
         Accounting::Spatial => finalist.tally.rate(),
         Accounting::Plain => 1.0 - as_f64(snapshots) / as_f64(moments.len().max(1)),
@@ -162,7 +165,7 @@ fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
         return true;
     }
     let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
-    let both = Counter::widest().common(a, b);
+    let both = Vectors::widest().common(a, b);
     let either = better.snapshots + other.snapshots - both;
     let excused = better.of.domain == other.of.domain
         && better.of.literals.iter().all(|literal| other.of.literals.contains(literal));
@@ -175,7 +178,7 @@ fn found(
     related: usize,
     states: &States,
 ) -> AlmostInvariant {
-    let Tally { rows_known, rows_failing, .. } = ranked.of.tally;
+    let FailureCount { rows_known, rows_failing, .. } = ranked.of.tally;
     let cases = as_f64(rows_known);
     let by_node = ranked.of.failing.by_node.iter().enumerate().filter(|(_, count)| **count > 0);
     let name = |node: usize| {
@@ -377,13 +380,8 @@ impl Finalist {
 
     fn property_of(&self, literals: &[(Literal, bool)], states: &States) -> Property {
         let claim = self.claim(literals, states);
-        Property {
-            name: print_expr(&claim),
-            modality: Modality::Always,
-            scope: self.scope,
-            body: self.domain.forall(claim, &states.variables),
-            span: everhold_property::Span::default(),
-        }
+        let name = print_expr(&claim);
+        tree::always(name, self.scope, self.domain.forall(claim, &states.variables))
     }
 
     /// `p implies q` where a literal is negated, `p or q` where none is.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::domain::Domain;
 use super::items::Items;
-use super::parallel;
+use crate::parallel;
 use super::shares::Shares;
 use super::timeline::{NODES_MAX, Timelines};
 use crate::bitmap;

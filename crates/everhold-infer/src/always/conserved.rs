@@ -4,18 +4,20 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{
-    BinaryOp, Expr, ExprKind, Ident, Literal, Modality, Property, Scope, Span, print_expr,
-};
+use everhold_property::{BinaryOp, Expr, Property, Scope, print_expr};
 use everhold_trace::{EventId, Flights};
 
 use super::atoms::{Atom, Atoms, NONE};
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::lines::{Draft, binary, sum_over};
-use super::literal::{constant, said};
-use super::terms::{Class, Numbers, Side, Term};
+use super::lines::Draft;
+use super::comparison::said;
+use super::terms::{Side, Term};
 use crate::dictionary::hash_of;
+use crate::evaluate::Numbers;
+use crate::outcome::CutClaims;
+use crate::relation::Class;
+use crate::relation::tree::{self, binary, call, constant, sum_over};
 use crate::states::States;
 use crate::variables::{KindId, Row};
 
@@ -97,7 +99,7 @@ impl Place<'_> {
         });
         let mut drafts: Vec<Draft> =
             claims.iter().map(|claim| self.draft(claim, &counters, &messages)).collect();
-        drafts.retain(|draft| !cuts.refute(&draft.property, "sums"));
+        drafts.retain(|draft| !cuts.refute(&draft.property, CutClaims::Sums));
         (drafts, tried)
     }
 
@@ -153,7 +155,7 @@ impl Place<'_> {
         let own = self.atoms.runs[run].iter().zip(now);
         let mut own = own.filter(|((kind, _), _)| *kind == Some(counter.kind));
         own.try_fold(Sum::default(), |sum, (_, atom)| {
-            let code = column[*atom as usize];
+            let code = column.number(*atom);
             Some(Sum {
                 total: sum.total.checked_add(self.numbers.int(code)?)?,
                 addends: hash_of(&(sum.addends, code)),
@@ -187,20 +189,18 @@ impl Place<'_> {
                 self.total(minus.kind, self.expr(minus)),
             ),
         };
-        let kind = message.map(|kind| Expr::new(ExprKind::Literal(Literal::Text(kind.to_owned()))));
-        let call = ExprKind::Call(Ident::new("in_flight"), kind.into_iter().collect());
+        let kind = message.map(|kind| constant(&kind.into()));
+        let flying = call("in_flight", kind.into_iter().collect());
         let offset = claim.offset.unwrap_or(0);
         let flying = match offset {
-            0 => Expr::new(call),
+            0 => flying,
             _ if offset < 0 => {
-                binary(BinaryOp::Sub, Expr::new(call), constant(&offset.saturating_neg().into()))
+                binary(BinaryOp::Sub, flying, constant(&offset.saturating_neg().into()))
             }
-            _ => binary(BinaryOp::Add, Expr::new(call), constant(&offset.into())),
+            _ => binary(BinaryOp::Add, flying, constant(&offset.into())),
         };
         let body = binary(BinaryOp::Eq, total, flying);
-        let name = self.name(plus, minus, message, offset);
-        let (modality, scope) = (Modality::Always, Scope::EveryCut);
-        Property { name, modality, scope, body, span: Span::default() }
+        tree::always(self.name(plus, minus, message, offset), Scope::EveryCut, body)
     }
 
     fn term(&self, counter: Counter) -> &Term {

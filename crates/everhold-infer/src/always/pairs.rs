@@ -5,6 +5,7 @@ use everhold_trace::{NodeId, Order, Slice};
 
 use super::atoms::{Atom, Atoms, NONE};
 use super::rows::Pairs;
+use crate::outcome::Bound;
 use crate::states::States;
 use crate::variables::KindId;
 
@@ -59,8 +60,8 @@ pub(super) struct Together<'a> {
     pub(super) orders: &'a [Order],
     /// Distinct pairs kept in one scope and pair of kinds.
     pub(super) pairs_max: usize,
-    /// Where some were left out, in words.
-    pub(super) bounds: Vec<String>,
+    /// Limits that were reached.
+    pub(super) bounds: Vec<Bound>,
 }
 
 impl Together<'_> {
@@ -75,8 +76,8 @@ impl Together<'_> {
             }
         }
         if found.full {
-            let (kept, all) = (found.packed.len(), found.samples);
-            self.bounds.push(format!("looked at {kept} of up to {all} pairs of states"));
+            let (looked_at, all) = (found.packed.len() as u64, found.samples);
+            self.bounds.push(Bound::PairsOfStates { looked_at, all });
         }
         found.finish()
     }

@@ -4,21 +4,24 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{Modality, Property, Scope, Span, print_expr};
+use everhold_property::{Scope, print_expr};
 
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::family::distinct;
 use super::lines::Draft;
-use super::literal::Context;
-use super::shown::Shown;
+use super::propose::role_values;
+use super::comparison::Context;
+use super::all_nodes::AllNodes;
 use super::single::{expr, words};
-use super::terms::{Class, Side, Term};
+use super::terms::{Side, Term};
+use crate::evaluate::Cell;
+use crate::outcome::CutClaims;
+use crate::relation::{Class, tree};
 use crate::variables::Row;
 
 /// With more nodes, counting takes too long.
 const NODES_MAX: usize = 32;
-/// How many moments of a table are looked at for what may hold.
+/// How many all_nodes of a table are looked at for what may hold.
 const MOMENTS_MAX: usize = 2_000;
 /// How many claims are judged on other cuts than the recorded ones.
 const JUDGED_MAX: usize = 12;
@@ -36,7 +39,7 @@ struct Link {
 /// A claim as far as it is known.
 struct Claim {
     /// A role of `n` and its value; without, any.
-    role: Option<(usize, u32)>,
+    role: Option<(usize, Cell)>,
     link: Link,
     /// The nodes and values that it was true of.
     cases: BTreeSet<(u32, u32)>,
@@ -50,19 +53,19 @@ struct Claim {
 pub(super) struct Place<'a> {
     /// The kind of the nodes, if there are several.
     pub(super) name: Option<&'a str>,
-    pub(super) shown: Shown<'a>,
+    pub(super) all_nodes: AllNodes<'a>,
     pub(super) context: &'a Context<'a>,
 }
 
 /// The majorities that held in all recorded states and on other cuts.
 pub(super) fn majorities(place: &Place<'_>, cuts: &mut Cuts<'_>) -> (Vec<Draft>, u64) {
-    let nodes = place.shown.nodes().filter(|nodes| (3..=NODES_MAX).contains(nodes));
+    let nodes = place.all_nodes.nodes().filter(|nodes| (3..=NODES_MAX).contains(nodes));
     let Some(nodes) = nodes else { return (Vec::new(), 0) };
     let (majority, side) = (nodes / 2 + 1, place.context.left);
     let mut claims = candidates(side);
     let tried = claims.len() as u64;
-    let step = place.shown.step(MOMENTS_MAX);
-    place.shown.each(step, |rows| {
+    let step = place.all_nodes.step(MOMENTS_MAX);
+    place.all_nodes.each(step, |rows| {
         claims.retain_mut(|claim| claim.see(rows, side, majority));
         !claims.is_empty()
     });
@@ -74,14 +77,14 @@ pub(super) fn majorities(place: &Place<'_>, cuts: &mut Cuts<'_>) -> (Vec<Draft>,
     drafts.sort_by(|(_, a), (_, b)| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
     drafts.truncate(JUDGED_MAX);
     let holds =
-        |claim: &Claim| step == 1 || place.shown.each(1, |rows| claim.holds(rows, side, majority));
-    drafts.retain(|(claim, draft)| holds(claim) && !cuts.refute(&draft.property, "majorities"));
+        |claim: &Claim| step == 1 || place.all_nodes.each(1, |rows| claim.holds(rows, side, majority));
+    drafts.retain(|(claim, draft)| holds(claim) && !cuts.refute(&draft.property, CutClaims::Majorities));
     (drafts.into_iter().map(|(_, draft)| draft).collect(), tried)
 }
 
 fn candidates(side: &Side) -> Vec<Claim> {
     let plain =
-        |term: &Term| !term.is_role() && matches!(term.class, Class::Number | Class::Token(_));
+        |term: &Term| !term.is_role() && term.class.is_single();
     let mut links = Vec::new();
     for (m, left) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
         for (n, right) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
@@ -93,12 +96,9 @@ fn candidates(side: &Side) -> Vec<Claim> {
             }
         }
     }
-    let mut roles = vec![None];
-    for (place, _) in side.terms.iter().enumerate().filter(|(_, term)| term.is_role()) {
-        let codes = distinct(&side.columns[place]).into_iter().filter(|code| *code != 0);
-        roles.extend(codes.map(|code| Some((place, code))));
-    }
-    let claim = |role: Option<(usize, u32)>| {
+    let roles: Vec<Option<(usize, Cell)>> =
+        std::iter::once(None).chain(role_values(side).map(Some)).collect();
+    let claim = |role: Option<(usize, Cell)>| {
         links.iter().map(move |link| Claim {
             role,
             link: *link,
@@ -121,7 +121,7 @@ impl Claim {
     /// Whether it is true of these states, one a node, and nothing else.
     fn holds(&self, shown: &[u32], side: &Side, majority: usize) -> bool {
         let is_in =
-            |n: u32| self.role.is_none_or(|(term, code)| side.columns[term][n as usize] == code);
+            |n: u32| self.role.is_none_or(|(term, cell)| side.cell(term, n) == cell);
         let agree = |n: u32| shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
         shown.iter().all(|n| !is_in(*n) || agree(*n) >= majority)
     }
@@ -129,15 +129,14 @@ impl Claim {
     /// Whether it is true of these states, one a node. A role that most nodes are in says nothing
     /// about majorities.
     fn see(&mut self, shown: &[u32], side: &Side, majority: usize) -> bool {
-        if let Some((term, code)) = self.role {
-            let column = &side.columns[term];
-            if shown.iter().filter(|n| column[**n as usize] == code).count() >= majority {
+        if let Some((term, cell)) = self.role {
+            if shown.iter().filter(|n| side.cell(term, **n) == cell).count() >= majority {
                 return false;
             }
         }
         for &n in shown {
             let code = side.columns[self.link.n][n as usize];
-            let is_in = |(term, code): (usize, u32)| side.columns[term][n as usize] == code;
+            let is_in = |(term, cell): (usize, Cell)| side.cell(term, n) == cell;
             let agree = shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
             if self.role.is_none_or(is_in) {
                 if agree < majority {
@@ -165,15 +164,14 @@ impl Claim {
         let op = if self.link.equal { "==" } else { ">=" };
         let count = format!("count(m in {kind}nodes: {m} {op} {n}) >= {majority}");
         let claim = match self.role {
-            Some((role, code)) => {
-                let value = place.context.value(side.terms[role].class, code).to_string();
+            Some((role, cell)) => {
+                let value = place.context.value(cell).to_string();
                 format!("{} == {value} implies {count}", term(role, "n"))
             }
             None => count,
         };
         let body = expr(&format!("forall n in {kind}nodes: {claim}"));
-        let (modality, scope, span) = (Modality::Always, Scope::EveryCut, Span::default());
-        let property = Property { name: words(&claim), modality, scope, body, span };
+        let property = tree::always(words(&claim), Scope::EveryCut, body);
         let (agree, pairs) = self.otherwise;
         let rate = (agree as f64 + 1.0) / (pairs as f64 + 1.0);
         let distinct = self.cases.len() as u64;

@@ -9,8 +9,11 @@ use everhold_trace::Value;
 
 use super::evidence::Evidence;
 use super::lines::{Draft, Setting};
-use super::literal::Context;
-use super::terms::{Class, Term, What};
+use super::comparison::Context;
+use super::terms::{Term, What};
+use crate::dictionary::Code;
+use crate::evaluate::{Cell, NumberCode, distinct};
+use crate::relation::{Class, TokenKind};
 
 /// A bound counts only if it is met so many times as often as other values.
 const PILE: u64 = 2;
@@ -78,7 +81,7 @@ pub(super) fn claims(
         }
         let own = Own { place, term, setting, samples, context };
         let drafts = match term.class {
-            Class::Token("text") if term.is_role() => own.one_of(changes),
+            Class::Token(TokenKind::Text) if term.is_role() => own.one_of(changes),
             Class::Number if !term.is_role() => own.bounds(changes),
             Class::List => own.lists(),
             _ => continue,
@@ -106,8 +109,8 @@ impl Own<'_> {
     /// If there were one more value, as likely as these are on average, it would have been taken.
     fn one_of(&self, changes: &Changes) -> Vec<Draft> {
         let column = &self.context.left.columns[self.place];
-        let codes = super::family::distinct(column);
-        let shown = |code: &u32| format!("{:?}", self.text(*code));
+        let codes = distinct(column);
+        let shown = |code: &u32| format!("{:?}", self.text(column.cell(*code)));
         let mut values: Vec<String> = codes.iter().map(shown).collect();
         values.sort_unstable();
         let claim = format!("{} in {{{}}}", self.name(), values.join(", "));
@@ -117,8 +120,8 @@ impl Own<'_> {
         vec![self.draft(&claim, steps, ln_chance, 2.0)]
     }
 
-    fn text(&self, code: u32) -> String {
-        let value = self.context.value(self.term.class, code);
+    fn text(&self, cell: Cell) -> String {
+        let value = self.context.value(cell);
         value.as_text().unwrap_or_default().to_owned()
     }
 
@@ -131,7 +134,7 @@ impl Own<'_> {
         let (all, met) = changes.count(column, [low, high]);
         let mut found = Vec::new();
         for (bound, op, met) in [(low, ">=", met[0]), (high, "<=", met[1])] {
-            let Some(value) = self.context.numbers.int(bound) else { continue };
+            let Some(value) = self.context.numbers.int(NumberCode(bound)) else { continue };
             // That a size is not negative is no news.
             let trivial = self.term.is_size() && op == ">=" && value == 0;
             if !trivial && met * self.term.distinct as u64 >= PILE * all {
@@ -145,7 +148,8 @@ impl Own<'_> {
 
     /// Sorted, or without duplicates. A list that was extended later is no evidence of its own.
     fn lists(&self) -> Vec<Draft> {
-        let codes = super::family::distinct(&self.context.left.columns[self.place]);
+        let column = &self.context.left.columns[self.place];
+        let codes: Vec<Code> = distinct(column).into_iter().map(Code).collect();
         let mut lists: Vec<&[Value]> = Vec::new();
         for code in codes {
             match self.context.values.value(code) {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use everhold_property::{CutViolation, Method, Modality, Property, Scope, Tally, Verdict};
+use everhold_property::{CutViolation, Method, Modality, Property, Reason, Scope, Tally, Verdict};
 use everhold_trace::{Execution, NodeId, Value};
 
 use super::{Judged, Judgement, Report, orders, why};
@@ -173,8 +173,8 @@ fn write_violation(
         ),
         None => format!("before the first event of {}", judged.run.name()),
     };
-    let reason = match violation.reason.as_str() {
-        "it is false" => String::new(),
+    let reason = match violation.reason {
+        Reason::False => String::new(),
         reason => format!(" ({reason})"),
     };
     writeln!(out, "          first {place}{reason}")?;

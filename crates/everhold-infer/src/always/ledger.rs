@@ -9,13 +9,15 @@ use everhold_property::Property;
 
 use super::differences::{self, Difference};
 use super::evidence::gather;
-use super::family::{Candidate, Candidates, Form};
+use super::candidates::{Candidate, Candidates};
+use super::family::{Family, Form};
 use super::lines::{Draft, Hidden, confidences};
 use super::redundant::{self, Split};
 use super::rows::Pairs;
-use super::verdicts::Verdicts;
-use super::{Always, Family, Settings};
-use crate::almost::parallel;
+use super::selection::Selection;
+use super::{Always, Settings};
+use crate::outcome::Bound;
+use crate::parallel;
 
 /// A candidate of one of the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +37,7 @@ enum Fate {
 
 /// What is found so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct Ledger {
     drafts: Vec<Draft>,
     pub(super) found: Always,
     threads: usize,
@@ -48,9 +50,9 @@ pub(super) struct Findings {
     through: BTreeMap<usize, Vec<Vec<Claim>>>,
 }
 
-impl Findings {
-    pub(super) fn with(settings: &Settings) -> Findings {
-        Findings { threads: parallel::threads(settings.threads), ..Findings::default() }
+impl Ledger {
+    pub(super) fn with(settings: &Settings) -> Ledger {
+        Ledger { threads: parallel::threads(settings.threads), ..Ledger::default() }
     }
 
     pub(super) fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
@@ -58,9 +60,10 @@ impl Findings {
         self.found.tried += tried;
     }
 
-    pub(super) fn bound(&mut self, words: &str) {
-        if !self.found.bounds.iter().any(|known| known == words) {
-            self.found.bounds.push(words.to_owned());
+    /// Takes note of a limit that was reached.
+    pub(super) fn bound(&mut self, bound: Bound) {
+        if !self.found.bounds.contains(&bound) {
+            self.found.bounds.push(bound);
         }
     }
 
@@ -166,17 +169,17 @@ impl Findings {
             (*own, sets.iter().filter_map(drafts).collect())
         });
         let confidences = confidences(&self.drafts, self.found.tried, settings.alpha);
-        let verdicts = Verdicts::of(&self.drafts, &confidences, &through.collect(), settings);
+        let selection = Selection::of(&self.drafts, &confidences, &through.collect(), settings);
         let hidden = &mut self.found.hidden;
         for (property, by, _) in implied {
-            hidden.push(Hidden { property, reason: verdicts.follows(by) });
+            hidden.push(Hidden { property, reason: selection.follows(by) });
         }
         for (place, draft) in self.drafts.iter().enumerate() {
-            if let Some(reason) = verdicts.reason(place) {
+            if let Some(reason) = selection.reason(place) {
                 hidden.push(Hidden { property: draft.property.clone(), reason });
             }
         }
-        self.found.lines = verdicts.lines(&confidences);
+        self.found.lines = selection.lines(&confidences);
         self.found
     }
 }

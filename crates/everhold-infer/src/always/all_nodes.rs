@@ -6,9 +6,9 @@ use super::atoms::{Atoms, NONE};
 use crate::states::States;
 use crate::variables::KindId;
 
-/// Where the moments are from.
+/// Where the all_nodes are from.
 #[derive(Clone, Copy)]
-pub(super) enum Shown<'a> {
+pub(super) enum AllNodes<'a> {
     /// The states of the nodes of a kind, in the order in which they were recorded.
     Recorded { kind: KindId, states: &'a States, atoms: &'a Atoms },
     /// A table that has the rows of so many nodes one after the other, so many each.
@@ -17,31 +17,31 @@ pub(super) enum Shown<'a> {
     BySnapshot { begins: &'a [u32] },
 }
 
-impl Shown<'_> {
+impl AllNodes<'_> {
     /// How many nodes there are, if always the same.
     pub(super) fn nodes(self) -> Option<usize> {
         let counts: BTreeSet<usize> = match self {
-            Shown::Recorded { kind, atoms, .. } => {
+            AllNodes::Recorded { kind, atoms, .. } => {
                 let own = |run: &Vec<(Option<KindId>, Vec<u32>)>| {
                     run.iter().filter(|(own, _)| *own == Some(kind)).count()
                 };
                 atoms.runs.iter().map(own).collect()
             }
-            Shown::ByNode { nodes, .. } => [nodes].into(),
-            Shown::BySnapshot { begins } => {
+            AllNodes::ByNode { nodes, .. } => [nodes].into(),
+            AllNodes::BySnapshot { begins } => {
                 begins.windows(2).map(|snapshot| (snapshot[1] - snapshot[0]) as usize).collect()
             }
         };
         counts.first().copied().filter(|_| counts.len() == 1)
     }
 
-    /// How many moments may be left out for one that is seen, so that it is not more than these.
+    /// How many all_nodes may be left out for one that is seen, so that it is not more than these.
     pub(super) fn step(self, max: usize) -> usize {
         let all = match self {
             // What follows from what was seen is seen anyway.
-            Shown::Recorded { .. } => return 1,
-            Shown::ByNode { each, .. } => each,
-            Shown::BySnapshot { begins } => begins.len() - 1,
+            AllNodes::Recorded { .. } => return 1,
+            AllNodes::ByNode { each, .. } => each,
+            AllNodes::BySnapshot { begins } => begins.len() - 1,
         };
         all.div_ceil(max).max(1)
     }
@@ -50,15 +50,15 @@ impl Shown<'_> {
     /// told to, and says whether it was not.
     pub(super) fn each(self, step: usize, mut see: impl FnMut(&[u32]) -> bool) -> bool {
         match self {
-            Shown::Recorded { kind, states, atoms } => {
+            AllNodes::Recorded { kind, states, atoms } => {
                 (0..states.runs.len()).all(|run| replay(kind, states, atoms, run, &mut see))
             }
-            Shown::ByNode { nodes, each } => (0..each).step_by(step).all(|snapshot| {
+            AllNodes::ByNode { nodes, each } => (0..each).step_by(step).all(|snapshot| {
                 let row = |node: usize| u32::try_from(node * each + snapshot);
                 let rows: Result<Vec<u32>, _> = (0..nodes).map(row).collect();
                 see(&rows.expect("rows are numbered by 32 bits"))
             }),
-            Shown::BySnapshot { begins } => begins
+            AllNodes::BySnapshot { begins } => begins
                 .windows(2)
                 .step_by(step)
                 .all(|snapshot| see(&(snapshot[0]..snapshot[1]).collect::<Vec<u32>>())),
