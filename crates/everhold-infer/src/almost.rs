@@ -1,14 +1,14 @@
-//! Almost mode: what held in all but a few cases, as in Avenger, with the cases.
+//! Almost-invariants: properties that held in all but a few cases, with the cases, as in Avenger.
 //!
-//! - `domain`, `literal`, `generate`: which properties there are.
-//! - `predicate`, `global`: predicates of the user, and the whole states that they read.
+//! - `domain`, `literal`, `generate`: the properties that are tried.
+//! - `predicate`, `global`: predicates of the user, and the global states that they read.
 //! - `moments`: the snapshots that are judged.
 //! - `timeline`, `shares`, `items`, `rows`: bindings over the recorded order, each distinct one
 //!   once, weighted; their elements; rows of both.
-//! - `decide`, `evaluate`: where literals fail.
-//! - `count`, `failing`: where all literals of a disjunction do, how often, when.
-//! - `rank`: which of them are worth a look.
-//! - `report`, `explain`: what a person is shown.
+//! - `decide`, `evaluate`: the rows in which a literal fails.
+//! - `count`, `failing`: the rows in which all literals of a disjunction fail, how often, and when.
+//! - `rank`: the order of the report, the properties most worth a look first.
+//! - `report`, `explain`: the report and the exceptions for people.
 
 mod count;
 mod decide;
@@ -43,7 +43,7 @@ pub use predicate::Predicate;
 use crate::outcome::Omission;
 use crate::states::States;
 
-/// What to look for, and how much of it.
+/// The options of a search for almost-invariants.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Almost {
@@ -53,30 +53,30 @@ pub struct Almost {
     pub scopes: Vec<Scope>,
     /// Predicates over the whole state, to be tried with all variables of the right types.
     pub predicates: Vec<Predicate>,
-    /// The most nodes that a property speaks of: bound by `forall`, or referred to by one that is.
+    /// The most nodes of a property: bound by `forall`, or referred to by a node that is.
     pub nodes_max: usize,
     /// The most literals of a property, 1 to 4.
     pub literals_max: usize,
-    /// The most properties of one class: those with the same variables.
+    /// The most properties of one class. A class has the properties with the same variables.
     pub properties_max: usize,
     /// Properties that held less often are dropped.
     pub rate_min: f64,
     /// Properties that were judged less often are dropped.
     pub evaluations_min: u64,
-    /// How many to report.
+    /// The most almost-invariants to report.
     pub report_max: usize,
-    /// What a property scores in a snapshot.
+    /// The score of a property in a snapshot.
     pub accounting: Accounting,
     /// Stop when the report has stayed the same while this many more snapshots were looked at.
     pub stable: Option<u64>,
-    /// The variables to look at, by name, each with what is below it; none stands for all. What a
-    /// container holds is below it: `stored.key`, `stored.value.term`, `log.value`, `log.len`.
+    /// The variables to look at, by name, each with the variables below it; none stands for all. The
+    /// contents of a container are below it: `stored.key`, `stored.value.term`, `log.value`, `log.len`.
     pub variables: Vec<String>,
     /// Variables by name and their sub types: those of different sub types are not compared.
     pub subtypes: BTreeMap<String, String>,
-    /// About how many bytes the rows of one class may take.
+    /// The bytes that the rows of one class may take, approximately.
     pub memory_max: usize,
-    /// How many threads to use; 0 stands for all cores.
+    /// The number of threads; 0 stands for one a core.
     pub threads: usize,
 }
 
@@ -101,7 +101,7 @@ impl Default for Almost {
     }
 }
 
-/// What a property scores in a snapshot.
+/// The score of a property in a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accounting {
@@ -207,7 +207,8 @@ pub struct AlmostInvariant {
     pub property: Property,
     /// How often it held: the mean score of the snapshots in which it was judged.
     pub rate: f64,
-    /// Where the rate lies with a confidence of 95 %, counting distinct bindings and no repeats.
+    /// Wilson's score interval of the rate, with a confidence of 95 %. Its sample size is the number of
+    /// distinct bindings: repetitions are no further evidence.
     pub interval: (f64, f64),
     /// How many bindings were judged, over all snapshots.
     pub evaluations: u64,
@@ -215,8 +216,7 @@ pub struct AlmostInvariant {
     pub exceptions: u64,
     /// How many distinct bindings were judged, and how many of them failed.
     pub support: (u64, u64),
-    /// How many distinct bindings would have failed if its parts had nothing to do with each
-    /// other.
+    /// The distinct bindings that would be expected to fail if its literals were independent.
     pub by_chance: f64,
     /// When it failed.
     pub episodes: Vec<Episode>,
@@ -226,26 +226,26 @@ pub struct AlmostInvariant {
     pub equivalent: Vec<Property>,
     /// Properties that fail in nearly the same snapshots, or in some of them.
     pub related: usize,
-    /// What the rank is made of.
+    /// The parts of its rank.
     pub score: Score,
 }
 
-/// What the rank is made of; each part is in bits, as a logarithm of a likelihood.
+/// The parts of a rank. Each is in bits: the binary logarithm of a likelihood.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
-    /// How rare exceptions are.
+    /// Rarity: `-log2(1 - rate)`, at most `log2(100)`.
     pub rarity: f64,
-    /// How many fewer exceptions there are than chance would give.
+    /// Surprise: `log2` of the expected failures over the observed ones, each plus one.
     pub surprise: f64,
-    /// How much the exceptions lie together: in few runs, few episodes, at few nodes.
+    /// Focus: the exceptions are concentrated in few runs, few episodes and at few nodes.
     pub focus: f64,
-    /// How much the events before the exceptions have in common.
+    /// Trigger: the same event precedes the exceptions more often than it precedes other snapshots.
     pub trigger: f64,
-    /// How much there is to read, which counts against it.
+    /// The length of the property, which counts against it.
     pub reading: f64,
-    /// How many properties its class has: among many, some look good by chance, which counts
-    /// against it.
+    /// The size of its class, which counts against it: among many properties, some look good by
+    /// chance.
     pub choice: f64,
 }
 
@@ -268,19 +268,19 @@ pub struct Episode {
     pub to: Option<EventId>,
 }
 
-/// What was found, and in what.
+/// The almost-invariants that were found, and the data they were found in.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AlmostReport {
     /// The almost-invariants, those most worth a look first.
     pub found: Vec<AlmostInvariant>,
-    /// Properties that always held and whose parts have most to do with each other, with the
-    /// number of distinct bindings that they were judged on.
+    /// Properties that always held and whose literals depend on each other most, with the number of
+    /// distinct bindings that they were judged on.
     pub always: Vec<(Property, u64)>,
     /// How many properties were generated, as many as were asked for of each class.
     pub generated: u64,
-    /// How many of them were evaluated. The others have a literal that always holds, that never
-    /// does, or that is the same as another wherever it was looked at: these tell of them, too.
+    /// How many of them were evaluated. The others have a literal that always holds, never holds, or
+    /// equals another literal in all rows, so the evaluated ones decide them, too.
     pub properties: u64,
     /// How many of them held nearly always.
     pub almost: u64,
@@ -315,7 +315,7 @@ impl Almost {
         self.grow(executions, library, true, stop)
     }
 
-    /// Looks at all runs, or at ever more of them until it is enough.
+    /// Looks at all runs, or at ever more of them until the report is stable.
     fn grow(
         &self,
         executions: &[&Execution],
@@ -350,7 +350,7 @@ impl Almost {
     }
 }
 
-/// How many runs to look at: all, or ever twice as many.
+/// The numbers of runs to look at, one after the other: all runs, or each time twice as many.
 fn prefixes(runs: usize, growing: bool) -> Vec<usize> {
     let mut counts = vec![runs];
     while growing && counts[counts.len() - 1] > 1 {

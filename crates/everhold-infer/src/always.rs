@@ -1,13 +1,16 @@
-//! What always held: templates over one node, two nodes, the steps of a node, elements of its
-//! containers and sums over all nodes, with roles as conditions, in all four scopes.
+//! Properties that always held: templates over one node, two nodes, the steps of a node, elements of
+//! its containers and sums over all nodes, with roles as conditions, in all four scopes.
 //!
 //! The work falls into families of rows: a node alone, two nodes that some cut shows together, the
 //! two ends of a message, a node before and after a step, an element and its node. A candidate of a
-//! family is a relation of two values under up to three conditions. Candidates are judged on
-//! blocks of rows as bitmaps and dropped at their first counterexample (`family`); what survives
-//! and does not follow from something stronger (`redundant`) is weighed (`evidence`, `bearing`) and
-//! written out (`lines`); what is shown of it and why the rest is not is decided at the end
-//! (`findings`, `verdicts`).
+//! family (`propose`) is a relation of two values under up to three conditions. Candidates are judged
+//! on blocks of rows as bitmaps (`block`) and dropped at their first counterexample (`candidates`).
+//! Survivors that do not follow from a stronger claim (`follows`, `redundant`) are weighed
+//! (`evidence`, `bearing`) and written out (`lines`). The lines to show are selected at the end, and
+//! each hidden property gets a reason (`ledger`, `selection`).
+//!
+//! The rows come from recorded runs or from a table of snapshots (`source`); the search is the same
+//! for both (`search`).
 
 mod all_nodes;
 mod atoms;
@@ -72,18 +75,18 @@ use crate::states::States;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Where properties may hold, the strongest first.
+    /// The scopes in which properties may hold, the strongest first.
     pub scopes: Vec<Scope>,
-    /// How many lines to show at most.
+    /// The most lines to show.
     pub lines_max: usize,
-    /// Which share of the lines may be coincidences.
+    /// The share of the lines that may be coincidences: the false discovery rate.
     pub alpha: f64,
-    /// How many bytes pairs of states, and elements of containers, may take. What does not fit is
+    /// The bytes that pairs of states and elements of containers may take. Whatever does not fit is
     /// left out, and [`Always::bounds`] says so.
     pub memory_max: usize,
-    /// How many threads to use; 0 stands for all cores. The result does not depend on it.
+    /// The number of threads; 0 stands for one a core. The result does not depend on it.
     pub threads: usize,
-    /// What was decided before: what was rejected is not shown.
+    /// Earlier decisions: rejected properties are not shown.
     pub decisions: Decisions,
 }
 
@@ -137,39 +140,40 @@ impl Settings {
         Settings { decisions, ..self }
     }
 
-    /// How many pairs of states fit.
+    /// The most pairs of states that fit into memory.
     fn pairs_max(&self) -> usize {
         (self.memory_max / 32).max(1024)
     }
 
-    /// How many pairs of elements fit: they are made distinct only now and then.
+    /// The most pairs of elements that fit into memory. Duplicates are removed only now and then, so
+    /// a pair counts for several.
     fn elements_max(&self) -> usize {
         (self.memory_max / 256).max(1024)
     }
 
-    /// How many elements of containers fit.
+    /// The most elements of containers that fit into memory.
     fn rows_max(&self) -> usize {
         (self.memory_max / 48).max(1024)
     }
 }
 
-/// What was found.
+/// The properties that always held, and those that are hidden.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Always {
-    /// The lines, the most telling first.
+    /// The lines, in descending order of [`Line::score`].
     pub lines: Vec<Line>,
-    /// What held and is not among them, and why.
+    /// The properties that held and are not among the lines, with the reasons.
     pub hidden: Vec<Hidden>,
     /// The variables that no line speaks of.
     pub left_out: Vec<LeftOut>,
-    /// How many candidates were tried.
+    /// The number of candidates that were tried.
     pub tried: u64,
     /// Limits that were reached.
     pub bounds: Vec<Bound>,
 }
 
-/// Infers what always held in these runs.
+/// Infers the properties that always held in these runs.
 ///
 /// ```
 /// use everhold_infer::{Settings, always};

@@ -58,7 +58,7 @@ fn meet(sets: &[&[u64]], kept: &mut Vec<u64>) -> u64 {
     }
 }
 
-/// The words that hold so many rows.
+/// The number of words that hold this many rows.
 pub(crate) fn words(rows: usize) -> usize {
     rows.div_ceil(64)
 }
@@ -116,7 +116,7 @@ pub(crate) fn stretches(set: &[u64]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The other ones of so many rows.
+/// The rows that are not in a set, of this many rows.
 pub(crate) fn complement(set: &[u64], rows: usize, into: &mut Vec<u64>) {
     into.clear();
     into.extend(set.iter().map(|word| !word));
@@ -125,7 +125,7 @@ pub(crate) fn complement(set: &[u64], rows: usize, into: &mut Vec<u64>) {
     }
 }
 
-/// A set in which each row comes as often in a row as it is told.
+/// A set in which each row is repeated as often as `times` says.
 pub(crate) fn spread(set: &[u64], times: &[u32], into: &mut Vec<u64>) {
     into.clear();
     let (mut word, mut used) = (0, 0_u32);
@@ -147,7 +147,7 @@ pub(crate) fn spread(set: &[u64], times: &[u32], into: &mut Vec<u64>) {
     }
 }
 
-/// So many ones, from the lowest bit.
+/// A word with this many ones, from the lowest bit.
 fn mask(ones: u32) -> u64 {
     1_u64.checked_shl(ones).map_or(!0, |next| next - 1)
 }

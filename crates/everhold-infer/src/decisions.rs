@@ -1,14 +1,14 @@
-//! What people decided of inferred properties: a file for version control.
+//! Decisions of people on inferred properties, in a file for version control.
 //!
-//! One decision a line, sorted, so that two people's decisions merge. What a property is called
-//! does not matter, only what it claims.
+//! The file has one decision a line and is sorted, so that decisions of two people can be merged. The
+//! name of a property does not matter, only its claim.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use everhold_property::{Property, parse, print};
 
-/// What was decided of a property.
+/// A decision on a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Decision {
@@ -42,7 +42,7 @@ impl fmt::Display for Decision {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// By what the property claims.
+    /// The decisions by the claim of the property.
     decided: BTreeMap<String, (Decision, Property)>,
 }
 
@@ -102,14 +102,14 @@ impl fmt::Display for DecisionError {
 
 impl std::error::Error for DecisionError {}
 
-/// What a property claims, without its name.
+/// The text of a property without its name.
 pub(crate) fn claim(property: &Property) -> String {
     let nameless = Property { name: String::new(), ..property.clone() };
     print(&nameless).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Decisions {
-    /// What was decided of a property.
+    /// A decision on a property.
     #[must_use]
     pub fn of(&self, property: &Property) -> Option<Decision> {
         self.decided.get(&claim(property)).map(|(decision, _)| *decision)
@@ -173,7 +173,7 @@ fn read(line: &str) -> Result<(Decision, Property), DecisionErrorKind> {
 
 impl fmt::Display for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# Decisions on inferred properties; what is rejected is not shown again.")?;
+        writeln!(f, "# Decisions on inferred properties; rejected ones are not shown again.")?;
         for (decision, property) in self.decided.values() {
             let text = print(property).split_whitespace().collect::<Vec<_>>().join(" ");
             writeln!(f, "{decision} {text}")?;

@@ -1,12 +1,14 @@
-//! Traces to properties: what always held, and what almost always did.
+//! Inference of properties from traces: those that always held, and those that almost always did.
 //!
 //! - [`dictionary`]: each distinct value once, under a small number.
-//! - [`variables`]: what the nodes of each kind show, as a tree of typed variables.
+//! - [`variables`]: the variables of each kind of node, as a tree with types.
 //! - [`states`]: each distinct local state once, its variables in columns, and where it occurred.
 //! - [`snapshots`]: large tables of whole numbers, read straight into columns.
-//! - [`mod@always`]: what held wherever it was judged.
-//! - [`almost`]: what held in all but a few cases, with the cases.
-//! - [`decisions`], [`diff`](mod@diff): what people decided, and what changed.
+//! - `relation`, `evaluate`: relations of values and their evaluation, the layer below both engines.
+//! - [`mod@always`]: properties that held wherever they were judged.
+//! - [`almost`]: properties that held in all but a few cases, with the cases.
+//! - [`decisions`], [`diff`](mod@diff): decisions of people, and differences between two results.
+//! - `outcome`: the reasons and limits that a result comes with, as types.
 
 pub mod almost;
 pub mod always;

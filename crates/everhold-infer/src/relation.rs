@@ -206,12 +206,15 @@ mod tests {
         let mut values: Vec<Value> = (0..3).map(Value::Int).collect();
         values.extend(lists.map(|items| Value::list(items.iter().copied())));
         values.extend(lists.map(|items| Value::set(items.iter().copied())));
-        let mut known = 0;
+        let mut judged = 0;
         for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
             for relation in ALL {
                 let truth = relation.of(a, b);
-                known += u32::from(truth != Truth::Unknown);
-                assert_eq!(relation.mirrored().of(b, a), truth, "{relation:?} of {a}, {b}");
+                judged += u32::from(truth != Truth::Unknown);
+                // Of operands of wrong types the language may still know one order of the two.
+                let mirrored = relation.mirrored().of(b, a);
+                let known = truth != Truth::Unknown && mirrored != Truth::Unknown;
+                assert!(!known || mirrored == truth, "{relation:?} of {a}, {b}");
                 if let Some(negated) = relation.negated() {
                     assert_eq!(negated.of(a, b), truth.negated(), "{relation:?} of {a}, {b}");
                 }
@@ -221,6 +224,6 @@ mod tests {
                 }
             }
         }
-        assert!(known > 500, "{known}");
+        assert!(judged > 500, "{judged}");
     }
 }

@@ -15,7 +15,7 @@ pub type StateId = u32;
 /// How many rows the table of a container may have, over all distinct states.
 const ROWS_MAX: usize = 20_000_000;
 
-/// What several runs show: distinct local states, coded, and their sequences.
+/// The local states of several runs: the distinct ones, coded, and their sequences.
 ///
 /// ```
 /// use everhold_infer::States;
@@ -76,7 +76,7 @@ pub struct Run {
     pub name: String,
     /// Its nodes, by [`NodeId`].
     pub nodes: Vec<NodeRun>,
-    /// What each event of the recorded order changed: together with a vector of
+    /// The changes of each event of the recorded order: together with a vector of
     /// [`States::ABSENT`] to start from, the sequence of global snapshots.
     pub steps: Vec<Step>,
 }
@@ -126,7 +126,7 @@ impl States {
         States::within(executions, ROWS_MAX)
     }
 
-    /// Like [`States::of_all`], with at most so many elements of each container.
+    /// Like [`States::of_all`], with at most `rows_max` elements of each container.
     #[must_use]
     pub fn within(executions: &[&Execution], rows_max: usize) -> States {
         let mut states = States::default();

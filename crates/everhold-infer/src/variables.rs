@@ -1,4 +1,4 @@
-//! What the nodes of each kind show, as a tree of typed variables.
+//! The variables of each kind of node, as a tree with types.
 //!
 //! The state of a node is a table of one row a state. A container in it opens a further table,
 //! with one row for each of its elements: `x in n.children`, `k -> v in n.store`. The variables of
@@ -40,12 +40,12 @@ pub struct Kind {
     pub tables: Vec<Table>,
 }
 
-/// What one row is, and what can be reached from it.
+/// A table: the origin of its rows, and the variables of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Where the rows come from.
     pub origin: Origin,
-    /// What can be reached from a row.
+    /// The variables of a row.
     pub variables: Vec<Variable>,
 }
 
@@ -75,7 +75,7 @@ pub enum Origin {
 pub enum Access {
     /// A field of a record.
     Field(String),
-    /// What a variant carries, if it is that variant.
+    /// The payload of a variant, if the value is that variant.
     Payload(String),
     /// The number of elements.
     Size,
@@ -90,7 +90,7 @@ pub enum Access {
 pub struct Variable {
     /// The way from the row to it; empty for the row itself.
     pub path: Vec<Access>,
-    /// What it holds.
+    /// The type of its values.
     pub ty: Type,
 }
 
@@ -314,7 +314,7 @@ fn size(container: &Value) -> Value {
     Value::Int(i64::try_from(len).unwrap_or(i64::MAX))
 }
 
-/// What can be reached from a value of this type without ranging over anything.
+/// Adds the variables that can be reached from a value of this type without ranging over anything.
 fn expand(path: Vec<Access>, ty: &Type, is_state: bool, found: &mut Vec<Variable>) {
     let below = |access: Access| {
         let mut longer = path.clone();

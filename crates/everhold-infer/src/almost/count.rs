@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::evaluate::{Bench, Plan};
 use super::generate::{Candidate, Signed};
 use super::moments::Moments;
-use crate::parallel;
 use super::rows::{Batch, Rows, Source, Weights};
 use crate::bitmap;
 use crate::evaluate::{TruthBits, Vectors};
+use crate::parallel;
 
-/// How much of what was looked at failed.
+/// How many rows of a class fail, and how many are known to fail or hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailureCount {
     /// The weight of the rows that fail.
@@ -42,7 +42,7 @@ impl FailureCount {
     }
 }
 
-/// What the first look at the rows tells of each literal.
+/// The failures of a literal, counted in the first pass over the rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scanned {
     /// Of the literal, and of its negation.
@@ -63,7 +63,7 @@ pub(crate) struct Class<'a> {
     pub(crate) kept: OnceLock<Kept>,
 }
 
-/// What is kept from one look to the next.
+/// The rows and truths that are kept from one pass to the next.
 pub(crate) struct Kept {
     batch: Batch,
     /// If there is memory for it: the rows of each piece, and where the literals fail in them.
@@ -80,7 +80,7 @@ pub(crate) struct Look<'a> {
     /// Where the literals fail, and again by row where that is told by binding.
     fails: &'a [TruthBits],
     spread: &'a [TruthBits],
-    /// What all rows weigh together.
+    /// The weight of all rows.
     weight: u64,
 }
 
@@ -220,7 +220,7 @@ impl Class<'_> {
         parallel::map_with(batch.pieces.len(), self.source.threads, bench, here)
     }
 
-    /// How often each literal and its negation fail, and what all rows weigh.
+    /// The failures of each literal and of its negation, and the weight of all rows.
     pub(crate) fn scan(&self) -> (Vec<Scanned>, u64) {
         let literals = self.literals();
         let pieces = self.look(&vec![true; literals], |look, piece| {
@@ -245,11 +245,11 @@ impl Class<'_> {
         (all, whole)
     }
 
-    /// The tallies of the candidates; `None` for those that surely hold less often than `rate`.
+    /// The failures of the candidates; `None` for those that certainly hold less often than `rate`.
     ///
-    /// A candidate that has failed too often to recover is not looked at again. What is dropped
-    /// does not depend on the order in which the pieces are looked at: each dropped one would be
-    /// below the rate at the end.
+    /// A candidate that has failed too often to recover is not looked at again. The candidates that
+    /// are dropped do not depend on the order of the pieces: each of them would be below the rate at
+    /// the end.
     pub(crate) fn count(
         &self,
         candidates: &[Candidate],
@@ -265,7 +265,7 @@ impl Class<'_> {
         let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
         let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let (fails, failing, signatures) = (zero(), zero(), zero());
-        // What is not known, for that is mostly nothing.
+        // The unknown rows are counted, because there are mostly none.
         let (unknown, rows_unknown) = (zero(), zero());
         let rows = self.look(&self.used(candidates), |look, piece| {
             let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! A literal on values: the plain way, by which the others are checked.
+//! Literals on values: the plain evaluation, with which the evaluation by codes is checked.
 
 use everhold_property::{Expr, Library, Snapshot, State, evaluate_expr};
 use everhold_trace::Value;
@@ -48,7 +48,8 @@ impl Decider<'_> {
                 self.lookups(maps(node, map).zip(keys), &mut of_bindings);
             }
             Operand::Global => {
-                of_bindings.extend(rows.states[kinds.len()].iter().map(|state| Code::of_global(*state)));
+                of_bindings
+                    .extend(rows.states[kinds.len()].iter().map(|state| Code::of_global(*state)));
             }
             _ => unreachable!("{operand:?} is known"),
         }
@@ -60,11 +61,9 @@ impl Decider<'_> {
 
     fn lookups(&self, pairs: impl Iterator<Item = (Code, Code)>, codes: &mut Vec<Code>) {
         let mut last = None;
-        codes.extend(pairs.map(|pair| {
-            match last {
-                Some((known, found)) if known == pair => found,
-                _ => last.insert((pair, self.lookup(pair))).1,
-            }
+        codes.extend(pairs.map(|pair| match last {
+            Some((known, found)) if known == pair => found,
+            _ => last.insert((pair, self.lookup(pair))).1,
         }));
     }
 

@@ -1,4 +1,5 @@
-//! What the variables of a property range over: nodes, nodes that nodes refer to, elements.
+//! Classes of properties. The variables of a class range over nodes, nodes that other nodes refer to,
+//! and elements.
 
 use everhold_property::{BinaryOp, Quantifier};
 use everhold_property::{Binder, Domain as Over, Expr, ExprKind, Ident, Pattern};
@@ -40,7 +41,7 @@ pub(crate) struct Link {
 const ELEMENT_NAMES: [[&str; 4]; 2] = [["x", "x2", "x3", "x4"], ["y", "y2", "y3", "y4"]];
 
 impl Domain {
-    /// All classes with up to so many nodes; also those about the whole state, if wanted.
+    /// All classes with up to `nodes_max` nodes; with `globals`, also those about the global state.
     pub(crate) fn all(states: &States, nodes_max: usize, globals: bool) -> Vec<Domain> {
         let kinds = &states.variables.kinds;
         let mut found = Vec::new();
@@ -72,7 +73,7 @@ impl Domain {
         Domain { kinds, link, ranges, global: false }
     }
 
-    /// What a binding has a state of: its nodes, and after them the whole.
+    /// The number of states of a binding: those of its nodes, and the global state if it reads it.
     pub(crate) fn places(&self) -> usize {
         self.kinds.len() + usize::from(self.global)
     }

@@ -1,4 +1,4 @@
-//! Literals on the rows of a class, by codes: what is known of two values is not asked again.
+//! Literals on the rows of a class, by codes: the truth for two values is decided only once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,17 +7,17 @@ use everhold_property::Type;
 use everhold_trace::{NodeId, Value};
 
 use super::decide::Decider;
+use super::global::GlobalStates;
 use super::literal::{Operand, Test};
 use super::predicate::PARAMS_MAX;
 use super::rows::{FEW, Rows};
-use super::global::GlobalStates;
 use crate::bitmap;
 use crate::dictionary::{Code, Dictionary};
 use crate::evaluate::{Truth, TruthBits};
 use crate::relation::Relation;
 use crate::states::States;
 
-/// What is looked up of codes again and again.
+/// Lookups by code: node ids, integers and global states.
 #[derive(Clone, Debug)]
 pub(crate) struct Coded {
     /// The codes of node ids; an id that no state mentions has a code that no value has.
@@ -72,7 +72,7 @@ pub(crate) struct Plan<'a> {
     by_row: Vec<bool>,
 }
 
-/// What is known of an operand of a local state, an element or a node.
+/// The values of an operand of a local state, an element or a node.
 struct Known {
     /// Its code by the number of the state, element or node.
     codes: Vec<Code>,
@@ -91,7 +91,7 @@ enum Way {
     Table(usize),
     /// Integers, `<` or `<=`.
     Ordered { or_equal: bool },
-    /// What was decided lately is kept.
+    /// Recent decisions are kept in a cache.
     Lately,
 }
 
@@ -260,7 +260,8 @@ impl<'a> Bench<'a> {
         for place in operands {
             let (operand, known) = &self.plan.operands[*place];
             let column = &mut self.columns[usize::from(by_row)][*place];
-            let filled = if by_place { !column.places.is_empty() } else { !column.codes.is_empty() };
+            let filled =
+                if by_place { !column.places.is_empty() } else { !column.codes.is_empty() };
             if filled {
                 continue;
             }
@@ -376,7 +377,13 @@ fn by_table(
 
 impl Plan<'_> {
     /// Makes of where literals fail among bindings where they fail among rows.
-    pub(crate) fn spread(&self, rows: &Rows, fails: &[TruthBits], used: &[bool], into: &mut [TruthBits]) {
+    pub(crate) fn spread(
+        &self,
+        rows: &Rows,
+        fails: &[TruthBits],
+        used: &[bool],
+        into: &mut [TruthBits],
+    ) {
         for (literal, used) in used.iter().enumerate() {
             if *used && !self.is_by_row(literal, rows) {
                 let (of, into) = (&fails[literal], &mut into[literal]);

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::count::{Class, Look};
 use super::generate::Candidate;
-use crate::parallel;
 use super::rows::Source;
 use crate::bitmap;
 use crate::evaluate::Vectors;
+use crate::parallel;
 
 /// The snapshots in which a candidate fails, and where.
 #[derive(Clone, Debug, Default)]

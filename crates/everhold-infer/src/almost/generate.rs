@@ -20,7 +20,7 @@ use crate::variables::Variable;
 const CONSTANTS_MAX: usize = 6;
 /// The same for numbers, which are seldom names of something.
 const NUMBERS_MAX: usize = 3;
-/// Literals of one class; those that take most reading are left out first.
+/// The most literals of one class; the longest ones are left out first.
 const LITERALS_MAX: usize = 2000;
 /// Ways to give arguments to a predicate of the user; a further parameter is given to the first.
 const ARGUMENTS_MAX: usize = 20_000;
@@ -30,7 +30,7 @@ const SHARED_MAX: usize = 4096;
 /// Variables by name with their sub types: those of different sub types are not compared.
 pub(crate) type Subtypes = BTreeMap<String, String>;
 
-/// What is known of an operand before any row is looked at.
+/// The values of an operand, before any row is looked at.
 struct Profile {
     operand: Operand,
     ty: Type,
@@ -110,7 +110,7 @@ fn operands(domain: &Domain, states: &States, wanted: &[String]) -> Vec<Operand>
     found
 }
 
-/// What a map has under other nodes, and under keys and elements of other containers.
+/// Lookups in a map: by other nodes, and by keys and elements of other containers.
 fn lookups(node: usize, map: usize, keys: &Type, domain: &Domain, states: &States) -> Vec<Operand> {
     let mut found = Vec::new();
     if matches!(keys, Type::Node(_)) {
@@ -184,7 +184,7 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
     for code in &profile.values {
         let constant = match states.values.value(*code) {
             Value::Text(_) => few && profile.ty == Type::Text,
-            // Nothing and the first of everything are what programs treat apart.
+            // Programs often treat zero as a special case.
             Value::Int(number) => {
                 let few = (2..=NUMBERS_MAX).contains(&profile.values.len());
                 few && profile.ty == Type::Int && !profile.is_size || *number == 0
@@ -287,8 +287,7 @@ fn functions(profiles: &[Profile], library: &Library) -> Vec<Literal> {
         if signature.result != Type::Bool || !(1..=PARAMS_MAX).contains(&signature.params.len()) {
             continue;
         }
-        let literal =
-            |operands| Literal { test: Test::Function(name.to_owned()), operands };
+        let literal = |operands| Literal { test: Test::Function(name.to_owned()), operands };
         found.extend(arguments(profiles, signature.params.iter()).into_iter().map(literal));
     }
     found
@@ -361,7 +360,7 @@ impl<'a> Former<'a> {
         singles.filter(|candidate| self.is_whole(candidate)).collect()
     }
 
-    /// Disjunctions of two literals, those that take least reading first, at most so many.
+    /// At most `most` disjunctions of two literals, the shortest first.
     pub(crate) fn pairs(&self, most: usize) -> Vec<Candidate> {
         let mut by_cost: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
         for (first, second) in self.whole_pairs() {
@@ -379,7 +378,7 @@ impl<'a> Former<'a> {
         found
     }
 
-    /// How many there are, up to so many.
+    /// The number of disjunctions of two literals, counted up to `most`.
     pub(crate) fn count_pairs(&self, most: usize) -> usize {
         self.whole_pairs().flat_map(|(first, second)| self.signed(first, second)).take(most).count()
     }
@@ -403,7 +402,7 @@ impl<'a> Former<'a> {
         candidates.filter(|candidate| self.is_first(candidate))
     }
 
-    /// Disjunctions with one literal more than these, at most so many.
+    /// At most `most` disjunctions with one literal more than these.
     pub(crate) fn longer(&self, shorter: &[Candidate], most: usize) -> Vec<Candidate> {
         let mut found = BTreeSet::new();
         for candidate in shorter {
@@ -444,8 +443,8 @@ impl<'a> Former<'a> {
             && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
     }
 
-    /// Whether some literal is about two nodes, or all say the same of different nodes: that one
-    /// node is so and another otherwise has no bearing.
+    /// Whether the literals are related: one of them is about two nodes, or all of them make the same
+    /// claim about different nodes.
     fn is_connected(&self, candidate: &Candidate) -> bool {
         let literals = || candidate.literals.iter().map(|s| &self.literals[usize::from(s / 2)]);
         let bound = if self.domain.link.is_some() { 1 } else { self.domain.kinds.len() };

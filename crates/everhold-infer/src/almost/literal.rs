@@ -21,15 +21,15 @@ pub(crate) enum Operand {
     State { node: usize, variable: usize },
     /// A variable of an element.
     Item { range: usize, variable: usize },
-    /// What a map of a node has under a node.
+    /// The entry of a map of a node under a node.
     AtNode { node: usize, map: usize, key: usize },
-    /// What a map of a node has under a variable of an element.
+    /// The entry of a map of a node under a variable of an element.
     AtItem { node: usize, map: usize, range: usize, key: usize },
     /// The global state.
     Global,
 }
 
-/// What a literal says of its operands.
+/// The claim of a literal about its operands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Test {
     /// The operand is true.
@@ -92,7 +92,7 @@ impl Operand {
         }
     }
 
-    /// What it holds.
+    /// The type of its values.
     pub(crate) fn ty<'a>(self, domain: &Domain, states: &'a States) -> &'a Type {
         const NODE: &Type = &Type::Node(None);
         const ANY: &Type = &Type::Any;

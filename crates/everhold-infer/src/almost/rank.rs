@@ -1,5 +1,4 @@
-//! Which almost-invariants are worth a look: rare, surprising, and with exceptions that lie
-//! together.
+//! The rank of almost-invariants: those with rare, surprising and concentrated exceptions come first.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +13,8 @@ use super::moments::Moments;
 use super::search::{Finalist, Search, as_f64};
 use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
 use crate::bitmap;
-use crate::evaluate::Vectors;
 use crate::dictionary::hash_of;
+use crate::evaluate::Vectors;
 use crate::parallel;
 use crate::relation::tree::{self, binary};
 use crate::states::States;
@@ -34,7 +33,8 @@ pub(crate) fn first_look(tally: &FailureCount, by_chance: f64) -> f64 {
     rarity(tally.rate()) + surprise(by_chance, tally.rows_failing)
 }
 
-/// In bits. Beyond one in a hundred rarer is not more telling: what no execution did yet is rare.
+/// The rarity of exceptions in bits. Exceptions rarer than one in a hundred get no higher rank: any
+/// behaviour that no execution has shown yet is rare.
 fn rarity(rate: f64) -> f64 {
     -(1.0 - rate).max(0.01).log2()
 }
@@ -96,7 +96,7 @@ fn ranked_one<'a>(
     };
     let (later, at_start): (Vec<Episode>, Vec<Episode>) =
         episodes.iter().partition(|episode| !triggers.is_start(episode, moments));
-    // That nodes are not yet what they will be is no exception worth a look.
+    // Exceptions while nodes are still starting are not worth a look.
     let grown = as_f64(later.len() as u64) / as_f64((later.len() + at_start.len()).max(1) as u64);
     let score = Score {
         rarity: rarity(rate) * sure(episodes.len()) * grown,
@@ -130,7 +130,7 @@ fn groups(ranked: Vec<Ranked<'_>>) -> Vec<Vec<Ranked<'_>>> {
     groups
 }
 
-/// The best groups, without those that are about what a better one is about.
+/// The best groups; a group that is related to a better one is counted with it.
 fn choose(
     groups: Vec<Vec<Ranked<'_>>>,
     options: &Almost,
@@ -157,8 +157,8 @@ fn choose(
     }
 }
 
-/// Whether the second is about what the first is about: it fails in nearly the same snapshots, or
-/// it is the first with an excuse that does not excuse much.
+/// Whether two properties are related: the second fails in nearly the same snapshots, or it is the
+/// first with a further literal that removes few of the exceptions.
 fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
     // The same in another scope.
     if better.text == other.text {
@@ -250,8 +250,8 @@ fn episodes(snapshots: &[u64], states: &States, moments: &Moments) -> Vec<Episod
     found.into_iter().map(ended).collect()
 }
 
-/// How much can be told from so many cases: one exception is rare and lies together whatever it is
-/// about.
+/// A factor below 1 for small numbers of cases, `1 - 1 / (1 + cases)`: a single exception is always
+/// rare and concentrated.
 fn sure(cases: usize) -> f64 {
     1.0 - 1.0 / as_f64(1 + cases as u64)
 }
@@ -356,7 +356,7 @@ impl Finalist {
         literals + 2 * u32::try_from(self.domain.kinds.len() + elements).unwrap_or(0)
     }
 
-    /// What sizes add: they are easily equal, and seldom meant.
+    /// The surcharge for sizes of containers: they are equal by chance and seldom meant.
     fn sizes(&self, literal: &Literal, states: &States) -> u32 {
         let size = |operand: &&Operand| match operand {
             Operand::State { node, variable } => {

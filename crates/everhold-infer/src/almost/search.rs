@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use everhold_property::{Library, Scope};
 use everhold_trace::Execution;
 
-use super::count::{Class, Scanned, FailureCount};
+use super::count::{Class, FailureCount, Scanned};
 use super::decide::Decider;
 use super::domain::Domain;
 use super::evaluate::{Coded, Plan};
 use super::failing::Failing;
 use super::generate::{Candidate, Former, LITERALS_IN_MAX, Signed, literals};
+use super::global::GlobalStates;
 use super::items::Items;
 use super::literal::Literal;
 use super::moments::Moments;
@@ -19,7 +20,6 @@ use super::rank;
 use super::rows::{BINDING, Source};
 use super::shares::Shares;
 use super::timeline::{NODES_MAX, Timelines};
-use super::global::GlobalStates;
 use super::{Almost, AlmostReport};
 use crate::evaluate::Vectors;
 use crate::outcome::Omission;
@@ -69,7 +69,7 @@ struct Counts {
     held: u64,
 }
 
-/// The report; `None` if `stop` said so.
+/// The report; `None` if `stop` ended the search.
 pub(crate) fn search(
     options: &Almost,
     states: &States,
@@ -90,7 +90,7 @@ pub(crate) fn search(
     Some(report)
 }
 
-/// What is found in all classes; `None` if `stop` said so.
+/// The findings of all classes; `None` if `stop` ended the search.
 pub(crate) fn classes(
     options: &Almost,
     states: &States,
@@ -127,7 +127,7 @@ fn moments(options: &Almost, executions: &[&Execution]) -> Vec<Moments> {
     found
 }
 
-/// What all classes of one scope are searched with.
+/// The data that the search in all classes of one scope shares.
 struct Base<'a> {
     options: &'a Almost,
     states: &'a States,
@@ -269,7 +269,8 @@ impl Class<'_> {
     ) -> Vec<Finalist> {
         let decider = self.plan.decider;
         let mut chances: BTreeMap<Signed, Option<f64>> = BTreeMap::new();
-        let mut by_chance = |candidate: &Candidate, tally: &FailureCount| match candidate.literals[..] {
+        let mut by_chance = |candidate: &Candidate, tally: &FailureCount| match candidate.literals[..]
+        {
             [only] => {
                 let rate = *chances.entry(only).or_insert_with(|| {
                     let fails = decider.by_chance(usize::from(only / 2))?;

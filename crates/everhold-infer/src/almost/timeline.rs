@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 
 use super::domain::Domain;
+use super::global::GlobalStates;
 use super::items::Items;
 use super::moments::Moments;
-use super::global::GlobalStates;
 use crate::dictionary::hash_of;
 use crate::states::{StateId, States};
 use crate::variables::KindId;
@@ -40,7 +40,7 @@ pub(crate) struct Timelines {
 pub(crate) struct RunTimeline {
     pub(crate) snapshots: u32,
     pub(crate) nodes: Vec<(Option<KindId>, Line)>,
-    /// What all nodes do, in the order of time.
+    /// The state changes of all nodes, in the order of time.
     pub(crate) turns: Vec<Turn>,
     /// The whole state, if that is asked for.
     global: Line,

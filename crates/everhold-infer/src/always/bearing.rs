@@ -1,21 +1,22 @@
-//! Whether a condition has any bearing on what is claimed under it.
+//! Whether a condition has any bearing on the claim that is made under it.
 //!
-//! What is nearly always true is also true whenever two nodes happen to show the same number, or
-//! while a flag happens to be set. So each part of a condition is left out in turn, and the claim
-//! looked at where that part is false: if the part had no bearing on the claim, the cases in which
-//! the claim fails would be dealt out like all others, and some of them would be under the
-//! condition. The chance that none is, is hypergeometric.
+//! A claim that is nearly always true is also true whenever two nodes happen to show the same number,
+//! or while a flag happens to be set. So each part of a condition is left out in turn, and the claim
+//! is judged where that part is false. If the part had no bearing on the claim, the cases in which
+//! the claim fails would be a random sample of all cases, and some of them would satisfy the part.
+//! With `N` cases, `K` of them outside the condition, and `n` failing ones, the probability that all
+//! failing cases are outside is hypergeometric: `C(K, n) / C(N, n)`.
 
 use std::collections::BTreeMap;
 
-use super::evidence::{holds, ln_all_inside};
 use super::candidates::{Candidate, Candidates};
-use super::family::Form;
 use super::comparison::{Comparison, Context};
+use super::evidence::{holds, ln_all_inside};
+use super::family::Form;
 use super::rows::Pairs;
 use crate::evaluate::{Cell, Truth};
 
-/// Rows looked at: shares are known well enough from them.
+/// The most rows that are looked at: enough to estimate a share.
 const ROWS_MAX: usize = 5_000;
 
 /// For these places of candidates the natural logarithm of the largest chance that a part of the
@@ -35,7 +36,8 @@ pub(super) fn ln_chances(
         by_condition.entry(kept[place].condition).or_default().push(place);
     }
     for (condition, places) in by_condition {
-        let comparisons = candidates.conditions[condition].iter().map(|c| candidates.comparisons[*c]);
+        let comparisons =
+            candidates.conditions[condition].iter().map(|c| candidates.comparisons[*c]);
         let comparisons: Vec<Comparison> = comparisons.collect();
         for part in 0..comparisons.len() {
             let without = Without::of(form, &comparisons, part, &rows, context);
@@ -48,7 +50,7 @@ pub(super) fn ln_chances(
     found
 }
 
-/// Some rows, in the order they have.
+/// A sample of the rows, in their order.
 fn sample(pairs: &Pairs, both_ways: bool) -> Vec<(u32, u32)> {
     let ways = if both_ways { 2 } else { 1 };
     let step = (pairs.len() * ways).div_ceil(ROWS_MAX).max(1);
@@ -83,7 +85,8 @@ impl<'a> Without<'a> {
         rows: &[(u32, u32)],
         context: &'a Context<'a>,
     ) -> Without<'a> {
-        let true_of = |comparison: Comparison, row: (u32, u32)| holds(comparison, context, row.0, row.1);
+        let true_of =
+            |comparison: Comparison, row: (u32, u32)| holds(comparison, context, row.0, row.1);
         let rest = |row: &&(u32, u32)| {
             let mut others = condition.iter().enumerate().filter(|(place, _)| *place != part);
             others.all(|(_, comparison)| true_of(*comparison, **row))

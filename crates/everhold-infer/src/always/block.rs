@@ -11,7 +11,7 @@ use crate::dictionary::hash_of;
 use crate::evaluate::{Cell, Truth, TruthBits, Vectors};
 use crate::relation::Relation;
 
-/// What has to be compared; other comparisons are the opposite of one of these.
+/// A comparison that is evaluated; every other comparison is the negation of one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Base {
     Equal(usize, usize),
@@ -28,13 +28,13 @@ pub(super) struct BlockJudge<'a> {
     context: &'a Context<'a>,
     vectors: Vectors,
     bases: Vec<Base>,
-    /// For each comparison its base, and whether it is the opposite of it.
+    /// For each comparison its base, and whether it is the negation of the base.
     plan: Vec<(usize, bool)>,
-    /// What is known of the bases in this block.
+    /// The truth of each base in this block, if it was evaluated.
     truths: Vec<Option<TruthBits>>,
     left: Loaded,
     right: Loaded,
-    /// Container relations that were worked out before.
+    /// The relations of containers that were decided before.
     known: HashTable<(Key, Truth)>,
 }
 
@@ -80,7 +80,11 @@ impl<'a> BlockJudge<'a> {
         BlockJudge::with(Vectors::widest(), context, comparisons)
     }
 
-    fn with(vectors: Vectors, context: &'a Context<'a>, comparisons: &[Comparison]) -> BlockJudge<'a> {
+    fn with(
+        vectors: Vectors,
+        context: &'a Context<'a>,
+        comparisons: &[Comparison],
+    ) -> BlockJudge<'a> {
         let (mut bases, mut places) = (Vec::new(), BTreeMap::new());
         let plan = comparisons.iter().map(|comparison| {
             let (base, opposite) = base_of(*comparison);
@@ -96,7 +100,7 @@ impl<'a> BlockJudge<'a> {
         BlockJudge { context, vectors, bases, plan, truths, left, right, known: HashTable::new() }
     }
 
-    /// Turns to other rows.
+    /// Starts a new block of rows.
     pub(super) fn begin(&mut self) {
         self.truths.fill_with(|| None);
         self.left.fresh.fill(false);
@@ -293,11 +297,12 @@ mod tests {
     }
 
     fn slow(comparison: Comparison, context: &Context<'_>, l: usize, r: usize) -> Truth {
-        let cell = |side: &Side, term: usize, row: usize| {
-            side.columns[term].cell(side.columns[term][row])
-        };
+        let cell =
+            |side: &Side, term: usize, row: usize| side.columns[term].cell(side.columns[term][row]);
         match comparison {
-            Comparison::Left(equal, term, of) => ((cell(context.left, term, l) == of) == equal).into(),
+            Comparison::Left(equal, term, of) => {
+                ((cell(context.left, term, l) == of) == equal).into()
+            }
             Comparison::Right(equal, term, of) => {
                 ((cell(context.right, term, r) == of) == equal).into()
             }

@@ -11,7 +11,7 @@ use crate::parallel;
 
 /// Blocks of the first look, spread over all rows.
 const FIRST_BLOCKS: usize = 16;
-/// Fewer blocks than this are not worth a thread of their own.
+/// A thread is started for this many blocks; fewer are not worth one.
 const BLOCKS_EACH: usize = 4;
 /// Candidates over the rows of one family.
 #[derive(Debug)]
@@ -19,22 +19,22 @@ pub(super) struct Candidates {
     pub(super) comparisons: Vec<Comparison>,
     /// Literals that must all be true, by place; the weaker before the stronger.
     pub(super) conditions: Vec<Vec<usize>>,
-    /// For each condition the comparisons that follow from it as far as is known.
+    /// For each condition, the comparisons that are not refuted under it.
     pub(super) live: Vec<Vec<usize>>,
     /// For each condition the number of rows in which it is true.
     pub(super) support: Vec<u64>,
-    /// For each condition a hash of these rows.
+    /// For each condition, a hash of those rows: equal hashes stand for equal sets of rows.
     pub(super) rows_hash: Vec<u64>,
     /// How many were tried.
     pub(super) tried: u64,
     /// The number of the family.
     pub(super) family: usize,
-    /// The numbers of the two sides that differ by a constant.
+    /// The pairs of numbers of the two sides that differ by a constant.
     pub(super) differences: Vec<Difference>,
 }
 
 impl Candidates {
-    /// All that the terms of the two sides give rise to.
+    /// All candidates that the terms of the two sides give rise to.
     pub(super) fn of(form: &Form, context: &Context<'_>) -> Candidates {
         let (comparisons, conditions) = propose::all(form, context);
         let mut candidates = Candidates {
@@ -54,12 +54,13 @@ impl Candidates {
         candidates
     }
 
-    /// Drops what is false in some of these rows, which count for nothing else.
+    /// Drops the candidates that are false in one of these rows. The rows are no evidence for the rest.
     pub(super) fn refute(&mut self, pairs: &Pairs, context: &Context<'_>, threads: usize) {
         self.pass(&blocks(pairs, false), false, context, threads);
     }
 
-    /// Judges all rows and drops what is false somewhere. A first look at some of them drops most.
+    /// Drops the candidates that are false in one of these rows. A first pass over a sample of the
+    /// rows drops most of them.
     pub(super) fn judge(
         &mut self,
         pairs: &Pairs,
@@ -69,7 +70,7 @@ impl Candidates {
     ) {
         let all = blocks(pairs, both_ways);
         if all.len() > FIRST_BLOCKS {
-            // An odd step meets both orders of the sides.
+            // Blocks alternate between the two orders of the sides; an odd step meets both.
             let step = (all.len() / FIRST_BLOCKS) | 1;
             let some: Vec<_> = all.iter().copied().step_by(step).collect();
             self.pass(&some, false, context, threads);
@@ -86,7 +87,7 @@ impl Candidates {
         threads: usize,
     ) {
         let stripes = threads.min(blocks.len().div_ceil(BLOCKS_EACH)).max(1);
-        // What is left does not depend on how the blocks are dealt out, nor do the counts.
+        // Neither the survivors nor the counts depend on how the blocks are distributed.
         let all_survivors = parallel::map(stripes, threads, |stripe| {
             let mut judge = BlockJudge::new(context, &self.comparisons);
             let mut survivors = Survivors {
@@ -94,7 +95,7 @@ impl Candidates {
                 support: vec![0; self.conditions.len()],
                 rows_hash: vec![0; self.conditions.len()],
             };
-            // Of what is false already nothing is worth knowing.
+            // Conditions without survivors need no further evaluation.
             let open: Vec<bool> = self.live.iter().map(|live| !live.is_empty()).collect();
             for (number, block) in blocks.iter().skip(stripe).step_by(stripes) {
                 self.judge_block((*number, block), &mut judge, (&open, counting), &mut survivors);
@@ -139,13 +140,13 @@ impl Candidates {
                 let hash = &mut survivors.rows_hash[condition];
                 *hash = hash.wrapping_add(hash_of(&(number, &mask)));
             }
-            survivors.live[condition].retain(|comparison| !meet(&mask, judge.no(*comparison, block)));
+            survivors.live[condition]
+                .retain(|comparison| !meet(&mask, judge.no(*comparison, block)));
         }
     }
-
 }
 
-/// What some blocks leave of the candidates.
+/// The candidates that survive some blocks, and the rows of their conditions there.
 #[derive(Debug)]
 struct Survivors {
     live: Vec<Vec<usize>>,
@@ -153,7 +154,7 @@ struct Survivors {
     rows_hash: Vec<u64>,
 }
 
-/// A condition and what follows from it, by place.
+/// A comparison under a condition, both by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
     pub(super) condition: usize,
@@ -166,7 +167,7 @@ fn meet(a: &[u64], b: &[u64]) -> bool {
     a.chunks(32).zip(b.chunks(32)).any(|parts| common(parts) != 0)
 }
 
-/// The blocks with their numbers, perhaps in both orders of the sides.
+/// The blocks with their numbers, if wanted in both orders of the sides.
 fn blocks(pairs: &Pairs, both_ways: bool) -> Vec<(usize, Block<'_>)> {
     let mut found = Vec::new();
     for block in pairs.blocks() {
@@ -177,4 +178,3 @@ fn blocks(pairs: &Pairs, both_ways: bool) -> Vec<(usize, Block<'_>)> {
     }
     found
 }
-

@@ -1,4 +1,4 @@
-//! What is claimed of one row: a relation of two terms, or of a term and a value.
+//! Comparisons: the claims about one row. A comparison relates two terms, or a term and a value.
 
 use everhold_property::{Expr, ExprKind, Literal};
 use everhold_trace::Value;
@@ -6,8 +6,8 @@ use everhold_trace::Value;
 use super::terms::{Side, Term};
 use crate::dictionary::Dictionary;
 use crate::evaluate::{Cell, Numbers, Truth};
-use crate::relation::tree::{self, constant, related};
 use crate::relation::Relation;
+use crate::relation::tree::{self, constant, related};
 use crate::variables::Row;
 
 /// A claim about one row of a family, whose sides are called left and right.
@@ -21,7 +21,7 @@ pub(super) enum Comparison {
     Right(bool, usize, Cell),
 }
 
-/// How the two sides of a family are called.
+/// The names of the two sides of a family in a property.
 #[derive(Clone, Debug)]
 pub(super) struct SideNames {
     pub(super) left: Row,
@@ -45,7 +45,7 @@ impl SideNames {
     }
 }
 
-/// What comparisons are made of and need to be written and judged.
+/// The two sides that comparisons refer to, and the values that their codes stand for.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) left: &'a Side,
@@ -79,13 +79,17 @@ impl Context<'_> {
         match (&right.kind, relation) {
             // `n.up` instead of `n.up == true`.
             (ExprKind::Literal(Literal::Bool(wanted)), Relation::Equal | Relation::Differ) => {
-                if *wanted == (relation == Relation::Equal) { left } else { tree::not(left) }
+                if *wanted == (relation == Relation::Equal) {
+                    left
+                } else {
+                    tree::not(left)
+                }
             }
             _ => related(relation, left, right),
         }
     }
 
-    /// As it is said.
+    /// The comparison as an English phrase.
     pub(super) fn words(&self, comparison: Comparison, rows: &SideNames) -> String {
         let say = |expr: &Expr| said(&everhold_property::print_expr(expr));
         match comparison {
@@ -130,7 +134,7 @@ fn equality(equal: bool) -> Relation {
     if equal { Relation::Equal } else { Relation::Differ }
 }
 
-/// An expression as people say it: `previous(n.term)` is `n's term before`.
+/// An expression as an English phrase: `previous(n.term)` becomes `n's term before`.
 pub(super) fn said(text: &str) -> String {
     if let Some(inner) = text.strip_prefix("previous(").and_then(|rest| rest.strip_suffix(')')) {
         return format!("{} before", said(inner));

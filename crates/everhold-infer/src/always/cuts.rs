@@ -1,4 +1,5 @@
-//! What the evaluator says of a claim on the cuts beyond the recorded order.
+//! Judgement of claims on the cuts that the recorded order does not show, by the evaluator of the
+//! property language.
 
 use everhold_property::{Library, Limits, Property, Rule, Verdict, check_ordered};
 use everhold_trace::{Execution, Order};
@@ -10,7 +11,7 @@ const CUTS_MAX: u64 = 20_000;
 /// Cuts judged in one run at least.
 const CUTS_MIN: u64 = 100;
 
-/// The runs, and what was left out when claims were judged on their cuts.
+/// The runs on whose cuts claims are judged, and the limits that were reached.
 pub(super) struct Cuts<'a> {
     pub(super) executions: &'a [&'a Execution],
     pub(super) orders: &'a [Order],

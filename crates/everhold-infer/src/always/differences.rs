@@ -1,17 +1,17 @@
 //! Constant differences across nodes: `a.x == b.y + 3`, perhaps when the nodes are in some roles.
 //!
-//! Where two numbers differ by a constant one is always above the other, so only the strict orders
-//! that survived are looked at.
+//! Of two numbers that differ by a constant, one is always greater. So only the strict orders that
+//! survived are looked at.
 
 use std::collections::BTreeSet;
 
 use everhold_property::{BinaryOp, print_expr};
 
-use super::evidence::{Evidence, holds, ln_all_inside};
 use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context, said};
+use super::evidence::{Evidence, holds, ln_all_inside};
 use super::family::Family;
 use super::lines::{Draft, Setting};
-use super::comparison::{Comparison, Context, said};
 use super::redundant::mirrored;
 use super::rows::Pairs;
 use super::terms::Side;
@@ -21,7 +21,8 @@ use crate::relation::{Class, Relation};
 /// Distinct values counted for one node.
 const POINTS_MAX: usize = 2_000;
 
-/// That under a condition a term of the left side is so much more than one of the right.
+/// The claim that, under a condition, a term of the left side exceeds a term of the right side by a
+/// constant, which may be negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The place of the condition.
@@ -78,13 +79,15 @@ fn of_roles(candidates: &Candidates, condition: usize) -> bool {
 
 /// The terms of a strict order of two numbers.
 fn strict(comparison: Comparison, context: &Context<'_>) -> Option<(usize, usize)> {
-    let Comparison::Cross(Relation::Less | Relation::Greater, l, r) = comparison else { return None };
+    let Comparison::Cross(Relation::Less | Relation::Greater, l, r) = comparison else {
+        return None;
+    };
     let plain = !context.left.terms[l].is_role() && !context.right.terms[r].is_role();
     plain.then_some((l, r))
 }
 
-/// Whether an earlier term of the same side is always just so far from this one: what is to be said
-/// is said of that.
+/// Whether an earlier term of the same side differs from this one by a constant. A difference is then
+/// reported for the earlier term only.
 fn follows_another(side: &Side, term: usize, context: &Context<'_>) -> bool {
     let number = |term: usize, row: u32| context.numbers.int(side.columns[term].number(row));
     let apart = |a: usize, b: usize, row: u32| number(a, row)?.checked_sub(number(b, row)?);
@@ -115,7 +118,7 @@ impl Open {
         let mut comparisons: Vec<Comparison> =
             candidates.conditions[condition].iter().map(|c| candidates.comparisons[*c]).collect();
         comparisons.sort_unstable();
-        // With both orders of the sides each is met twice, once with either sign.
+        // With both orders of the sides each difference occurs twice, with opposite signs.
         let wanted = |comparison: &Comparison| match comparison {
             Comparison::Cross(Relation::Less, ..) => !both_ways,
             _ => true,
@@ -130,7 +133,7 @@ impl Open {
         Open { condition, comparisons, live }
     }
 
-    /// Drops what this row shows otherwise.
+    /// Drops the differences that this row refutes.
     fn see(&mut self, (l, r): (u32, u32), context: &Context<'_>) {
         if !self.comparisons.iter().all(|comparison| holds(*comparison, context, l, r)) {
             return;
@@ -191,7 +194,7 @@ impl Difference {
         follows(&condition, comparison) || both_ways && mirror()
     }
 
-    /// As a line, with what speaks for it.
+    /// The difference as a property with its evidence.
     pub(super) fn draft(&self, candidates: &Candidates, family: &Family<'_>) -> Draft {
         let Family { setting, context, .. } = *family;
         let left = setting.rows.left_expr(&context.left.terms[self.terms.0]);
@@ -211,8 +214,9 @@ impl Difference {
         setting.form_weight() + 3.0 + same - self.comparisons.len() as f64
     }
 
-    /// As for equality: all of the distinct pairs of values of a node lie on one diagonal of the
-    /// values that occurred. Which diagonal it would be was not known before.
+    /// As for equality: all distinct pairs of values of a node lie on one diagonal of the grid of the
+    /// `k` values that occurred. The probability of that is hypergeometric, times the `2 k` diagonals
+    /// that it could have been.
     fn evidence(&self, samples: u64, family: &Family<'_>) -> Evidence {
         let Family { pairs, both_ways, context, .. } = *family;
         let groups = context.left.groups.iter().max().map_or(0, |last| *last as usize + 1);

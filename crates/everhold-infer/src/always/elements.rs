@@ -39,7 +39,7 @@ impl Elements {
         self.starts[state as usize]..self.starts[state as usize + 1]
     }
 
-    /// Each element with the node that has it, up to so many; and how many there are.
+    /// Each element with the node that has it, at most `max` pairs; and the number of all pairs.
     pub(super) fn with_node(&self, kind: KindId, atoms: &Atoms, max: usize) -> (Pairs, u64) {
         let mut found = Vec::new();
         let (mut samples, mut all) = (0, 0);
@@ -64,7 +64,7 @@ impl Elements {
         max: usize,
     ) -> Option<Pairs> {
         let states = &atoms.kinds[kind].states;
-        // Containers repeat, so their pairs are made distinct first.
+        // Many states have equal containers, so pairs of distinct containers are formed first.
         let content = |atom: &u32| {
             let rows = self.rows(states[*atom as usize]).map(|row| self.first[row as usize]);
             rows.collect::<std::collections::BTreeSet<u32>>()

@@ -1,8 +1,9 @@
-//! How likely it is that something held by chance.
+//! Evidence: the probability that a claim held by chance.
 //!
-//! Evidence is counted over distinct pairs of values, node by node. If a relation meant nothing,
-//! the pairs that occurred would be scattered over all combinations of the values that occurred;
-//! the chance that all of them fall where the relation is true is hypergeometric. A relation
+//! Evidence is counted over distinct pairs of values, node by node. If a relation were a
+//! coincidence, the `n` pairs that occurred would be a random sample of the `N` combinations of the
+//! values that occurred. The probability that all of them are among the `K` combinations for which
+//! the relation is true is hypergeometric: `C(K, n) / C(N, n)`. A relation
 //! that could not have been false (the values of one side are always larger) gets a chance of 1,
 //! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
 //!
@@ -20,24 +21,24 @@ use everhold_trace::Value;
 
 use super::bearing;
 use super::candidates::{Candidate, Candidates};
-use super::family::Form;
 use super::comparison::{Comparison, Context};
+use super::family::Form;
 use super::rows::Pairs;
 use crate::dictionary::hash_of;
 use crate::evaluate::{Cell, Column, Truth};
 use crate::relation::{Class, Relation};
 
-/// Rows looked at for evidence; more would only add to what is already certain.
+/// The most rows that are looked at for evidence; more would add little to it.
 const ROWS_MAX: usize = 100_000;
 /// Distinct pairs of values counted for one line.
 const DISTINCT_MAX: usize = 20_000;
-/// Combinations judged one by one to find how many are possible.
+/// The most combinations that are judged one by one to find for how many a relation is true.
 const COMBINATIONS_MAX: usize = 250_000;
 
-/// What is more likely to be chance than this is not shown, whatever else there is.
+/// A claim whose probability of chance is above this is not examined further.
 const LN_CHANCE_MAX: f64 = -3.0;
 
-/// What speaks for a candidate.
+/// The evidence for a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     /// Rows in which its condition is true.
@@ -96,23 +97,25 @@ pub(super) fn gather(
         let (distinct, ln_chance) = match comparison {
             Comparison::Cross(relation, a, b) => {
                 let columns = (&context.left.columns[a], &context.right.columns[b]);
-                // What follows could be anything that the node ever showed.
+                // The next value could be any value that the node ever showed.
                 let alike = *form == Form::Steps && a == b;
                 chance((relation, columns, alike), seen, context)
             }
             Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
                 let condition = candidates.conditions[candidate.condition].iter();
-                let condition: Vec<Comparison> = condition.map(|c| candidates.comparisons[*c]).collect();
+                let condition: Vec<Comparison> =
+                    condition.map(|c| candidates.comparisons[*c]).collect();
                 let (inside, all) = otherwise(&condition, (equal, term, cell), context);
                 let distinct = distinct(seen).map(|own| own.len() as u64).sum();
-                // One more than was seen, so that what is never otherwise is no evidence.
+                // One case more than was seen (Laplace's rule), so that a value that never varies is no
+                // evidence.
                 (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
             }
         };
         Evidence { samples, distinct, ln_chance }
     };
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
-    // Both are to be ruled out, where there is anything to say for the claim at all.
+    // Neither the claim nor its condition may be a coincidence, so the larger probability counts.
     let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
     let bearing = bearing::ln_chances(form, candidates, kept, worth, (pairs, both_ways), context);
     for (place, ln_chance) in bearing {
@@ -129,7 +132,10 @@ fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Compari
         found[candidate.condition].push(place);
     }
     let comparisons = |condition: usize| {
-        candidates.conditions[condition].iter().map(|place| candidates.comparisons[*place]).collect()
+        candidates.conditions[condition]
+            .iter()
+            .map(|place| candidates.comparisons[*place])
+            .collect()
     };
     let used = found.into_iter().enumerate().filter(|(_, own)| !own.is_empty());
     used.map(|(condition, own)| (comparisons(condition), own)).collect()
@@ -138,12 +144,8 @@ fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Compari
 /// Whether a comparison of a condition is true of a row.
 pub(super) fn holds(comparison: Comparison, context: &Context<'_>, l: u32, r: u32) -> bool {
     match comparison {
-        Comparison::Left(equal, term, cell) => {
-            (context.left.cell(term, l) == cell) == equal
-        }
-        Comparison::Right(equal, term, cell) => {
-            (context.right.cell(term, r) == cell) == equal
-        }
+        Comparison::Left(equal, term, cell) => (context.left.cell(term, l) == cell) == equal,
+        Comparison::Right(equal, term, cell) => (context.right.cell(term, r) == cell) == equal,
         Comparison::Cross(_, a, b) => {
             context.left.columns[a][l as usize] == context.right.columns[b][r as usize]
         }
@@ -165,13 +167,15 @@ fn values(
             let vacuous = is_vacuous(relation, classes, (left, right), context);
             (!vacuous).then_some((left.raw(), right.raw()))
         }
-        // What is missing is in no role.
+        // A node whose role is missing is in no role.
         Comparison::Right(_, term, cell)
             if !cell.is_null() && context.right.cell(term, r).is_null() =>
         {
             None
         }
-        Comparison::Left(..) | Comparison::Right(..) => Some((context.right.groups[r as usize], shared)),
+        Comparison::Left(..) | Comparison::Right(..) => {
+            Some((context.right.groups[r as usize], shared))
+        }
     }
 }
 
@@ -204,7 +208,8 @@ impl Shared {
             };
             let of_null = matches!(claim, Comparison::Right(_, _, cell) if cell.is_null());
             let condition = candidates.conditions[candidate.condition].iter();
-            let condition: Vec<Comparison> = condition.map(|c| candidates.comparisons[*c]).collect();
+            let condition: Vec<Comparison> =
+                condition.map(|c| candidates.comparisons[*c]).collect();
             let role = condition.iter().find_map(|comparison| match comparison {
                 Comparison::Left(_, term, _) if *form == Form::Two && !of_null => Some(*term),
                 _ => None,
@@ -229,15 +234,17 @@ impl Shared {
 }
 
 /// The terms that a condition says are equal.
-fn equal_terms(condition: impl Iterator<Item = Comparison>) -> impl Iterator<Item = (usize, usize)> {
+fn equal_terms(
+    condition: impl Iterator<Item = Comparison>,
+) -> impl Iterator<Item = (usize, usize)> {
     condition.filter_map(|comparison| match comparison {
         Comparison::Cross(Relation::Equal, left, right) => Some((left, right)),
         _ => None,
     })
 }
 
-/// What the right side is otherwise seen to be, whatever is to the left of it: in how many of how
-/// many distinct cases the claim is true.
+/// How often a claim about the right side is true whatever the left side is: the distinct cases in
+/// which it is true, and all distinct cases.
 fn otherwise(
     condition: &[Comparison],
     (equal, term, cell): (bool, usize, Cell),
@@ -255,7 +262,7 @@ fn otherwise(
     let mut cases = BTreeSet::new();
     let chosen = (0..right.rows()).step_by(step).filter(|row| given(*row));
     if cell.is_null() {
-        // Nothing is one value among many, however often it is there: states are counted.
+        // Null is one value among many, however often it occurs, so states are counted here.
         let values: Vec<Cell> = chosen.map(|row| right.cell(term, row)).collect();
         let inside = values.iter().filter(|value| (**value == cell) == equal).count();
         return (inside as f64, values.len() as f64);
@@ -373,8 +380,8 @@ fn count_inside(
     }
 }
 
-/// The chance that `drawn` of `all` combinations, drawn without putting back, are all among the
-/// `inside` ones.
+/// The natural logarithm of `C(inside, drawn) / C(all, drawn)`: the probability that `drawn` of `all`
+/// combinations, drawn without replacement, are all among `inside` of them.
 pub(super) fn ln_all_inside(inside: f64, all: f64, drawn: usize) -> f64 {
     let mut ln = 0.0;
     for taken in 0..drawn {

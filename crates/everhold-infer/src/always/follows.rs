@@ -66,8 +66,11 @@ impl Candidates {
         Claim { family: self.family, candidate }
     }
 
-    /// What survived here, if this did or something stronger.
-    pub(super) fn covers(&self, (condition, comparison): &(Vec<Comparison>, Comparison)) -> Option<Claim> {
+    /// A survivor that is the given claim or a stronger one.
+    pub(super) fn covers(
+        &self,
+        (condition, comparison): &(Vec<Comparison>, Comparison),
+    ) -> Option<Claim> {
         let is_wider = |other: &usize| {
             self.support[*other] > 0
                 && self.conditions[*other].iter().all(|c| condition.contains(&self.comparisons[*c]))
@@ -90,7 +93,8 @@ impl Candidates {
         up: bool,
     ) -> Option<Claim> {
         let wanted = if up { Relation::AtMost } else { Relation::AtLeast };
-        let condition: Vec<Comparison> = condition.iter().map(|place| self.comparisons[*place]).collect();
+        let condition: Vec<Comparison> =
+            condition.iter().map(|place| self.comparisons[*place]).collect();
         self.covers(&(condition, Comparison::Cross(wanted, l, r)))
     }
 

@@ -1,15 +1,15 @@
-//! What is found so far, and what of it is shown in the end.
+//! The ledger of a search: all claims that held, and which of them follow from which others.
 //!
-//! What follows from a line that is shown is not shown itself, and says which line that is. What
-//! follows from something for which there is not enough evidence has no better evidence itself.
+//! A claim that follows from a line is hidden, and its reason names the line. A claim that follows
+//! from one for which there is not enough evidence has no better evidence itself.
 
 use std::collections::BTreeMap;
 
 use everhold_property::Property;
 
+use super::candidates::{Candidate, Candidates};
 use super::differences::{self, Difference};
 use super::evidence::gather;
-use super::candidates::{Candidate, Candidates};
 use super::family::{Family, Form};
 use super::lines::{Draft, Hidden, confidences};
 use super::redundant::{self, Split};
@@ -26,16 +26,16 @@ pub(super) struct Claim {
     pub(super) candidate: Candidate,
 }
 
-/// What becomes of a claim that held.
+/// The fate of a claim that held.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// It is weighed itself.
+    /// It is weighed on its own evidence.
     Draft(usize),
     /// It follows from this one, or says the same.
     As(Claim),
 }
 
-/// What is found so far.
+/// The claims found so far.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     drafts: Vec<Draft>,
@@ -44,7 +44,7 @@ pub(super) struct Ledger {
     /// Families judged so far.
     families: usize,
     fates: BTreeMap<Claim, Fate>,
-    /// What follows from something else, with the weight it would have.
+    /// Claims that follow from another one, with the weight they would have.
     implied: Vec<(Property, Claim, f64)>,
     /// For some drafts, sets of claims that it follows from together.
     through: BTreeMap<usize, Vec<Vec<Claim>>>,
@@ -67,8 +67,8 @@ impl Ledger {
         }
     }
 
-    /// Judges one family; rows of `also` may refute and do not support, and what holds in a wider
-    /// family already is not said again.
+    /// Judges one family. Rows of `also` may refute a claim and do not support it. Claims that hold in
+    /// a wider family are reported there.
     pub(super) fn family(
         &mut self,
         family: &Family<'_>,
@@ -160,7 +160,7 @@ impl Ledger {
             .filter_map(|(property, claim, weight)| Some((property, self.draft_of(claim)?, weight)))
             .collect();
         for (_, by, weight) in &implied {
-            // What says more is worth no less.
+            // The stronger claim is worth at least as much as the weaker one.
             let own = &mut self.drafts[*by].weight;
             *own = own.max(*weight);
         }

@@ -11,20 +11,20 @@ use crate::outcome::Reason;
 use crate::relation::Relation;
 use crate::relation::tree::{self, binary, call, constant, name, nodes};
 
-/// A property that held wherever it was judged, and what speaks for it.
+/// A property that held wherever it was judged, and the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Line {
     /// The property, as `check` reads it.
     pub property: Property,
-    /// How many cases it was seen in: local states, pairs of states, deliveries, steps.
+    /// The cases in which it was judged: local states, pairs of states, deliveries, steps.
     pub samples: u64,
-    /// How many distinct cases among them: pairs of values, node by node; times that a node was in
-    /// a role; changes.
+    /// The distinct cases among them: pairs of values of each node; occasions on which a node was in a
+    /// role; changes of a value.
     pub distinct: u64,
-    /// One minus the chance that it held by coincidence, given how many candidates were tried.
+    /// One minus the false discovery rate at which the property is accepted (Benjamini and Hochberg).
     pub confidence: f64,
-    /// What the lines are sorted by: how telling it is.
+    /// The key by which lines are sorted, the greatest first: how much the line tells a reader.
     pub score: f64,
 }
 
@@ -38,7 +38,7 @@ pub struct Hidden {
     pub reason: Reason,
 }
 
-/// A candidate that survived, before it is known whether it is justified.
+/// A candidate that survived; whether its evidence suffices is decided later.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) property: Property,
@@ -53,7 +53,7 @@ pub(super) struct Setting {
     pub(super) scope: Scope,
     /// The kinds of the two nodes, where there are several.
     pub(super) kinds: (Option<String>, Option<String>),
-    /// How the rows are called.
+    /// The names of the rows.
     pub(super) rows: SideNames,
     /// Ranges over elements, after those over nodes.
     pub(super) inner: Vec<Binder>,
@@ -76,7 +76,7 @@ impl Setting {
         self.conditional(&condition, claim, context)
     }
 
-    /// A claim, written and said, under a condition.
+    /// A claim, as an expression and as a phrase, under a condition.
     pub(super) fn conditional(
         &self,
         condition: &[Comparison],
@@ -116,7 +116,7 @@ impl Setting {
             Scope::EveryCut => "",
             Scope::Quiet => ", when quiet",
             Scope::AllQuiet => ", when all is quiet",
-            // Sender and receiver are said already.
+            // The phrase names sender and receiver already.
             Scope::Delivery => "",
             Scope::Chains => ", along chains",
         };
@@ -174,17 +174,17 @@ impl Setting {
                     Relation::Differ => 1.5,
                 }
             }
-            // That two nodes are not both in a role is what protocols are made for.
+            // Mutual exclusion is the purpose of many protocols.
             Comparison::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
             Comparison::Right(true, term, _) if excludes(term, None) => 3.0,
             Comparison::Left(..) | Comparison::Right(..) => 1.5,
         };
-        // One condition that names a role is what people say; each further one is harder to read.
+        // Each condition makes the line harder to read.
         let conditions = condition.len() as f64;
         self.form_weight() + relation - conditions
     }
 
-    /// How much that depends on whom it speaks of.
+    /// The part of the weight that depends on the form of the family.
     pub(super) fn form_weight(&self) -> f64 {
         match self.form {
             Form::Two | Form::TwoElements => 3.0,
@@ -194,8 +194,11 @@ impl Setting {
     }
 }
 
-/// Which drafts are justified, with their confidence: the share of false ones among those that are
-/// accepted is kept below `alpha` (Benjamini and Hochberg), given how many were tried.
+/// The confidence in each draft, and whether it is accepted.
+///
+/// The procedure of Benjamini and Hochberg keeps the expected share of coincidences among the
+/// accepted drafts below `alpha`: with `m` candidates tried, the draft of rank `k` has the q-value
+/// `min over j >= k of p(j) * m / j`, and is accepted if that is at most `alpha`.
 pub(super) fn confidences(drafts: &[Draft], tried: u64, alpha: f64) -> Vec<(f64, bool)> {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let ln_tried = (tried.max(1) as f64).ln();

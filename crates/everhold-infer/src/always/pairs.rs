@@ -1,4 +1,4 @@
-//! Which states are seen together, in each scope: distinct pairs of atoms.
+//! The distinct pairs of atoms that each scope shows together.
 
 use everhold_property::Scope;
 use everhold_trace::{NodeId, Order, Slice};
@@ -222,7 +222,7 @@ fn sweep(
     }
 }
 
-/// The same where only some states of the right node count.
+/// Like [`sweep`], where only some states of the right node count.
 fn quiet_sweep(
     left: &[Atom],
     right: &[Atom],
@@ -264,7 +264,7 @@ pub(super) fn all_steps(states: &States, atoms: &Atoms, kind: KindId) -> Vec<(At
     found
 }
 
-/// How each node begins a run, and how it begins the next.
+/// For each node, its first state in a run and its first state in the next run.
 pub(super) fn starts(atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
     let groups = &atoms.kinds[kind].nodes;
     let mut last: Vec<Option<Atom>> = vec![None; atoms.nodes.len()];
@@ -279,7 +279,7 @@ pub(super) fn starts(atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
     found
 }
 
-/// The same, each once.
+/// The distinct ones among these steps.
 pub(super) fn steps(all: &[(Atom, Atom)]) -> Pairs {
     let mut found = Distinct::within(usize::MAX);
     for step in all {

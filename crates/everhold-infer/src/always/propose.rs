@@ -1,4 +1,4 @@
-//! What is proposed: the comparisons of two sides, and the conditions to try them under.
+//! The proposals of a family: comparisons of its two sides, and the conditions to try them under.
 
 use super::candidates::Candidates;
 use super::comparison::{Comparison, Context};
@@ -130,7 +130,9 @@ impl Below<'_> {
 
 /// Whether two terms are names or ids, so that differing says something.
 fn is_id(context: &Context<'_>, l: usize, r: usize) -> bool {
-    let id = |class: Class| matches!(class, Class::Token(TokenKind::Node | TokenKind::Text | TokenKind::Bytes));
+    let id = |class: Class| {
+        matches!(class, Class::Token(TokenKind::Node | TokenKind::Text | TokenKind::Bytes))
+    };
     let (l, r) = (&context.left.terms[l], &context.right.terms[r]);
     id(l.class) && id(r.class) && !l.is_role() && !r.is_role()
 }
@@ -151,10 +153,10 @@ fn crosses(form: &Form, context: &Context<'_>) -> Vec<Comparison> {
                 continue;
             }
             for &relation in left.class.relations_to(right.class) {
-                // That a size is an element of something is a coincidence of numbers.
+                // A size that is an element of something is a coincidence of numbers.
                 let sizes = left.is_size() || right.is_size();
                 let odd = sizes && left.class.is_single() != right.class.is_single();
-                // Whether elements of two nodes agree is the question; their order is not.
+                // Elements of two nodes may agree or not; their order says nothing.
                 let agree = matches!(relation, Relation::Equal | Relation::Differ);
                 if odd || *form == Form::TwoElements && !agree {
                     continue;
@@ -248,4 +250,3 @@ fn conditions(
     found.truncate(CONDITIONS_MAX);
     found
 }
-

@@ -1,12 +1,12 @@
-//! What need not be said, because it follows from something else that held.
+//! Redundancy: the survivors of a family that follow from others.
 
 use std::collections::BTreeMap;
 
 use everhold_property::Type;
 
 use super::candidates::{Candidate, Candidates};
-use super::ledger::Claim;
 use super::comparison::{Comparison, Context};
+use super::ledger::Claim;
 use super::terms::What;
 use crate::relation::{Class, Relation};
 
@@ -17,7 +17,7 @@ pub(super) struct Split {
     pub(super) kept: Vec<(Candidate, Vec<Vec<Claim>>)>,
     /// Those that follow from one other.
     pub(super) implied: Vec<(Candidate, Claim)>,
-    /// Those that say the same as another one, with the sides exchanged.
+    /// Those that say the same as another one with the sides exchanged.
     pub(super) mirrors: Vec<(Candidate, Candidate)>,
 }
 
@@ -70,7 +70,8 @@ fn of_sizes(
     // A list may have an element several times.
     let kept = if context.left.terms[l].class == Class::List { 2 } else { 3 };
     let stronger = &stronger[..stronger.len().min(kept)];
-    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
+    let covers =
+        |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
     stronger.iter().find_map(covers)
 }
 
@@ -97,12 +98,13 @@ fn grown(candidates: &Candidates, own: Candidate, context: &Context<'_>) -> Opti
         // A map may have other values under the same keys.
         _ => &[],
     };
-    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
+    let covers =
+        |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
     parts.iter().filter(|_| of_same_size).find_map(covers)
 }
 
-/// For a claim about a value that both sides share by the condition, what is said of it elsewhere:
-/// within one node, or of both sides.
+/// For a claim about a value that both sides share by the condition, the claims about that value
+/// within one node or of both sides from which it follows.
 fn substituted(
     candidates: &Candidates,
     own: Candidate,
@@ -146,7 +148,8 @@ pub(super) fn mirrored(comparisons: &[Comparison]) -> Vec<Comparison> {
     found
 }
 
-/// For an order, each two others that it follows from, one of them within a node.
+/// For an order, the pairs of orders from which it follows by transitivity, one of them within a
+/// node.
 fn transitive(
     candidates: &Candidates,
     own: Candidate,

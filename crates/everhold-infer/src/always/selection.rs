@@ -1,4 +1,4 @@
-//! Which drafts are shown, in which order, and why the others are not.
+//! The selection of the drafts that are shown: which, in what order, and why not the others.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use super::lines::{Draft, Line};
 use crate::decisions::Decision;
 use crate::outcome::{NotShown, Premise, Reason};
 
-/// What became of a draft.
+/// The standing of a draft in the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It is the line of this number.
+    /// It is shown as the line of this number.
     Shown(usize),
-    /// There are more telling ones.
+    /// It is accepted, and there are enough drafts with a higher score.
     Beyond,
     /// There is not enough evidence.
     Doubtful,
-    /// Someone decided that it is of no interest.
+    /// It was rejected by a decision.
     Rejected,
     /// It follows from these together.
     Follows(Vec<usize>),
 }
 
-/// What became of all of them.
+/// The standing of every draft.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
     drafts: &'a [Draft],
@@ -35,7 +35,8 @@ pub(super) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Judges the drafts; some of them follow from each of these sets of others.
+    /// Selects from the drafts. `through` has, for some drafts, sets of others from each of which the
+    /// draft follows.
     pub(super) fn of(
         drafts: &'a [Draft],
         confidences: &[(f64, bool)],
@@ -54,7 +55,8 @@ impl<'a> Selection<'a> {
             (0..drafts.len()).filter(|place| standings[*place] == Standing::Beyond).collect();
         order.sort_by_cached_key(|place| print(&drafts[*place].property));
         order.sort_by(|a, b| score(&drafts[*b]).total_cmp(&score(&drafts[*a])));
-        // The least telling first, so that of two that follow from each other one is left.
+        // In ascending order of score, so that of two drafts that follow from each other the better one
+        // is left.
         for place in order.iter().rev().copied() {
             let stands = |other: &usize| *other != place && standings[*other] == Standing::Beyond;
             let sets = through.get(&place).into_iter().flatten();
@@ -119,7 +121,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// How telling it is. Certainty counts, and ever less the more of it there is.
+/// The score of a draft: its weight, and a quarter of the logarithm of its evidence.
 fn score(draft: &Draft) -> f64 {
     draft.weight + (1.0 - draft.evidence.ln_chance).ln() / 4.0
 }

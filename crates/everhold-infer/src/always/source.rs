@@ -1,8 +1,7 @@
 //! The two sources of rows: recorded runs, and tables of snapshots.
 //!
 //! A source says which rows there are, which of them follow each other at one node, and which are
-//! seen together. What is claimed of the rows, and how the claims are weighed, is the same for both
-//! (`search`).
+//! seen together. The claims about the rows and their evidence are the same for both (`search`).
 
 use everhold_property::Scope;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use everhold_property::{BinaryOp, Expr, Property, Scope};
 
+use super::all_nodes::AllNodes;
 use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::lines::Draft;
-use super::all_nodes::AllNodes;
 use super::terms::Side;
 use crate::evaluate::Numbers;
 use crate::outcome::CutClaims;
@@ -47,7 +47,7 @@ pub(super) fn constant_sums(
     (found, tried)
 }
 
-/// The sum, how many combinations of addends there were, and how many states.
+/// The sum, the distinct combinations of addends, and the number of moments.
 fn one_sum(
     term: usize,
     all_nodes: AllNodes<'_>,

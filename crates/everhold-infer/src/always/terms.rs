@@ -1,4 +1,4 @@
-//! What can stand in a line: the variables of a node, its identity, its name, as columns.
+//! Terms: the variables of a node, its identity and its name, each with a column of values.
 
 use std::sync::OnceLock;
 
@@ -27,7 +27,7 @@ pub(super) struct Term {
     pub(super) names_nodes: bool,
 }
 
-/// What a term is.
+/// The kinds of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A variable of the row.
@@ -43,15 +43,15 @@ pub(super) enum What {
 pub(super) struct Side {
     pub(super) terms: Vec<Term>,
     pub(super) columns: Vec<Column>,
-    /// What evidence is gathered by: the node of each row.
+    /// The node of each row; evidence is gathered for each node.
     pub(super) groups: Vec<u32>,
-    /// For each term the episode of each row; empty where every row is one of its own. What is not
-    /// known yet is found in the order of the rows.
+    /// For each term the episode of each row; empty if every row is an episode of its own. Episodes
+    /// that are not set are numbered in the order of the rows when they are asked for.
     pub(super) episodes: Vec<OnceLock<Vec<u32>>>,
 }
 
 impl Term {
-    /// As it is written, given what its row is called.
+    /// The term as an expression, given the name of its row.
     pub(super) fn expr(&self, row: &Row) -> Expr {
         let Row::Value(name) = row else {
             return match &self.what {
@@ -105,7 +105,7 @@ impl Term {
     }
 }
 
-/// What a variable is called, without its row.
+/// The name of a variable, without its row.
 fn named(variable: &Variable) -> String {
     variable.to_string().replacen("x.", "", 1)
 }
@@ -200,8 +200,8 @@ impl Side {
             _ => Column::of_values(codes),
         };
         let nullable = seen[0] == Dictionary::NULL;
-        let names_nodes =
-            class == Class::Token(TokenKind::Text) && seen.iter().any(|code| identity.named.contains(code));
+        let names_nodes = class == Class::Token(TokenKind::Text)
+            && seen.iter().any(|code| identity.named.contains(code));
         self.terms.push(Term { what, class, distinct: seen.len(), nullable, names_nodes });
         self.columns.push(column);
     }
@@ -215,7 +215,7 @@ impl Side {
         for (what, class, codes) in both {
             if !codes.is_empty() {
                 let column = Column::of_values(own.nodes.iter().map(|node| codes[*node as usize]));
-                // A variable that says which node this is says nothing else.
+                // A variable that always names its own node is replaced by the node itself.
                 if let Some(place) = self.columns.iter().position(|other| *other == column) {
                     let What::Variable(variable) = &self.terms[place].what else { continue };
                     let (variable, why) = (named(variable), WhyLeftOut::OwnNode);

@@ -250,14 +250,11 @@ fn conditions_have_to_matter() {
 fn bounds_are_told() {
     let executions = [crate::random::execution(3, 4, 600)];
     let executions: Vec<&Execution> = executions.iter().collect();
-    let told = |memory_max: usize| {
-        always(&executions, &Settings::default().memory_max(memory_max)).bounds
-    };
+    let told =
+        |memory_max: usize| always(&executions, &Settings::default().memory_max(memory_max)).bounds;
     assert_eq!(told(1 << 30), []);
     let bounds = told(1 << 15);
-    let pairs = |b: &Bound| {
-        matches!(b, Bound::PairsOfStates { looked_at, all } if *looked_at > 0 && looked_at < all)
-    };
+    let pairs = |b: &Bound| matches!(b, Bound::PairsOfStates { looked_at, all } if *looked_at > 0 && looked_at < all);
     let elements = |b: &Bound| match b {
         Bound::Elements { of: Some(of), looked_at, all } => of == "log" && looked_at < all,
         _ => false,
