@@ -3,7 +3,7 @@
 //! A table of snapshots (columns `snapshot`, `node`, and variables) needs no events and no
 //! messages: the nodes of one snapshot are seen together, and nothing else is. Such tables can
 //! have millions of rows, so they are not turned into executions first. The general reader of CSV
-//! needs about a hundred times as much time and memory for them.
+//! needs about a hundred times as much time for them, and forty times as much memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
