@@ -33,7 +33,7 @@ pub enum Bound {
     Cuts {
         /// The cuts of a run that were judged.
         judged: u64,
-        /// What the claims are about.
+        /// The subject of the claims.
         claims: CutClaims,
     },
 }

@@ -396,7 +396,7 @@ impl Plan<'_> {
         }
     }
 
-    /// About how many bytes it takes to keep where all literals fail, of so many rows.
+    /// About how many bytes the truth of all literals takes in this many rows and bindings.
     pub(crate) fn bytes(&self, rows: u64, bindings: u64) -> u64 {
         let by_row = self.by_row.iter().filter(|by_row| **by_row).count() as u64;
         let by_binding = self.by_row.len() as u64 - by_row;

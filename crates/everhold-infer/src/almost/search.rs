@@ -249,7 +249,8 @@ impl Class<'_> {
             if length == options.literals_max || left == 0 {
                 return;
             }
-            // What always holds only gets weaker; the rest is best extended where it fails least.
+            // A further literal makes a property that always holds only weaker. Of the others, those that
+            // fail least are extended first.
             kept.retain(|(_, tally)| tally.fails > 0);
             kept.sort_by_key(|(_, tally)| tally.fails);
             kept.truncate(LONGER_MAX);

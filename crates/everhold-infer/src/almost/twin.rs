@@ -14,7 +14,7 @@ use super::search::{Finalist, classes};
 use super::{Accounting, Almost, Predicate};
 use crate::states::States;
 
-/// What the plain evaluator counts.
+/// The counts of the plain evaluator.
 #[derive(Debug, Default, PartialEq)]
 struct Plain {
     exceptions: u64,
@@ -197,7 +197,7 @@ fn predicates() -> Vec<Predicate> {
     [one, two].map(|predicate| predicate.expect("it is right")).to_vec()
 }
 
-/// The snapshots of a run. What was sent and never arrives is in flight to the end.
+/// The snapshots of a run. A message that never arrives is in flight to the end.
 fn seen(execution: &Execution) -> Vec<Seen> {
     let mut flying = BTreeSet::new();
     let after = |(event, of): (u32, &Event)| {

@@ -401,7 +401,7 @@ mod tests {
     fn the_chance_is_hypergeometric() {
         // All 3 equal pairs of 9 combinations: 1 of C(9, 3).
         assert!((ln_all_inside(3.0, 9.0, 3) - (1.0_f64 / 84.0).ln()).abs() < 1e-9);
-        // What could not be otherwise is no evidence.
+        // A claim that could not have been false has no evidence.
         assert!(ln_all_inside(9.0, 9.0, 5).abs() < 1e-9);
     }
 }

@@ -131,10 +131,10 @@ impl Claim {
     /// Like [`Claim::holds`], and counts the evidence. A role that a majority is in says nothing about
     /// majorities, so it refutes the claim, too.
     fn see(&mut self, shown: &[u32], side: &Side, majority: usize) -> bool {
-        if let Some((term, cell)) = self.role {
-            if shown.iter().filter(|n| side.cell(term, **n) == cell).count() >= majority {
-                return false;
-            }
+        if let Some((term, cell)) = self.role
+            && shown.iter().filter(|n| side.cell(term, **n) == cell).count() >= majority
+        {
+            return false;
         }
         for &n in shown {
             let code = side.columns[self.link.n][n as usize];

@@ -97,7 +97,7 @@ impl Deref for Column {
     }
 }
 
-/// The codes of a column, in order.
+/// The distinct codes of a column, in order.
 pub(crate) fn distinct(column: &[u32]) -> Vec<u32> {
     few(column, 64).unwrap_or_else(|| {
         let mut codes = column.to_vec();
@@ -107,10 +107,10 @@ pub(crate) fn distinct(column: &[u32]) -> Vec<u32> {
     })
 }
 
-/// The codes of a column, in order, if they are not more than so many.
+/// The distinct codes of a column, in order, if there are at most `max`.
 pub(crate) fn few(column: &[u32], max: usize) -> Option<Vec<u32>> {
     let mut seen: Vec<u32> = Vec::new();
-    // What comes next is mostly what came lately.
+    // The next code is mostly a recent one.
     let mut lately = [None; 8];
     for code in column {
         if lately[(code % 8) as usize] == Some(code) {

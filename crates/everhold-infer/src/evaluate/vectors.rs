@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 
-/// The vector instructions to use. What is computed does not depend on them.
+/// The vector instructions to use. Results do not depend on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vectors(pub(crate) Option<Level>);
 

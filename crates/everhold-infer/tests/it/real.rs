@@ -69,7 +69,7 @@ fn termination_detection() {
     let claims = claims(&infer(&ewd998()));
     let expected = "forall n in nodes: not n.active implies previous(n.counter) == n.counter";
     assert!(claims.iter().any(|claim| claim == expected), "{claims:#?}");
-    // What is said of one of two nodes is no line about two.
+    // A claim about one of two nodes is no line about two.
     assert!(!claims.iter().any(|claim| claim.ends_with("b.color == \"white\" implies b.active")));
     assert_eq!(claims.len(), 8, "{claims:#?}");
 }

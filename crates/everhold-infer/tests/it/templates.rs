@@ -141,13 +141,13 @@ fn constant_difference_across_nodes() {
     let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
     let line = "forall a, b in nodes where a != b: a.role == \"primary\" implies a.at == b.at + 3";
     let found = check(&read.executions, &[line]);
-    // What follows from it is not said again.
+    // Claims that follow from it are hidden.
     let order = |l: &everhold_infer::Line| print(&l.property).contains("a.at > b.at");
     assert!(!found.lines.iter().any(order), "{:#?}", found.lines);
 }
 
 /// Leadership is handed over; how often that was seen to leave one leader is what counts, and not
-/// how many nodes there are. What is said of a term says less.
+/// how many nodes there are. The claim about a term is weaker.
 #[test]
 fn one_leader_at_a_time() {
     let mut random = Random(2);
@@ -245,7 +245,7 @@ fn conditions_have_to_matter() {
     }
 }
 
-/// What does not fit into memory is left out, and that is said.
+/// Data that does not fit into memory is left out, and the result says so.
 #[test]
 fn bounds_are_told() {
     let executions = [crate::random::execution(3, 4, 600)];

@@ -1,4 +1,4 @@
-//! What is inferred holds by the evaluator of the language, and the other way round.
+//! Inferred properties hold by the evaluator of the language, and properties that hold are inferred.
 
 use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
 use everhold_property::{
@@ -20,7 +20,7 @@ fn verdict(property: &Property, executions: &[&Execution]) -> Verdict {
 #[track_caller]
 pub(crate) fn check_sound(found: &Always, executions: &[&Execution], hidden: usize) {
     let shown = found.lines.iter().map(|line| &line.property);
-    // Every so manieth of the hidden ones: there are thousands.
+    // A sample of the hidden ones: there are thousands.
     let step = (found.hidden.len() / hidden.max(1)).max(1);
     let hidden = found.hidden.iter().step_by(step).map(|hidden| &hidden.property);
     for property in shown.chain(hidden) {
