@@ -275,7 +275,7 @@ fn the_bound_on_cuts_is_told() {
     let line = "forall n in nodes: count(m in nodes: m.high >= n.mark) >= 2";
     let found = check(&[run], &[line]);
     let told = Bound::Cuts { judged: 20_000, claims: CutClaims::Majorities };
-    assert_eq!(found.bounds, [told.clone()]);
+    assert_eq!(found.bounds, std::slice::from_ref(&told));
     assert!(!told.is_of_memory());
     assert_eq!(told.to_string(), "judged majorities on 20000 cuts of a run that has more");
 }
