@@ -16,8 +16,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let mut seconds = Vec::new();
     for nodes in NODES {
         let execution = execution(nodes, events);
-        let (found, took) =
-            timed(|| always(&[&execution], &Settings { threads: 1, ..Settings::default() }));
+        let (found, took) = timed(|| always(&[&execution], &Settings::default().threads(1)));
         seconds.push(took);
         table.row(vec![
             nodes.to_string(),

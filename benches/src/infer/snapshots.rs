@@ -37,7 +37,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             let file = fs::File::open(&path).expect("it was just written");
             Snapshots::read_from(file).expect("it can be read").expect("it is a plain table")
         });
-        let settings = Settings { threads: 1, ..Settings::default() };
+        let settings = Settings::default().threads(1);
         let (found, searching) = timed(|| always_snapshots(&read, &settings));
         let _ = fs::remove_file(&path);
         let claims: Vec<String> = found

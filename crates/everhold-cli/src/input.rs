@@ -11,6 +11,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use everhold_infer::Snapshots;
 use everhold_property::nearest;
 use everhold_trace::Execution;
 use everhold_trace::format::{
@@ -72,6 +73,27 @@ pub(crate) fn read_one(path: &Path, args: &InputArgs) -> Result<Given> {
     }
 }
 
+/// Reads one table of snapshots that holds whole numbers only; `None` if the input is anything else
+/// or cannot be used, which [`read`] then tells.
+///
+/// The same options apply as for all other inputs. The standard input cannot be read twice, so it
+/// is left to [`read`].
+pub(crate) fn read_snapshots(paths: &[PathBuf], args: &InputArgs) -> Result<Option<Snapshots>> {
+    let how = How::new(args)?;
+    let [path] = paths else { return Ok(None) };
+    if how.together() || is_stdin(path) || !path.is_file() {
+        return Ok(None);
+    }
+    let name = path.display().to_string();
+    let progress = Progress::new(&format!("reading {name}"));
+    let Ok(Opened { head, input }) = open(path, &progress) else { return Ok(None) };
+    let detected = || detect::format(&head, path).ok();
+    if how.format.or_else(detected) != Some(InputFormat::Csv) || args.executions.is_some() {
+        return Ok(None);
+    }
+    Ok(Snapshots::read_from(input).ok().flatten())
+}
+
 /// The runs of an input that the user selected: one by its name or number, or all.
 pub(crate) fn choose_run<'a>(given: &'a Given, run: Option<&str>) -> Result<Vec<&'a Execution>> {
     let Some(run) = run else { return Ok(given.executions.iter().collect()) };
@@ -124,10 +146,8 @@ impl How {
             return bad(format!("{implied_by} needs --format {wanted}, not {}", format.word()));
         }
         let format = format.or(implied);
-        if args.executions.is_some()
-            && format.is_some_and(|f| !matches!(f, F::Shiviz | F::Govector))
-        {
-            return bad("--executions is for ShiViz logs; other formats name their runs".into());
+        if args.executions.is_some() && format.is_some_and(|format| !takes_executions(format)) {
+            return bad(EXECUTIONS_MISPLACED.into());
         }
         if args.together && matches!(format, Some(F::Native | F::Ndjson | F::Csv)) {
             return bad("--together is for logs with vector clocks, one for each node".into());
@@ -181,6 +201,9 @@ impl How {
         let detected =
             || detect::format(&head, path).map_err(|text| BadInput(format!("{name}: {text}")));
         let format = self.format.map_or_else(detected, Ok)?;
+        if !self.shiviz.delimiter.is_empty() && !takes_executions(format) {
+            return Err(BadInput(format!("{name}: {EXECUTIONS_MISPLACED}")));
+        }
         self.parse(format, input).map_err(|error| refused(name, error, &self.options))
     }
 
@@ -228,6 +251,13 @@ impl How {
         read.map_err(|error| refused(&names.join(" + "), error, &self.options))
     }
 }
+
+/// Whether `--executions` says something about a format.
+fn takes_executions(format: InputFormat) -> bool {
+    matches!(format, InputFormat::Shiviz | InputFormat::Govector)
+}
+
+const EXECUTIONS_MISPLACED: &str = "--executions is for ShiViz logs; other formats name their runs";
 
 const NEEDS_MAPPING: &str = "JSON lines of another tool need --mapping FILE, which says which \
     field is the node, the message, the state; see `everhold help logs`";

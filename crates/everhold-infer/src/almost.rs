@@ -1,14 +1,14 @@
-//! Almost mode: what held in all but a few cases, as in Avenger, with the cases.
+//! Almost-invariants: properties that held in all but a few cases, with the cases, as in Avenger.
 //!
-//! - `domain`, `literal`, `generate`: which properties there are.
-//! - `predicate`, `worlds`: predicates of the user, and the whole states that they read.
+//! - `domain`, `literal`, `generate`: the properties that are tried.
+//! - `predicate`, `global`: predicates of the user, and the global states that they read.
 //! - `moments`: the snapshots that are judged.
 //! - `timeline`, `shares`, `items`, `rows`: bindings over the recorded order, each distinct one
 //!   once, weighted; their elements; rows of both.
-//! - `decide`, `evaluate`: where literals fail.
-//! - `count`, `failing`: where all literals of a disjunction do, how often, when.
-//! - `rank`: which of them are worth a look.
-//! - `report`, `explain`: what a person is shown.
+//! - `decide`, `evaluate`: the rows in which a literal fails.
+//! - `count`, `failing`: the rows in which all literals of a disjunction fail, how often, and when.
+//! - `rank`: the order of the report, the properties most worth a look first.
+//! - `report`, `explain`: the report and the exceptions for people.
 
 mod count;
 mod decide;
@@ -17,11 +17,11 @@ mod evaluate;
 mod explain;
 mod failing;
 mod generate;
+mod global;
 mod items;
 mod literal;
 mod moments;
 mod names;
-pub(crate) mod parallel;
 mod predicate;
 mod rank;
 mod report;
@@ -31,7 +31,6 @@ mod shares;
 mod timeline;
 #[cfg(test)]
 mod twin;
-mod worlds;
 
 use std::collections::BTreeMap;
 
@@ -41,10 +40,12 @@ use everhold_trace::{EventId, Execution};
 pub use explain::{Exception, Explanation, Shared};
 pub use predicate::Predicate;
 
+use crate::outcome::Omission;
 use crate::states::States;
 
-/// What to look for, and how much of it.
+/// The options of a search for almost-invariants.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Almost {
     /// Where properties are judged: [`Scope::EveryCut`] in every snapshot of the recorded order,
     /// [`Scope::AllQuiet`] in those where no message is in flight. Other scopes are not about
@@ -52,30 +53,30 @@ pub struct Almost {
     pub scopes: Vec<Scope>,
     /// Predicates over the whole state, to be tried with all variables of the right types.
     pub predicates: Vec<Predicate>,
-    /// The most nodes that a property speaks of: bound by `forall`, or referred to by one that is.
+    /// The most nodes of a property: bound by `forall`, or referred to by a node that is.
     pub nodes_max: usize,
     /// The most literals of a property, 1 to 4.
     pub literals_max: usize,
-    /// The most properties of one class: those with the same variables.
+    /// The most properties of one class. A class has the properties with the same variables.
     pub properties_max: usize,
     /// Properties that held less often are dropped.
     pub rate_min: f64,
     /// Properties that were judged less often are dropped.
     pub evaluations_min: u64,
-    /// How many to report.
+    /// The most almost-invariants to report.
     pub report_max: usize,
-    /// What a property scores in a snapshot.
+    /// The score of a property in a snapshot.
     pub accounting: Accounting,
     /// Stop when the report has stayed the same while this many more snapshots were looked at.
     pub stable: Option<u64>,
-    /// The variables to look at, by name, each with what is below it; none stands for all. What a
-    /// container holds is below it: `stored.key`, `stored.value.term`, `log.value`, `log.len`.
+    /// The variables to look at, by name, each with the variables below it; none stands for all. The
+    /// contents of a container are below it: `stored.key`, `stored.value.term`, `log.value`, `log.len`.
     pub variables: Vec<String>,
     /// Variables by name and their sub types: those of different sub types are not compared.
     pub subtypes: BTreeMap<String, String>,
-    /// About how many bytes the rows of one class may take.
+    /// The bytes that the rows of one class may take, approximately.
     pub memory_max: usize,
-    /// How many threads to use; 0 stands for all cores.
+    /// The number of threads; 0 stands for one a core.
     pub threads: usize,
 }
 
@@ -100,8 +101,9 @@ impl Default for Almost {
     }
 }
 
-/// What a property scores in a snapshot.
+/// The score of a property in a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Accounting {
     /// The share of its bindings of which it is true.
     #[default]
@@ -110,14 +112,103 @@ pub enum Accounting {
     Plain,
 }
 
+/// Setters, one for each field.
+impl Almost {
+    /// Sets [`Almost::scopes`].
+    #[must_use]
+    pub fn scopes(self, scopes: impl IntoIterator<Item = Scope>) -> Almost {
+        Almost { scopes: scopes.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::predicates`].
+    #[must_use]
+    pub fn predicates(self, predicates: impl IntoIterator<Item = Predicate>) -> Almost {
+        Almost { predicates: predicates.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::nodes_max`].
+    #[must_use]
+    pub fn nodes_max(self, nodes_max: usize) -> Almost {
+        Almost { nodes_max, ..self }
+    }
+
+    /// Sets [`Almost::literals_max`].
+    #[must_use]
+    pub fn literals_max(self, literals_max: usize) -> Almost {
+        Almost { literals_max, ..self }
+    }
+
+    /// Sets [`Almost::properties_max`].
+    #[must_use]
+    pub fn properties_max(self, properties_max: usize) -> Almost {
+        Almost { properties_max, ..self }
+    }
+
+    /// Sets [`Almost::rate_min`].
+    #[must_use]
+    pub fn rate_min(self, rate_min: f64) -> Almost {
+        Almost { rate_min, ..self }
+    }
+
+    /// Sets [`Almost::evaluations_min`].
+    #[must_use]
+    pub fn evaluations_min(self, evaluations_min: u64) -> Almost {
+        Almost { evaluations_min, ..self }
+    }
+
+    /// Sets [`Almost::report_max`].
+    #[must_use]
+    pub fn report_max(self, report_max: usize) -> Almost {
+        Almost { report_max, ..self }
+    }
+
+    /// Sets [`Almost::accounting`].
+    #[must_use]
+    pub fn accounting(self, accounting: Accounting) -> Almost {
+        Almost { accounting, ..self }
+    }
+
+    /// Sets [`Almost::stable`].
+    #[must_use]
+    pub fn stable(self, stable: Option<u64>) -> Almost {
+        Almost { stable, ..self }
+    }
+
+    /// Sets [`Almost::variables`].
+    #[must_use]
+    pub fn variables(self, variables: impl IntoIterator<Item = String>) -> Almost {
+        Almost { variables: variables.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Almost::subtypes`].
+    #[must_use]
+    pub fn subtypes(self, subtypes: BTreeMap<String, String>) -> Almost {
+        Almost { subtypes, ..self }
+    }
+
+    /// Sets [`Almost::memory_max`].
+    #[must_use]
+    pub fn memory_max(self, memory_max: usize) -> Almost {
+        Almost { memory_max, ..self }
+    }
+
+    /// Sets [`Almost::threads`].
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Almost {
+        Almost { threads, ..self }
+    }
+}
+
 /// A property that held in all but a few cases.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AlmostInvariant {
     /// The property.
     pub property: Property,
     /// How often it held: the mean score of the snapshots in which it was judged.
     pub rate: f64,
-    /// Where the rate lies with a confidence of 95 %, counting distinct bindings and no repeats.
+    /// Wilson's score interval of the rate, with a confidence of 95 %. Its sample size is the number of
+    /// distinct bindings: repetitions are no further evidence.
     pub interval: (f64, f64),
     /// How many bindings were judged, over all snapshots.
     pub evaluations: u64,
@@ -125,8 +216,7 @@ pub struct AlmostInvariant {
     pub exceptions: u64,
     /// How many distinct bindings were judged, and how many of them failed.
     pub support: (u64, u64),
-    /// How many distinct bindings would have failed if its parts had nothing to do with each
-    /// other.
+    /// The distinct bindings that would be expected to fail if its literals were independent.
     pub by_chance: f64,
     /// When it failed.
     pub episodes: Vec<Episode>,
@@ -136,25 +226,26 @@ pub struct AlmostInvariant {
     pub equivalent: Vec<Property>,
     /// Properties that fail in nearly the same snapshots, or in some of them.
     pub related: usize,
-    /// What the rank is made of.
+    /// The parts of its rank.
     pub score: Score,
 }
 
-/// What the rank is made of; each part is in bits, as a logarithm of a likelihood.
+/// The parts of a rank. Each is in bits: the binary logarithm of a likelihood.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Score {
-    /// How rare exceptions are.
+    /// Rarity: `-log2(1 - rate)`, at most `log2(100)`.
     pub rarity: f64,
-    /// How many fewer exceptions there are than chance would give.
+    /// Surprise: `log2` of the expected failures over the observed ones, each plus one.
     pub surprise: f64,
-    /// How much the exceptions lie together: in few runs, few episodes, at few nodes.
+    /// Focus: the exceptions are concentrated in few runs, few episodes and at few nodes.
     pub focus: f64,
-    /// How much the events before the exceptions have in common.
+    /// Trigger: the same event precedes the exceptions more often than it precedes other snapshots.
     pub trigger: f64,
-    /// How much there is to read, which counts against it.
+    /// The length of the property, which counts against it.
     pub reading: f64,
-    /// How many properties its class has: among many, some look good by chance, which counts
-    /// against it.
+    /// The size of its class, which counts against it: among many properties, some look good by
+    /// chance.
     pub choice: f64,
 }
 
@@ -177,18 +268,19 @@ pub struct Episode {
     pub to: Option<EventId>,
 }
 
-/// What was found, and in what.
+/// The almost-invariants that were found, and the data they were found in.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AlmostReport {
     /// The almost-invariants, those most worth a look first.
     pub found: Vec<AlmostInvariant>,
-    /// Properties that always held and whose parts have most to do with each other, with the
-    /// number of distinct bindings that they were judged on.
+    /// Properties that always held and whose literals depend on each other most, with the number of
+    /// distinct bindings that they were judged on.
     pub always: Vec<(Property, u64)>,
     /// How many properties were generated, as many as were asked for of each class.
     pub generated: u64,
-    /// How many of them were evaluated. The others have a literal that always holds, that never
-    /// does, or that is the same as another wherever it was looked at: these tell of them, too.
+    /// How many of them were evaluated. The others have a literal that always holds, never holds, or
+    /// equals another literal in all rows, so the evaluated ones decide them, too.
     pub properties: u64,
     /// How many of them held nearly always.
     pub almost: u64,
@@ -200,8 +292,8 @@ pub struct AlmostReport {
     pub snapshots: u64,
     /// In how many of them no message was in flight, if that was asked.
     pub quiet: Option<u64>,
-    /// What was left out, and why.
-    pub left_out: Vec<String>,
+    /// Variables and runs that were left out.
+    pub left_out: Vec<Omission>,
 }
 
 impl Almost {
@@ -223,7 +315,7 @@ impl Almost {
         self.grow(executions, library, true, stop)
     }
 
-    /// Looks at all runs, or at ever more of them until it is enough.
+    /// Looks at all runs, or at ever more of them until the report is stable.
     fn grow(
         &self,
         executions: &[&Execution],
@@ -237,11 +329,8 @@ impl Almost {
             let here = &executions[..count];
             let states = States::of_all(here);
             let Some(mut next) = search::search(self, &states, here, library, stop) else {
-                report.left_out.push(format!(
-                    "the time was over: {} of {} runs were looked at",
-                    report.runs.0,
-                    executions.len()
-                ));
+                let (looked_at, all) = (report.runs.0, executions.len());
+                report.left_out.push(Omission::Runs { looked_at, all });
                 break;
             };
             next.runs = (count, executions.len());
@@ -261,7 +350,7 @@ impl Almost {
     }
 }
 
-/// How many runs to look at: all, or ever twice as many.
+/// The numbers of runs to look at, one after the other: all runs, or each time twice as many.
 fn prefixes(runs: usize, growing: bool) -> Vec<usize> {
     let mut counts = vec![runs];
     while growing && counts[counts.len() - 1] > 1 {

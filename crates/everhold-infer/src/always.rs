@@ -1,17 +1,23 @@
-//! What always held: templates over one node, two nodes, the steps of a node, elements of its
-//! containers and sums over all nodes, with roles as conditions, in all four scopes.
+//! Properties that always held: templates over one node, two nodes, the steps of a node, elements of
+//! its containers and sums over all nodes, with roles as conditions, in all four scopes.
 //!
 //! The work falls into families of rows: a node alone, two nodes that some cut shows together, the
 //! two ends of a message, a node before and after a step, an element and its node. A candidate of a
-//! family is a relation of two values under up to three conditions. Candidates are judged on
-//! blocks of rows as bitmaps and dropped at their first counterexample (`family`); what survives
-//! and does not follow from something stronger (`redundant`) is weighed (`evidence`, `bearing`) and
-//! written out (`lines`); what is shown of it and why the rest is not is decided at the end
-//! (`findings`, `verdicts`).
+//! family (`propose`) is a relation of two values under up to three conditions. Candidates are judged
+//! on blocks of rows as bitmaps (`block`) and dropped at their first counterexample (`candidates`).
+//! Survivors that do not follow from a stronger claim (`follows`, `redundant`) are weighed
+//! (`evidence`, `bearing`) and written out (`lines`). The lines to show are selected at the end, and
+//! each hidden property gets a reason (`ledger`, `selection`).
+//!
+//! The rows come from recorded runs or from a table of snapshots (`source`); the search is the same
+//! for both (`search`).
 
+mod all_nodes;
 mod atoms;
 mod bearing;
-mod compare;
+mod block;
+mod candidates;
+mod comparison;
 mod conserved;
 mod cuts;
 mod differences;
@@ -19,60 +25,68 @@ mod elements;
 mod episodes;
 mod evidence;
 mod family;
-mod findings;
-mod judge;
+mod follows;
+mod ledger;
 mod linear;
 mod lines;
-mod literal;
+
 mod pairs;
+mod propose;
 mod quorum;
 mod redundant;
 mod rows;
-mod shown;
+mod search;
+mod selection;
 mod single;
-mod snapshots;
+mod source;
 mod sums;
+mod table;
 mod terms;
-mod verdicts;
 
 use everhold_property::Scope;
 use everhold_trace::{Execution, Order};
 
 pub use lines::{Hidden, Line};
-pub use snapshots::always_snapshots;
 
 use atoms::Atoms;
 use cuts::Cuts;
-use elements::Elements;
-use family::{Candidates, Form};
-use findings::Findings;
-use lines::Setting;
-use literal::{Context, Rows};
+use ledger::Ledger;
 use pairs::Together;
-use rows::Pairs;
-use shown::Shown;
-use single::Changes;
-use terms::{Identity, Numbers, Side, What};
+use search::Search;
+use source::{Runs, Source};
+use table::TableRows;
+use terms::{Identity, Side};
 
 use crate::decisions::Decisions;
+use crate::dictionary::Dictionary;
+use crate::evaluate::Numbers;
+use crate::outcome::{Bound, LeftOut};
+use crate::snapshots::Snapshots;
 use crate::states::States;
-use crate::variables::{KindId, Origin, Row, TableId};
 
-/// How to infer.
+/// How to infer what always held.
+///
+/// ```
+/// use everhold_infer::Settings;
+///
+/// let settings = Settings::default().lines_max(5).threads(1);
+/// assert_eq!((settings.lines_max, settings.threads), (5, 1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
-    /// Where properties may hold, the strongest first.
+    /// The scopes in which properties may hold, the strongest first.
     pub scopes: Vec<Scope>,
-    /// How many lines to show at most.
+    /// The most lines to show.
     pub lines_max: usize,
-    /// Which share of the lines may be coincidences.
+    /// The share of the lines that may be coincidences: the false discovery rate.
     pub alpha: f64,
-    /// How many bytes pairs of states, and elements of containers, may take. What does not fit is
+    /// The bytes that pairs of states and elements of containers may take. Whatever does not fit is
     /// left out, and [`Always::bounds`] says so.
     pub memory_max: usize,
-    /// How many threads to use; 0 stands for all cores. The result does not depend on it.
+    /// The number of threads; 0 stands for one a core. The result does not depend on it.
     pub threads: usize,
-    /// What was decided before: what was rejected is not shown.
+    /// Earlier decisions: rejected properties are not shown.
     pub decisions: Decisions,
 }
 
@@ -90,38 +104,76 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How many pairs of states fit.
+    /// Sets [`Settings::scopes`].
+    #[must_use]
+    pub fn scopes(self, scopes: impl IntoIterator<Item = Scope>) -> Settings {
+        Settings { scopes: scopes.into_iter().collect(), ..self }
+    }
+
+    /// Sets [`Settings::lines_max`].
+    #[must_use]
+    pub fn lines_max(self, lines_max: usize) -> Settings {
+        Settings { lines_max, ..self }
+    }
+
+    /// Sets [`Settings::alpha`].
+    #[must_use]
+    pub fn alpha(self, alpha: f64) -> Settings {
+        Settings { alpha, ..self }
+    }
+
+    /// Sets [`Settings::memory_max`].
+    #[must_use]
+    pub fn memory_max(self, memory_max: usize) -> Settings {
+        Settings { memory_max, ..self }
+    }
+
+    /// Sets [`Settings::threads`].
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Settings {
+        Settings { threads, ..self }
+    }
+
+    /// Sets [`Settings::decisions`].
+    #[must_use]
+    pub fn decisions(self, decisions: Decisions) -> Settings {
+        Settings { decisions, ..self }
+    }
+
+    /// The most pairs of states that fit into memory.
     fn pairs_max(&self) -> usize {
         (self.memory_max / 32).max(1024)
     }
 
-    /// How many pairs of elements fit: they are made distinct only now and then.
+    /// The most pairs of elements that fit into memory. Duplicates are removed only now and then, so
+    /// a pair counts for several.
     fn elements_max(&self) -> usize {
         (self.memory_max / 256).max(1024)
     }
 
-    /// How many elements of containers fit.
+    /// The most elements of containers that fit into memory.
     fn rows_max(&self) -> usize {
         (self.memory_max / 48).max(1024)
     }
 }
 
-/// What was found.
+/// The properties that always held, and those that are hidden.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Always {
-    /// The lines, the most telling first.
+    /// The lines, in descending order of [`Line::score`].
     pub lines: Vec<Line>,
-    /// What held and is not among them, and why.
+    /// The properties that held and are not among the lines, with the reasons.
     pub hidden: Vec<Hidden>,
-    /// Variables that no line speaks of, and why.
-    pub left_out: Vec<(String, String)>,
-    /// How many candidates were tried.
+    /// The variables that no line speaks of.
+    pub left_out: Vec<LeftOut>,
+    /// The number of candidates that were tried.
     pub tried: u64,
-    /// Bounds that were reached, in words.
-    pub bounds: Vec<String>,
+    /// Limits that were reached.
+    pub bounds: Vec<Bound>,
 }
 
-/// Infers what always held in these runs.
+/// Infers the properties that always held in these runs.
 ///
 /// ```
 /// use everhold_infer::{Settings, always};
@@ -146,203 +198,57 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
     let atoms = Atoms::of(&states);
     let identity = Identity::of(&mut states, &atoms);
     let numbers = Numbers::of(&states.values);
-    let mut findings = Findings::with(settings);
-    states.bounds.iter().for_each(|words| findings.bound(words));
-    let left_out = &mut findings.found.left_out;
+    let mut ledger = Ledger::with(settings);
+    states.bounds.iter().for_each(|bound| ledger.bound(bound.clone()));
+    let left_out = &mut ledger.found.left_out;
     let sides: Vec<Side> = (0..states.kinds.len())
         .map(|kind| Side::of(kind, &states, &atoms, &numbers, &identity, left_out))
         .collect();
     let pairs_max = settings.pairs_max();
-    let mut search = Search {
-        states: &states,
-        atoms: &atoms,
+    let together = Together { atoms: &atoms, orders: &orders, pairs_max, bounds: Vec::new() };
+    let search = Search {
+        source: Source::Runs(Runs { states: &states, atoms: &atoms, together }),
+        values: &states.values,
         numbers: &numbers,
         sides: &sides,
-        together: Together { atoms: &atoms, orders: &orders, pairs_max, bounds: Vec::new() },
         cuts: Cuts { executions, orders: &orders, bounds: Vec::new() },
         elements_max: settings.elements_max(),
-        findings,
+        ledger,
     };
-    search.run(settings);
-    for words in search.together.bounds.iter().chain(&search.cuts.bounds) {
-        search.findings.bound(words);
-    }
-    search.findings.finish(settings)
+    search.run(settings)
 }
 
-/// One search over executions.
-struct Search<'a> {
-    states: &'a States,
-    atoms: &'a Atoms,
-    numbers: &'a Numbers,
-    sides: &'a [Side],
-    together: Together<'a>,
-    cuts: Cuts<'a>,
-    /// Pairs of elements looked at.
-    elements_max: usize,
-    findings: Findings,
-}
-
-impl<'a> Search<'a> {
-    fn run(&mut self, settings: &Settings) {
-        let kinds = 0..self.sides.len();
-        let alone: Vec<Candidates> = kinds.clone().map(|kind| self.one(kind)).collect();
-        self.conserved();
-        for left in kinds.clone() {
-            for right in kinds.clone() {
-                self.two(left, right, settings, (&alone[left], &alone[right]));
-            }
-        }
-    }
-
-    fn context(&self, left: &'a Side, right: &'a Side) -> Context<'a> {
-        Context { left, right, values: &self.states.values, numbers: self.numbers }
-    }
-
-    /// One node: its states, its steps, its elements, and the sum over all such nodes.
-    fn one(&mut self, kind: KindId) -> Candidates {
-        let sides = self.sides;
-        let context = self.context(&sides[kind], &sides[kind]);
-        let pairs = pairs::alone(self.states, self.atoms, kind);
-        let setting = self.setting(Form::One, Scope::EveryCut, kind, kind);
-        let family =
-            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
-        let judged = self.findings.family(&family, None, &[], None);
-        let (drafts, tried) = linear::within(&setting, &pairs, &context);
-        self.findings.add(drafts, tried);
-        let all_steps = pairs::all_steps(self.states, self.atoms, kind);
-        let steps = pairs::steps(&all_steps);
-        let changes = Changes::Listed([all_steps, pairs::starts(self.atoms, kind)].concat());
-        let (drafts, tried) = single::claims(&setting, pairs.len() as u64, &changes, &context);
-        self.findings.add(drafts, tried);
-        let setting = self.setting(Form::Steps, Scope::EveryCut, kind, kind);
-        let family =
-            Family { setting: &setting, pairs: &steps, both_ways: false, context: &context };
-        // While others move, a node stays as it is, which is no evidence and may be a
-        // counterexample.
-        self.findings.family(&family, Some(&pairs), &[], None);
-        for table in self.containers(kind) {
-            self.elements(kind, table);
-        }
-        let side = (&sides[kind], self.numbers);
-        let name = setting.kinds.0.as_deref();
-        let shown = Shown::Recorded { kind, states: self.states, atoms: self.atoms };
-        let (drafts, tried) = sums::constant_sums(name, shown, side, &mut self.cuts);
-        self.findings.add(drafts, tried);
-        let place = quorum::Place { name, shown, context: &context };
-        let (drafts, tried) = quorum::majorities(&place, &mut self.cuts);
-        self.findings.add(drafts, tried);
-        judged
-    }
-
-    /// All nodes and what is under way between them.
-    fn conserved(&mut self) {
-        let (states, atoms, numbers, sides) = (self.states, self.atoms, self.numbers, self.sides);
-        let place = conserved::Place { states, atoms, numbers, sides };
-        let (drafts, tried) = place.claims(&mut self.cuts);
-        self.findings.add(drafts, tried);
-    }
-
-    /// The tables of containers that lie in the state itself.
-    fn containers(&self, kind: KindId) -> Vec<TableId> {
-        let tables = &self.states.variables.kinds[kind].tables;
-        let direct = |table: &TableId| match tables[*table].origin {
-            Origin::Elements { table, .. } | Origin::Entries { table, .. } => table == 0,
-            Origin::State => false,
-        };
-        (0..tables.len()).filter(direct).collect()
-    }
-
-    /// The elements of a container: with their node, and with those of other nodes.
-    fn elements(&mut self, kind: KindId, table: TableId) {
-        let side = Side::of_elements(kind, table, self.states, self.numbers);
-        if side.terms.is_empty() {
-            return;
-        }
-        let elements = Elements::of(kind, table, self.states, &side);
-        let own = &self.states.variables.kinds[kind];
-        let row = |name: &str| match own.tables[table].origin {
-            Origin::Entries { .. } => Row::Entry(format!("{name}k"), format!("{name}v")),
-            _ => Row::Value(name.to_owned()),
-        };
-        let (values, numbers) = (&self.states.values, self.numbers);
-        let items = own.tables[table].origin.container().map(|(_, variable)| variable);
-        let items = items.map(|variable| What::Variable(own.tables[0].variables[variable].clone()));
-        let items =
-            self.sides[kind].terms.iter().position(|term| Some(&term.what) == items.as_ref());
-        let mut setting = self.setting(Form::Elements(items), Scope::EveryCut, kind, kind);
-        setting.inner = own.binders(table, "n", &["x"]);
-        setting.rows = Rows { left: row("x"), right: Row::Value("n".into()), left_is_past: false };
-        let max = self.elements_max;
-        let (pairs, all) = elements.with_node(kind, self.atoms, max);
-        if pairs.samples < all {
-            let some = pairs.samples;
-            self.findings.bound(&format!("looked at {some} of {all} elements of containers"));
-        }
-        let context = Context { left: &side, right: &self.sides[kind], values, numbers };
-        let family =
-            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
-        self.findings.family(&family, None, &[], None);
-        let mut setting = self.setting(Form::TwoElements, Scope::EveryCut, kind, kind);
-        setting.inner = own.binders(table, "a", &["x"]);
-        setting.inner.extend(own.binders(table, "b", &["y"]));
-        setting.rows = Rows { left: row("x"), right: row("y"), left_is_past: false };
-        let nodes = self.together.pairs(Scope::EveryCut, kind, kind);
-        let Some(pairs) = elements.with_elements(kind, self.atoms, &nodes, max) else {
-            let words = format!("looked at none of more than {} pairs of elements", max / 2);
-            self.findings.bound(&words);
-            return;
-        };
-        let context = Context { left: &side, right: &side, values, numbers };
-        let family =
-            Family { setting: &setting, pairs: &pairs, both_ways: false, context: &context };
-        self.findings.family(&family, None, &[], None);
-    }
-
-    /// Two nodes of these kinds, in all scopes.
-    fn two(
-        &mut self,
-        left: KindId,
-        right: KindId,
-        settings: &Settings,
-        alone: (&Candidates, &Candidates),
-    ) {
-        let sides = self.sides;
-        let context = self.context(&sides[left], &sides[right]);
-        let mut wider: Vec<Candidates> = Vec::new();
-        for &scope in &settings.scopes {
-            let form = if scope == Scope::Delivery { Form::Delivery } else { Form::Two };
-            if form == Form::Two && left > right {
-                continue;
-            }
-            let pairs = self.together.pairs(scope, left, right);
-            if pairs.is_empty() {
-                continue;
-            }
-            // What a node tells itself is no evidence, and may be a counterexample.
-            let own = (form == Form::Delivery && left == right)
-                .then(|| self.together.own_deliveries(left));
-            let both_ways = form == Form::Two && left == right;
-            let setting = self.setting(form, scope, left, right);
-            let family = Family { setting: &setting, pairs: &pairs, both_ways, context: &context };
-            let judged = self.findings.family(&family, own.as_ref(), &wider, Some(alone));
-            wider.push(judged);
-        }
-    }
-
-    fn setting(&self, form: Form, scope: Scope, left: KindId, right: KindId) -> Setting {
-        let several = self.states.variables.kinds.len() > 1;
-        let name = |kind: KindId| several.then(|| self.states.variables.kinds[kind].name.clone());
-        let rows = family::rows(&form);
-        Setting { form, scope, kinds: (name(left), name(right)), rows, inner: Vec::new() }
-    }
-}
-
-/// Rows, and how to speak of them.
-struct Family<'a> {
-    setting: &'a Setting,
-    pairs: &'a Pairs,
-    /// Whether each pair stands for both of its orders.
-    both_ways: bool,
-    context: &'a Context<'a>,
+/// Infers what always held in the snapshots of a table.
+///
+/// The result is that of [`always`] on the table read as executions, one for each snapshot, but
+/// large tables need no executions.
+///
+/// ```
+/// use everhold_infer::{Settings, Snapshots, always_snapshots};
+///
+/// let mut text = String::from("snapshot,node,term\n");
+/// for snapshot in 0..200_u64 {
+///     let term = snapshot * 7919 % 101;
+///     text += &format!("{snapshot},a,{term}\n{snapshot},b,{term}\n");
+/// }
+/// let table = Snapshots::read(text.as_bytes()).unwrap();
+/// let found = always_snapshots(&table, &Settings::default());
+/// assert_eq!(found.lines[0].property.name, "a's term equals b's term");
+/// ```
+#[must_use]
+pub fn always_snapshots(table: &Snapshots, settings: &Settings) -> Always {
+    let mut ledger = Ledger::with(settings);
+    let rows = TableRows::of(table, settings);
+    let sides = [rows.side(&mut ledger.found.left_out)];
+    let search = Search {
+        source: Source::Table(rows),
+        values: &Dictionary::default(),
+        numbers: &Numbers::From(Snapshots::FIRST),
+        sides: &sides,
+        // There are no cuts but the snapshots.
+        cuts: Cuts { executions: &[], orders: &[], bounds: Vec::new() },
+        elements_max: settings.elements_max(),
+        ledger,
+    };
+    search.run(settings)
 }

@@ -5,24 +5,11 @@
 
 use std::ops::Range;
 
-use fearless_simd::{Level, dispatch};
+use fearless_simd::dispatch;
 
-/// Which vectors to count with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counter(Option<Level>);
+use crate::evaluate::Vectors;
 
-impl Counter {
-    /// The widest vectors of this machine.
-    pub(crate) fn widest() -> Counter {
-        Counter(Some(Level::new()))
-    }
-
-    /// No vectors beyond those that every machine of this architecture has.
-    #[cfg(test)]
-    pub(crate) fn portable() -> Counter {
-        Counter(None)
-    }
-
+impl Vectors {
     /// Keeps in `kept` the rows that are in all of `sets`, and says how many they are.
     ///
     /// # Panics
@@ -71,7 +58,7 @@ fn meet(sets: &[&[u64]], kept: &mut Vec<u64>) -> u64 {
     }
 }
 
-/// The words that hold so many rows.
+/// The number of words that hold this many rows.
 pub(crate) fn words(rows: usize) -> usize {
     rows.div_ceil(64)
 }
@@ -129,7 +116,7 @@ pub(crate) fn stretches(set: &[u64]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The other ones of so many rows.
+/// The rows that are not in a set, of this many rows.
 pub(crate) fn complement(set: &[u64], rows: usize, into: &mut Vec<u64>) {
     into.clear();
     into.extend(set.iter().map(|word| !word));
@@ -138,7 +125,7 @@ pub(crate) fn complement(set: &[u64], rows: usize, into: &mut Vec<u64>) {
     }
 }
 
-/// A set in which each row comes as often in a row as it is told.
+/// A set in which each row is repeated as often as `times` says.
 pub(crate) fn spread(set: &[u64], times: &[u32], into: &mut Vec<u64>) {
     into.clear();
     let (mut word, mut used) = (0, 0_u32);
@@ -160,7 +147,7 @@ pub(crate) fn spread(set: &[u64], times: &[u32], into: &mut Vec<u64>) {
     }
 }
 
-/// So many ones, from the lowest bit.
+/// A word with this many ones, from the lowest bit.
 fn mask(ones: u32) -> u64 {
     1_u64.checked_shl(ones).map_or(!0, |next| next - 1)
 }
@@ -192,13 +179,13 @@ mod tests {
             for count in 1..=4 {
                 let sets: Vec<&[u64]> = sets[..count].iter().map(Vec::as_slice).collect();
                 let (mut wide, mut plain) = (Vec::new(), Vec::new());
-                assert_eq!(Counter::widest().meet(&sets, &mut wide), slow(count));
-                assert_eq!(Counter::portable().meet(&sets, &mut plain), slow(count));
+                assert_eq!(Vectors::widest().meet(&sets, &mut wide), slow(count));
+                assert_eq!(Vectors::none().meet(&sets, &mut plain), slow(count));
                 assert_eq!(wide, plain);
                 assert_eq!(rows(&wide).count() as u64, slow(count));
             }
-            assert_eq!(Counter::widest().common(&sets[0], &sets[1]), slow(2));
-            assert_eq!(Counter::portable().common(&sets[0], &sets[1]), slow(2));
+            assert_eq!(Vectors::widest().common(&sets[0], &sets[1]), slow(2));
+            assert_eq!(Vectors::none().common(&sets[0], &sets[1]), slow(2));
         }
     }
 

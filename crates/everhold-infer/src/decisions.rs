@@ -1,15 +1,16 @@
-//! What people decided of inferred properties: a file for version control.
+//! Decisions of people on inferred properties, in a file for version control.
 //!
-//! One decision a line, sorted, so that two people's decisions merge. What a property is called
-//! does not matter, only what it claims.
+//! The file has one decision a line and is sorted, so that decisions of two people can be merged. The
+//! name of a property does not matter, only its claim.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use everhold_property::{Property, parse, print};
 
-/// What was decided of a property.
+/// A decision on a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Decision {
     /// It is to hold.
     Accept,
@@ -41,35 +42,74 @@ impl fmt::Display for Decision {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// By what the property claims.
+    /// The decisions by the claim of the property.
     decided: BTreeMap<String, (Decision, Property)>,
 }
 
-/// What is wrong with a file of decisions.
+/// An error in a file of decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DecisionError {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
-    pub message: String,
+    /// What is wrong with the line.
+    pub kind: DecisionErrorKind,
+}
+
+/// What is wrong with a line of a file of decisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecisionErrorKind {
+    /// It starts with this word, which is no decision.
+    NoDecision(String),
+    /// It has this many properties instead of one.
+    NotOneProperty(usize),
+    /// Its property cannot be read.
+    Property {
+        /// The decision.
+        decision: Decision,
+        /// The first error in the property.
+        message: String,
+    },
+    /// It contradicts an earlier line, whose number this is.
+    Contradiction(usize),
+}
+
+impl fmt::Display for DecisionErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecisionErrorKind::NoDecision(word) => {
+                write!(f, "a decision starts with `accept` or `reject`, not `{word}`")
+            }
+            DecisionErrorKind::NotOneProperty(count) => {
+                write!(f, "a decision is about one property, not {count}")
+            }
+            DecisionErrorKind::Property { decision, message } => {
+                write!(f, "{message}; a decision reads like `{decision} always \"name\": ...`")
+            }
+            DecisionErrorKind::Contradiction(before) => {
+                write!(f, "line {before} decides the opposite; keep one of the two lines")
+            }
+        }
+    }
 }
 
 impl fmt::Display for DecisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
+        write!(f, "line {}: {}", self.line, self.kind)
     }
 }
 
 impl std::error::Error for DecisionError {}
 
-/// What a property claims, without its name.
+/// The text of a property without its name.
 pub(crate) fn claim(property: &Property) -> String {
     let nameless = Property { name: String::new(), ..property.clone() };
     print(&nameless).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Decisions {
-    /// What was decided of a property.
+    /// A decision on a property.
     #[must_use]
     pub fn of(&self, property: &Property) -> Option<Decision> {
         self.decided.get(&claim(property)).map(|(decision, _)| *decision)
@@ -98,14 +138,13 @@ impl std::str::FromStr for Decisions {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let at = |message: String| DecisionError { line: place + 1, message };
+            let at = |kind: DecisionErrorKind| DecisionError { line: place + 1, kind };
             let (decision, property) = read(line).map_err(at)?;
             let claim = claim(&property);
             if let Some(before) = lines.insert(claim.clone(), place + 1)
                 && decisions.decided[&claim].0 != decision
             {
-                let message = format!("line {before} decides the other way; keep one of the two");
-                return Err(DecisionError { line: place + 1, message });
+                return Err(at(DecisionErrorKind::Contradiction(before)));
             }
             decisions.decided.insert(claim, (decision, property));
         }
@@ -113,28 +152,28 @@ impl std::str::FromStr for Decisions {
     }
 }
 
-fn read(line: &str) -> Result<(Decision, Property), String> {
+fn read(line: &str) -> Result<(Decision, Property), DecisionErrorKind> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let decision = match word {
         "accept" => Decision::Accept,
         "reject" => Decision::Reject,
-        _ => return Err(format!("a decision starts with `accept` or `reject`, not `{word}`")),
+        _ => return Err(DecisionErrorKind::NoDecision(word.to_owned())),
     };
     match parse(rest).into_result() {
         Ok(properties) => match <[Property; 1]>::try_from(properties) {
             Ok([property]) => Ok((decision, property)),
-            Err(other) => Err(format!("one property a line is decided, not {}", other.len())),
+            Err(other) => Err(DecisionErrorKind::NotOneProperty(other.len())),
         },
         Err(diagnostics) => {
-            let first = diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
-            Err(format!("{first}; a decision reads like `{word} always \"name\": ...`"))
+            let message = diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
+            Err(DecisionErrorKind::Property { decision, message })
         }
     }
 }
 
 impl fmt::Display for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# Decisions on inferred properties; what is rejected is not shown again.")?;
+        writeln!(f, "# Decisions on inferred properties; rejected ones are not shown again.")?;
         for (decision, property) in self.decided.values() {
             let text = print(property).split_whitespace().collect::<Vec<_>>().join(" ");
             writeln!(f, "{decision} {text}")?;
@@ -165,9 +204,9 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         };
         check("\nmaybe always", "line 2: a decision starts with");
-        check("accept", "line 1: one property a line is decided, not 0");
+        check("accept", "line 1: a decision is about one property, not 0");
         check("accept always \"a\": (", "line 1: ");
         let twice = "accept always \"a\": true\nreject always \"b\": true";
-        check(twice, "line 2: line 1 decides the other way");
+        check(twice, "line 2: line 1 decides the opposite");
     }
 }

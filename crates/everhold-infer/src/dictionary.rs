@@ -2,11 +2,42 @@
 
 use std::hash::{Hash, Hasher};
 
-use everhold_trace::Value;
+use everhold_trace::{NodeId, Value};
 use hashbrown::HashTable;
 
+use crate::states::StateId;
+
 /// The number of a value in its [`Dictionary`].
-pub type Code = u32;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code(pub(crate) u32);
+
+impl Code {
+    /// The place of the code in tables that have an entry for each value of the dictionary.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The code of a node id that no state mentions: no value of the dictionary has it.
+    pub(crate) fn of_unmentioned(node: NodeId) -> Code {
+        Code(u32::MAX - node.0)
+    }
+
+    /// The node of a code that no value of the dictionary has.
+    pub(crate) fn unmentioned(self) -> NodeId {
+        NodeId(u32::MAX - self.0)
+    }
+
+    /// A global state, in the one operand that is not a value: its number.
+    pub(crate) fn of_global(state: StateId) -> Code {
+        Code(state)
+    }
+
+    /// The global state of such an operand.
+    pub(crate) fn global(self) -> StateId {
+        self.0
+    }
+}
 
 /// Distinct values and their codes, which are given in the order of first use.
 ///
@@ -41,33 +72,38 @@ impl Default for Dictionary {
 
 impl Dictionary {
     /// The code of null.
-    pub const NULL: Code = 0;
+    pub const NULL: Code = Code(0);
 
     /// The code of a value, a new one if it was not met before.
     pub fn code(&mut self, value: &Value) -> Code {
         let hash = hash_of(value);
-        let same = |code: &Code| self.values[*code as usize] == *value;
+        let same = |code: &Code| self.values[code.index()] == *value;
         if let Some(code) = self.table.find(hash, same) {
             return *code;
         }
-        let code = Code::try_from(self.values.len()).expect("values are fewer than 2^32");
+        let code = Code(u32::try_from(self.values.len()).expect("values are fewer than 2^32"));
         self.values.push(value.clone());
         self.hashes.push(hash);
-        self.table.insert_unique(hash, code, |code| self.hashes[*code as usize]);
+        self.table.insert_unique(hash, code, |code| self.hashes[code.index()]);
         code
     }
 
     /// The code of a value that was met before.
     #[must_use]
     pub fn find(&self, value: &Value) -> Option<Code> {
-        let same = |code: &Code| self.values[*code as usize] == *value;
+        let same = |code: &Code| self.values[code.index()] == *value;
         self.table.find(hash_of(value), same).copied()
     }
 
     /// The value of a code.
     #[must_use]
     pub fn value(&self, code: Code) -> &Value {
-        &self.values[code as usize]
+        &self.values[code.index()]
+    }
+
+    /// All codes, in the order in which they were given.
+    pub fn codes(&self) -> impl Iterator<Item = Code> + use<> {
+        (0..u32::try_from(self.values.len()).expect("values are fewer than 2^32")).map(Code)
     }
 
     /// How many values there are, null included.

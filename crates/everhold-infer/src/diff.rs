@@ -1,4 +1,4 @@
-//! What changed between two lists of properties.
+//! The differences between two lists of properties.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use everhold_property::{Expr, ExprKind, Literal, Property, print, print_expr};
 
 use crate::decisions::claim;
 
-/// What appeared, went and changed from one list of properties to another.
+/// The properties that were added, removed and changed from one list to another.
 ///
 /// Names do not count. A property changed if it says the same with other constants.
 ///
@@ -70,7 +70,7 @@ impl Diff {
     }
 }
 
-/// What a property claims, all constants taken for one.
+/// The claim of a property with all constants replaced by the same one.
 fn shape(property: &Property) -> String {
     fn level(expr: &Expr) -> Expr {
         let both = |a: &Expr, b: &Expr| (Box::new(level(a)), Box::new(level(b)));

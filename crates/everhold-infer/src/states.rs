@@ -6,7 +6,8 @@ use everhold_property::Schema;
 use everhold_trace::{EventId, EventKind, Execution, NodeId, Value};
 
 use crate::dictionary::{Code, Dictionary};
-use crate::variables::{Access, KindId, Origin, Table, Variables};
+use crate::outcome::Bound;
+use crate::variables::{Access, Kind, KindId, Origin, Table, TableId, Variables};
 
 /// The number of a distinct state among those of its kind of node.
 pub type StateId = u32;
@@ -14,7 +15,7 @@ pub type StateId = u32;
 /// How many rows the table of a container may have, over all distinct states.
 const ROWS_MAX: usize = 20_000_000;
 
-/// What several runs show: distinct local states, coded, and their sequences.
+/// The local states of several runs: the distinct ones, coded, and their sequences.
 ///
 /// ```
 /// use everhold_infer::States;
@@ -43,8 +44,8 @@ pub struct States {
     pub kinds: Vec<KindStates>,
     /// The runs, in the order given.
     pub runs: Vec<Run>,
-    /// What is left out because there is too much of it, in words.
-    pub bounds: Vec<String>,
+    /// Limits that were reached.
+    pub bounds: Vec<Bound>,
 }
 
 /// The distinct states of one kind of node.
@@ -75,7 +76,7 @@ pub struct Run {
     pub name: String,
     /// Its nodes, by [`NodeId`].
     pub nodes: Vec<NodeRun>,
-    /// What each event of the recorded order changed: together with a vector of
+    /// The changes of each event of the recorded order: together with a vector of
     /// [`States::ABSENT`] to start from, the sequence of global snapshots.
     pub steps: Vec<Step>,
 }
@@ -125,7 +126,7 @@ impl States {
         States::within(executions, ROWS_MAX)
     }
 
-    /// Like [`States::of_all`], with at most so many elements of each container.
+    /// Like [`States::of_all`], with at most `rows_max` elements of each container.
     #[must_use]
     pub fn within(executions: &[&Execution], rows_max: usize) -> States {
         let mut states = States::default();
@@ -183,10 +184,10 @@ impl States {
 
     fn state_id(&mut self, kind: KindId, state: &Value, ids: &mut Vec<StateId>) -> StateId {
         let code = self.values.code(state);
-        if ids.len() <= code as usize {
-            ids.resize(code as usize + 1, States::ABSENT);
+        if ids.len() <= code.index() {
+            ids.resize(code.index() + 1, States::ABSENT);
         }
-        let id = &mut ids[code as usize];
+        let id = &mut ids[code.index()];
         if *id == States::ABSENT {
             let known = &mut self.kinds[kind];
             *id = StateId::try_from(known.whole.len()).expect("fewer than 2^32 states");
@@ -231,9 +232,8 @@ impl States {
                         if roots.len() < all {
                             let name = &kind.tables[parent].variables[variable];
                             let name = name.to_string().replacen("x.", "", 1);
-                            let some = roots.len();
-                            self.bounds
-                                .push(format!("looked at {some} of {all} elements of {name}"));
+                            let (looked_at, all) = (roots.len() as u64, all as u64);
+                            self.bounds.push(Bound::Elements { of: Some(name), looked_at, all });
                         }
                         columns(table, owner, &roots, &mut self.values)
                     }
@@ -286,6 +286,25 @@ impl KindStates {
     pub fn owners(&self, table: usize) -> &[u32] {
         &self.tables[table].owner
     }
+
+    /// Where the rows of each distinct state start in a table, and the end of the last.
+    ///
+    /// The table may lie below others, whose rows then lead to the state.
+    pub(crate) fn row_starts(&self, kind: &Kind, table: TableId) -> Vec<u32> {
+        let mut counts = vec![0_u32; self.len() + 1];
+        for row in 0..self.owners(table).len() {
+            let (mut at, mut row) = (table, row);
+            while at != 0 {
+                row = self.owners(at)[row] as usize;
+                at = kind.tables[at].origin.container().map_or(0, |(parent, _)| parent);
+            }
+            counts[row + 1] += 1;
+        }
+        for place in 1..counts.len() {
+            counts[place] += counts[place - 1];
+        }
+        counts
+    }
 }
 
 /// Whether a node is up and in which life, after each number of its events.
@@ -330,7 +349,7 @@ fn columns(
             .iter()
             .map(|roots| {
                 let root = roots[place];
-                *known[root as usize].get_or_insert_with(|| {
+                *known[root.index()].get_or_insert_with(|| {
                     let value = variable.of(values.value(root));
                     values.code(&value)
                 })
@@ -352,11 +371,11 @@ fn rows_of(
     let mut known: Vec<Option<Vec<Vec<Code>>>> = vec![None; values.len()];
     let (mut owner, mut roots, mut all) = (Vec::new(), Vec::new(), 0);
     for (row, container) in containers.iter().enumerate() {
-        if known[*container as usize].is_none() {
+        if known[container.index()].is_none() {
             let value = values.value(*container).clone();
-            known[*container as usize] = Some(elements(&value, values));
+            known[container.index()] = Some(elements(&value, values));
         }
-        let elements = known[*container as usize].as_ref().expect("just made");
+        let elements = known[container.index()].as_ref().expect("just made");
         all += elements.len();
         if all > rows_max {
             continue;

@@ -1,7 +1,10 @@
-//! Confidence.
+//! Statistics.
 
-/// The interval in which a rate lies with a confidence of 95 %, by Wilson's score: `held` of
-/// `cases` is what was seen.
+/// Wilson's score interval of a rate, with a confidence of 95 %, for `held` successes in `cases`
+/// trials.
+///
+/// With `p = held / cases`, `n = cases` and `z = 1.96`, it is
+/// `(p + z²/2n ± z √(p (1 - p) / n + z²/4n²)) / (1 + z²/n)`.
 ///
 /// ```
 /// let (low, high) = everhold_infer::wilson(99.0, 100.0);

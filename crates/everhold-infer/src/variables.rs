@@ -1,4 +1,4 @@
-//! What the nodes of each kind show, as a tree of typed variables.
+//! The variables of each kind of node, as a tree with types.
 //!
 //! The state of a node is a table of one row a state. A container in it opens a further table,
 //! with one row for each of its elements: `x in n.children`, `k -> v in n.store`. The variables of
@@ -9,6 +9,8 @@ use std::fmt;
 
 use everhold_property::{Binder, Domain, Expr, ExprKind, Ident, Pattern, Schema, Type};
 use everhold_trace::Value;
+
+use crate::outcome::{LeftOut, WhyLeftOut};
 
 /// The place of a kind in [`Variables::kinds`].
 pub type KindId = usize;
@@ -21,12 +23,12 @@ const DEPTH_MAX: usize = 3;
 const VARIABLES_MAX: usize = 256;
 
 /// All variables of all kinds of node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variables {
     /// The kinds of node that showed a state, sorted by name.
     pub kinds: Vec<Kind>,
-    /// What is left out, and why, in words.
-    pub left_out: Vec<String>,
+    /// The variables that are left out.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// The variables of one kind of node.
@@ -38,12 +40,12 @@ pub struct Kind {
     pub tables: Vec<Table>,
 }
 
-/// What one row is, and what can be reached from it.
+/// A table: the origin of its rows, and the variables of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Where the rows come from.
     pub origin: Origin,
-    /// What can be reached from a row.
+    /// The variables of a row.
     pub variables: Vec<Variable>,
 }
 
@@ -73,7 +75,7 @@ pub enum Origin {
 pub enum Access {
     /// A field of a record.
     Field(String),
-    /// What a variant carries, if it is that variant.
+    /// The payload of a variant, if the value is that variant.
     Payload(String),
     /// The number of elements.
     Size,
@@ -88,7 +90,7 @@ pub enum Access {
 pub struct Variable {
     /// The way from the row to it; empty for the row itself.
     pub path: Vec<Access>,
-    /// What it holds.
+    /// The type of its values.
     pub ty: Type,
 }
 
@@ -135,7 +137,7 @@ impl Kind {
         origin: Origin,
         roots: Vec<(Vec<Access>, &Type)>,
         depth: usize,
-        left_out: &mut Vec<String>,
+        left_out: &mut Vec<LeftOut>,
     ) {
         let mut found = Vec::new();
         for (path, ty) in roots {
@@ -146,14 +148,13 @@ impl Kind {
         if known + found.len() > VARIABLES_MAX {
             let kept = VARIABLES_MAX.saturating_sub(known);
             let what = if self.name.is_empty() { "nodes" } else { &self.name };
-            left_out.push(format!(
-                "{} variables of {what}: only {VARIABLES_MAX} are looked at",
-                found.len() - kept
-            ));
+            let variable = format!("{} variables of {what}", found.len() - kept);
+            left_out.push(LeftOut { variable, why: WhyLeftOut::TooMany(VARIABLES_MAX) });
             found.truncate(kept);
         }
         for variable in found.iter().filter(|variable| variable.ty == Type::Any) {
-            left_out.push(format!("`{variable}`: its values are of different types"));
+            let (variable, why) = (variable.to_string(), WhyLeftOut::MixedTypes);
+            left_out.push(LeftOut { variable, why });
         }
         let table = self.tables.len();
         let containers: Vec<(usize, Type)> =
@@ -294,12 +295,6 @@ impl Variable {
         matches!(self.ty, Type::Node(_))
     }
 
-    /// Whether it holds a list, set or map.
-    #[must_use]
-    pub fn is_container(&self) -> bool {
-        matches!(self.ty, Type::List(_) | Type::Set(_) | Type::Map(..))
-    }
-
     /// Whether it is the key of an entry or below it.
     #[must_use]
     pub fn is_key(&self) -> bool {
@@ -319,7 +314,7 @@ fn size(container: &Value) -> Value {
     Value::Int(i64::try_from(len).unwrap_or(i64::MAX))
 }
 
-/// What can be reached from a value of this type without ranging over anything.
+/// Adds the variables that can be reached from a value of this type without ranging over anything.
 fn expand(path: Vec<Access>, ty: &Type, is_state: bool, found: &mut Vec<Variable>) {
     let below = |access: Access| {
         let mut longer = path.clone();

@@ -13,7 +13,7 @@ use crate::eval::{all_quiet, counts_messages, is_local};
 use crate::fast::{Evaluator, Program};
 use crate::library::Library;
 use crate::state::{Member, Snapshot, State};
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 use crate::witness::{Witness, explain, mentioned};
 
 mod leads;
@@ -135,8 +135,8 @@ pub struct Violation {
     pub step: u64,
     /// The time of the state, in nanoseconds.
     pub now_ns: u64,
-    /// The reason, in a few words.
-    pub reason: String,
+    /// Why the property is violated.
+    pub reason: Reason,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
 }
@@ -339,7 +339,7 @@ impl Checker {
         let verdict = self.judge(state, changed);
         if verdict == Some(Verdict::Violated) && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, "it is false".into(), witness);
+            self.violate(now, Reason::False, witness);
         }
         verdict
     }
@@ -360,7 +360,7 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, &[]);
-            self.violate(now, format!("false from state {} on, for too long", since.step), witness);
+            self.violate(now, Reason::FalseForTooLong { since: since.step }, witness);
         }
         let once = matches!(self.rule.property().modality, Modality::Eventually { .. });
         match body {
@@ -401,7 +401,7 @@ impl Checker {
         };
         if late && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, "the deadline passed".into(), witness);
+            self.violate(now, Reason::DeadlinePassed, witness);
         }
         if late { Verdict::Violated } else { self.standing() }
     }
@@ -435,7 +435,7 @@ impl Checker {
                 ("receiver".to_owned(), Value::Node(to)),
             ];
             let witness = self.explain(&state, &bindings);
-            self.violate(now, "it is false".into(), witness);
+            self.violate(now, Reason::False, witness);
         }
         verdict
     }
@@ -445,11 +445,7 @@ impl Checker {
         let open = self.is_open();
         if open && end == End::Complete && self.violation.is_none() {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
-            self.violate(
-                now,
-                "the execution ended while it was still due".into(),
-                Witness::default(),
-            );
+            self.violate(now, Reason::NeverHappened, Witness::default());
         }
         let verdict = match &self.violation {
             Some(_) => Verdict::Violated,
@@ -460,7 +456,7 @@ impl Checker {
         Outcome { verdict, tally: self.tally, violation: self.violation.clone() }
     }
 
-    fn violate(&mut self, now: Since, reason: String, witness: Witness) {
+    fn violate(&mut self, now: Since, reason: Reason, witness: Witness) {
         let Since { step, now_ns } = now;
         self.violation = Some(Violation { step, now_ns, reason, witness });
     }
@@ -534,7 +530,7 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, bindings);
-            self.violate(now, "the right side did not follow in time".into(), witness);
+            self.violate(now, Reason::NotLedTo, witness);
         }
         let inner = Arc::clone(&self.rule.0);
         if let Some((from, goal)) = &inner.sides {

@@ -17,7 +17,7 @@ use crate::checker::{Changed, Checker, End, Rule, Tally};
 use crate::eval::is_local;
 use crate::fast::{Evaluator, Row};
 use crate::state::{Member, Snapshot, State};
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 use crate::witness::{Witness, explain};
 
 mod tuples;
@@ -77,8 +77,8 @@ pub struct CutViolation {
     pub cut: Vec<u32>,
     /// The last event of the cut in the recorded order.
     pub event: Option<EventId>,
-    /// The reason, in a few words.
-    pub reason: String,
+    /// Why the property is violated.
+    pub reason: Reason,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
 }
@@ -217,7 +217,7 @@ impl<'a> Trace<'a> {
         let history: [&dyn State; 1] = [&snapshot];
         let witness = explain(rule.property(), rule.library(), &history, &[]).unwrap_or_default();
         let event = self.last_event(&cut);
-        CutViolation { cut, event, reason: "it is false".into(), witness }
+        CutViolation { cut, event, reason: Reason::False, witness }
     }
 
     /// The rows of a node by state; states with equal values share one.

@@ -79,5 +79,5 @@ pub use parse::{Parsed, parse, parse_expr};
 pub use print::{print, print_all, print_expr, sampling_text};
 pub use state::{Member, Snapshot, State};
 pub use types::{Schema, Type};
-pub use verdict::{Unknown, Verdict};
+pub use verdict::{Reason, Unknown, Verdict};
 pub use witness::{Shown, Witness, explain, mentioned};

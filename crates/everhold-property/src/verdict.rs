@@ -50,6 +50,39 @@ impl Verdict {
     }
 }
 
+/// Why a property is violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Its body is false in a state.
+    False,
+    /// Its body was false for longer than its deadline allows.
+    FalseForTooLong {
+        /// The state from which on it was false: the number of states before it.
+        since: u64,
+    },
+    /// Its deadline passed while nothing changed.
+    DeadlinePassed,
+    /// The execution ended, and what the property asks for never happened.
+    NeverHappened,
+    /// The right side of a `leads to` was late.
+    NotLedTo,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::False => f.write_str("it is false"),
+            Reason::FalseForTooLong { since } => {
+                write!(f, "false from state {since} on, for too long")
+            }
+            Reason::DeadlinePassed => f.write_str("the deadline passed"),
+            Reason::NeverHappened => f.write_str("the execution ended while it was still due"),
+            Reason::NotLedTo => f.write_str("the right side did not follow in time"),
+        }
+    }
+}
+
 impl From<bool> for Verdict {
     fn from(truth: bool) -> Verdict {
         if truth { Verdict::Holds } else { Verdict::Violated }

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use everhold_property::{
-    Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Rule,
-    Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all, sampling_text,
+    Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Reason,
+    Rule, Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
+    sampling_text,
 };
 use everhold_trace::wire::Stamp;
 use everhold_trace::{NodeId, Value};
@@ -431,12 +432,12 @@ impl Watched {
         let (Some(slot), Some(keyed)) = (slot, &self.keyed) else {
             let fresh = || explain(&self.property, &Library::new(), &[world], &[]);
             return match kept {
-                Some(violation) => (violation.reason, violation.witness),
-                None => ("it is false".to_owned(), fresh().unwrap_or_default()),
+                Some(violation) => (violation.reason.to_string(), violation.witness),
+                None => (Reason::False.to_string(), fresh().unwrap_or_default()),
             };
         };
         if let Some(violation) = kept.filter(|_| self.looks_back()) {
-            return (violation.reason, violation.witness);
+            return (violation.reason.to_string(), violation.witness);
         }
         let key = &world.slot(slot).key;
         let mut view = KeyView::of(keyed, world, slot);
@@ -445,7 +446,7 @@ impl Watched {
         }
         let library = Library::new().with_constant(KEY, key.clone());
         let witness = explain(&self.property, &library, &[&view], &[]);
-        ("it is false".to_owned(), witness.unwrap_or_default())
+        (Reason::False.to_string(), witness.unwrap_or_default())
     }
 
     /// Whether one state does not say why the rule is violated.

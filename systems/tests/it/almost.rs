@@ -92,7 +92,7 @@ impl Wanted {
         let properties = parse(properties).into_result().expect("they are right");
         let property = properties.iter().find(|property| property.name == name);
         let property = print(property.expect("it is there"));
-        let almost = Almost { properties_max: 1_000, ..Almost::default() };
+        let almost = Almost::default().properties_max(1_000);
         Wanted { property, library: Library::new(), almost }
     }
 

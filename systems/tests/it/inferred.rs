@@ -42,7 +42,8 @@ fn check(found: &Always, wanted: &[&str]) {
     for wanted in wanted {
         let lines: Vec<_> = found.lines.iter().map(|line| claim(&line.property)).collect();
         let reason = found.hidden.iter().find(|hidden| claim(&hidden.property) == *wanted);
-        let reason = reason.map_or("it does not hold", |hidden| hidden.reason.as_str());
+        let reason =
+            reason.map_or("it does not hold".to_owned(), |hidden| hidden.reason.to_string());
         assert!(rank(found, wanted).is_some(), "{wanted}\n({reason})\n{}", lines.join("\n"));
     }
 }

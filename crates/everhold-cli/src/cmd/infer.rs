@@ -19,7 +19,7 @@ use everhold_infer::{Always, Decisions, Settings, Snapshots, always, always_snap
 use everhold_property::{Property, Scope, print_all};
 use everhold_trace::Execution;
 
-use crate::args::{Color, InferArgs, InputFormat, ScopeWord};
+use crate::args::{Color, InferArgs, ScopeWord};
 use crate::exit::{BadInput, Code};
 use crate::hint;
 use crate::input::{self, Given};
@@ -29,18 +29,12 @@ use crate::progress::Progress;
 use crate::words::counted;
 
 pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
-    if let Some(snapshots) = snapshots(args) {
-        let settings = settings(args)?;
-        let found = {
-            let _progress = Progress::new("inferring");
-            always_snapshots(&snapshots, &settings)
-        };
-        let of = format!(
-            "{} · {}",
-            counted(snapshots.snapshots(), "snapshot"),
-            counted(snapshots.nodes.len(), "node")
-        );
-        return report(&found, &of, settings.decisions, args, color);
+    // Almost-invariants and counterexamples need executions.
+    if !args.almost.on
+        && args.why.is_none()
+        && let Some(snapshots) = input::read_snapshots(&args.traces, &args.input)?
+    {
+        return infer_snapshots(&snapshots, args, color);
     }
     let inputs = input::read(&args.traces, &args.input)?;
     if !inputs.errors.is_empty() {
@@ -63,17 +57,19 @@ pub(crate) fn run(args: &InferArgs, color: Color) -> Result<Code> {
     report(&found, &of, settings.decisions, args, color)
 }
 
-/// Reads a large table of snapshots, which needs no executions; any other input is left to the
-/// readers.
-fn snapshots(args: &InferArgs) -> Option<Snapshots> {
-    let [path] = args.traces.as_slice() else { return None };
-    let is_table = !args.almost.on && path.extension().is_some_and(|end| end == "csv");
-    if !is_table || args.why.is_some() || args.input.format.is_some_and(|f| f != InputFormat::Csv) {
-        return None;
-    }
-    // The readers report a file that cannot be opened.
-    let file = fs::File::open(path).ok()?;
-    Snapshots::read_from(file).ok().flatten()
+/// Infers from a table of snapshots, which needs no executions.
+fn infer_snapshots(snapshots: &Snapshots, args: &InferArgs, color: Color) -> Result<Code> {
+    let settings = settings(args)?;
+    let found = {
+        let _progress = Progress::new("inferring");
+        always_snapshots(snapshots, &settings)
+    };
+    let of = format!(
+        "{} · {}",
+        counted(snapshots.snapshots(), "snapshot"),
+        counted(snapshots.nodes.len(), "node")
+    );
+    report(&found, &of, settings.decisions, args, color)
 }
 
 fn report(
@@ -119,13 +115,14 @@ fn traces(args: &InferArgs) -> String {
 }
 
 fn settings(args: &InferArgs) -> Result<Settings> {
-    let default = Settings::default();
-    let scopes = match args.scopes.as_slice() {
-        [] => default.scopes.clone(),
-        words => words.iter().map(|word| scope(*word)).collect(),
-    };
-    let decisions = decided::read(&args.decided)?;
-    Ok(Settings { scopes, lines_max: args.lines, memory_max: memory(args), decisions, ..default })
+    let settings = Settings::default()
+        .lines_max(args.lines)
+        .memory_max(memory(args))
+        .decisions(decided::read(&args.decided)?);
+    Ok(match args.scopes.as_slice() {
+        [] => settings,
+        words => settings.scopes(words.iter().map(|word| scope(*word))),
+    })
 }
 
 /// The number of bytes that may be used.

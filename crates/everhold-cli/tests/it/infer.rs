@@ -129,11 +129,16 @@ fn tables_of_snapshots() {
     }
     fs::write(&path, text).expect("the file can be written");
     let path = path.to_str().expect("it is UTF-8");
-    check(
-        &["infer", path],
-        0,
-        &["a.term == b.term", "n.commit <= n.len", "300 snapshots · 3 nodes"],
-    );
+    let told = ["a.term == b.term", "n.commit <= n.len", "300 snapshots · 3 nodes"];
+    check(&["infer", path], 0, &told);
+    // The content says what it is, not the name; and no option is ignored.
+    let unnamed = temporary("snapshots.data");
+    fs::copy(path, &unnamed).expect("it can be copied");
+    check(&["infer", unnamed.to_str().expect("it is UTF-8")], 0, &told);
+    check(&["infer", path, "--scope", "quiet"], 0, &["when quiet", "a.term == b.term"]);
+    check(&["infer", path, "--executions", "x"], 64, &["--executions is for ShiViz logs"]);
+    check(&["infer", path, "--together"], 64, &["snapshots.csv"]);
+    check(&["infer", path, "--mapping", "none.json"], 64, &["none.json"]);
 }
 
 /// Two counters on three nodes; in one run of ten a node counts one event twice.
@@ -171,7 +176,7 @@ fn almost_invariants() {
     let claim = "n.asked >= n.done";
     almost(&["--out", &old], 0, &["# 1. held in ", claim, "in 3 of 30 runs"]);
     check(&["check", &old, &traces], 1, &[claim]);
-    almost(&["--explain", "1"], 0, &["n.done = ", "n.asked = ", "What the exceptions share"]);
+    almost(&["--explain", "1"], 0, &["n.done = ", "n.asked = ", "Shared by the exceptions"]);
     almost(&["--explain", "99"], 64, &["no line 99", "numbered 1 to "]);
     almost(&["--html", &page], 0, &["# report: "]);
     assert!(fs::read_to_string(&page).expect("it was written").starts_with("<!doctype html>"));

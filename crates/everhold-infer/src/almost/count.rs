@@ -3,16 +3,17 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::evaluate::{Bench, Fails, Plan};
+use super::evaluate::{Bench, Plan};
 use super::generate::{Candidate, Signed};
 use super::moments::Moments;
-use super::parallel;
 use super::rows::{Batch, Rows, Source, Weights};
-use crate::bitmap::{self, Counter};
+use crate::bitmap;
+use crate::evaluate::{TruthBits, Vectors};
+use crate::parallel;
 
-/// How much of what was looked at failed.
+/// How many rows of a class fail, and how many are known to fail or hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct FailureCount {
     /// The weight of the rows that fail.
     pub(crate) fails: u64,
     /// The weight of the rows that fail or hold; the others are unknown.
@@ -25,8 +26,8 @@ pub(crate) struct Tally {
     pub(crate) signature: u64,
 }
 
-impl Tally {
-    fn add(&mut self, other: Tally) {
+impl FailureCount {
+    fn add(&mut self, other: FailureCount) {
         self.fails += other.fails;
         self.known += other.known;
         self.rows_failing += other.rows_failing;
@@ -41,11 +42,11 @@ impl Tally {
     }
 }
 
-/// What the first look at the rows tells of each literal.
+/// The failures of a literal, counted in the first pass over the rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scanned {
     /// Of the literal, and of its negation.
-    pub(crate) tallies: [Tally; 2],
+    pub(crate) tallies: [FailureCount; 2],
 }
 
 /// One class with everything that is needed to look at its rows.
@@ -53,7 +54,7 @@ pub(crate) struct Class<'a> {
     pub(crate) plan: Plan<'a>,
     pub(crate) source: Source<'a>,
     pub(crate) moments: &'a Moments,
-    pub(crate) counter: Counter,
+    pub(crate) counter: Vectors,
     /// The tuples of nodes, as many together as memory allows.
     pub(crate) batches: Vec<Vec<Vec<u32>>>,
     /// About how many bytes may be used.
@@ -62,14 +63,14 @@ pub(crate) struct Class<'a> {
     pub(crate) kept: OnceLock<Kept>,
 }
 
-/// What is kept from one look to the next.
+/// The rows and truths that are kept from one pass to the next.
 pub(crate) struct Kept {
     batch: Batch,
     /// If there is memory for it: the rows of each piece, and where the literals fail in them.
     pieces: Option<Vec<Piece>>,
 }
 
-type Piece = (Rows, Vec<Fails>);
+type Piece = (Rows, Vec<TruthBits>);
 
 /// The rows of a piece and where each literal fails in them.
 pub(crate) struct Look<'a> {
@@ -77,9 +78,9 @@ pub(crate) struct Look<'a> {
     pub(crate) rows: &'a Rows,
     plan: &'a Plan<'a>,
     /// Where the literals fail, and again by row where that is told by binding.
-    fails: &'a [Fails],
-    spread: &'a [Fails],
-    /// What all rows weigh together.
+    fails: &'a [TruthBits],
+    spread: &'a [TruthBits],
+    /// The weight of all rows.
     weight: u64,
 }
 
@@ -88,11 +89,11 @@ impl Look<'_> {
         let literal = usize::from(signed / 2);
         let by_row = self.plan.is_by_row(literal, self.rows);
         let of = if by_row { &self.fails[literal] } else { &self.spread[literal] };
-        if signed.is_multiple_of(2) { &of.plain } else { &of.negated }
+        if signed.is_multiple_of(2) { &of.no } else { &of.yes }
     }
 
     /// The rows where all these literals fail, and how many they are.
-    pub(crate) fn meet(&self, literals: &[Signed], counter: Counter, kept: &mut Vec<u64>) -> u64 {
+    pub(crate) fn meet(&self, literals: &[Signed], counter: Vectors, kept: &mut Vec<u64>) -> u64 {
         let mut sets = [&[][..]; super::generate::LITERALS_IN_MAX];
         for (set, signed) in sets.iter_mut().zip(literals) {
             *set = self.fails(*signed);
@@ -100,7 +101,7 @@ impl Look<'_> {
         counter.meet(&sets[..literals.len()], kept)
     }
 
-    fn weigh(&self, set: &[u64], count: u64, counter: Counter) -> u64 {
+    fn weigh(&self, set: &[u64], count: u64, counter: Vectors) -> u64 {
         match &self.rows.weights {
             Weights::Same(weight) => weight * count,
             Weights::Bits(bits) => {
@@ -112,10 +113,10 @@ impl Look<'_> {
     fn tally(
         &self,
         literals: &[Signed],
-        counter: Counter,
+        counter: Vectors,
         piece: u64,
         kept: &mut Vec<u64>,
-    ) -> Tally {
+    ) -> FailureCount {
         let rows_failing = self.meet(literals, counter, kept);
         let (fails, signature) = match rows_failing {
             0 => (0, 0),
@@ -123,12 +124,12 @@ impl Look<'_> {
         };
         if literals.iter().all(|signed| self.is_total(*signed)) {
             let (known, rows_known) = (self.weight, self.rows.len() as u64);
-            return Tally { fails, known, rows_failing, rows_known, signature };
+            return FailureCount { fails, known, rows_failing, rows_known, signature };
         }
         self.add_holding(literals, kept);
         let rows_known = kept.iter().map(|word| u64::from(word.count_ones())).sum();
         let known = self.weigh(kept, rows_known, counter);
-        Tally { fails, known, rows_failing, rows_known, signature }
+        FailureCount { fails, known, rows_failing, rows_known, signature }
     }
 
     /// Adds the rows where one of the literals holds: a disjunction is known there and where all
@@ -187,7 +188,7 @@ impl Class<'_> {
     }
 
     fn literals(&self) -> usize {
-        self.plan.judge.literals.len()
+        self.plan.decider.literals.len()
     }
 
     /// Looks at the rows of one batch; the first of its pieces has the number `before`.
@@ -219,7 +220,7 @@ impl Class<'_> {
         parallel::map_with(batch.pieces.len(), self.source.threads, bench, here)
     }
 
-    /// How often each literal and its negation fail, and what all rows weigh.
+    /// The failures of each literal and of its negation, and the weight of all rows.
     pub(crate) fn scan(&self) -> (Vec<Scanned>, u64) {
         let literals = self.literals();
         let pieces = self.look(&vec![true; literals], |look, piece| {
@@ -244,17 +245,17 @@ impl Class<'_> {
         (all, whole)
     }
 
-    /// The tallies of the candidates; `None` for those that surely hold less often than `rate`.
+    /// The failures of the candidates; `None` for those that certainly hold less often than `rate`.
     ///
-    /// A candidate that has failed too often to recover is not looked at again. What is dropped
-    /// does not depend on the order in which the pieces are looked at: each dropped one would be
-    /// below the rate at the end.
+    /// A candidate that has failed too often to recover is not looked at again. The candidates that
+    /// are dropped do not depend on the order of the pieces: each of them would be below the rate at
+    /// the end.
     pub(crate) fn count(
         &self,
         candidates: &[Candidate],
         whole: u64,
         rate: f64,
-    ) -> Vec<Option<Tally>> {
+    ) -> Vec<Option<FailureCount>> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -264,7 +265,7 @@ impl Class<'_> {
         let allowed = (whole as f64 * (1.0 - rate)).ceil() as u64;
         let zero = || candidates.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let (fails, failing, signatures) = (zero(), zero(), zero());
-        // What is not known, for that is mostly nothing.
+        // The unknown rows are counted, because there are mostly none.
         let (unknown, rows_unknown) = (zero(), zero());
         let rows = self.look(&self.used(candidates), |look, piece| {
             let mut kept = Vec::new();
@@ -288,14 +289,14 @@ impl Class<'_> {
         });
         let rows: u64 = rows.into_iter().sum();
         let read = |all: &[AtomicU64], place: usize| all[place].load(Ordering::Relaxed);
-        let tally = |place: usize| Tally {
+        let tally = |place: usize| FailureCount {
             fails: read(&fails, place),
             known: whole - read(&unknown, place),
             rows_failing: read(&failing, place),
             rows_known: rows - read(&rows_unknown, place),
             signature: read(&signatures, place),
         };
-        let kept = |tally: &Tally| tally.fails <= allowed && tally.rate() >= rate;
+        let kept = |tally: &FailureCount| tally.fails <= allowed && tally.rate() >= rate;
         (0..candidates.len()).map(|place| Some(tally(place)).filter(kept)).collect()
     }
 

@@ -1,39 +1,21 @@
-//! A literal on values: the plain way, by which the others are checked.
+//! Literals on values: the plain evaluation, with which the evaluation by codes is checked.
 
-use everhold_property::{Expr, ExprKind, Ident, Library, Snapshot, State};
-use everhold_property::{evaluate_expr, relate};
+use everhold_property::{Expr, Library, Snapshot, State, evaluate_expr};
 use everhold_trace::Value;
 
 use super::domain::{Domain, Range};
 use super::evaluate::Coded;
-use super::literal::{Literal, Operand, Relation};
+use super::literal::{Literal, Operand, Test};
 use super::predicate::Predicate;
 use super::rows::Rows;
 use crate::dictionary::{Code, Dictionary};
+use crate::evaluate::Truth;
+use crate::relation::tree;
 use crate::states::States;
-
-/// What of a literal is known in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Truth {
-    False,
-    True,
-    Unknown,
-}
-
-impl From<Option<bool>> for Truth {
-    fn from(truth: Option<bool>) -> Truth {
-        match truth {
-            Some(true) => Truth::True,
-            Some(false) => Truth::False,
-            None => Truth::Unknown,
-        }
-    }
-}
 
 /// Decides the literals of one class.
 #[derive(Clone, Copy)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct Decider<'a> {
     pub(crate) states: &'a States,
     pub(crate) domain: &'a Domain,
     pub(crate) literals: &'a [Literal],
@@ -41,7 +23,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) coded: &'a Coded,
 }
 
-impl Judge<'_> {
+impl Decider<'_> {
     /// An operand that is not of one state, element or node alone, in all bindings or rows.
     pub(crate) fn codes(&self, operand: Operand, by_row: bool, rows: &Rows, codes: &mut Vec<Code>) {
         let Domain { kinds, ranges, .. } = self.domain;
@@ -65,7 +47,10 @@ impl Judge<'_> {
                 let keys = rows.nodes[key].iter().map(|id| self.coded.node(*id));
                 self.lookups(maps(node, map).zip(keys), &mut of_bindings);
             }
-            Operand::World => of_bindings.clone_from(&rows.states[kinds.len()]),
+            Operand::Global => {
+                of_bindings
+                    .extend(rows.states[kinds.len()].iter().map(|state| Code::of_global(*state)));
+            }
             _ => unreachable!("{operand:?} is known"),
         }
         match by_row {
@@ -75,12 +60,10 @@ impl Judge<'_> {
     }
 
     fn lookups(&self, pairs: impl Iterator<Item = (Code, Code)>, codes: &mut Vec<Code>) {
-        let mut last = ((Code::MAX, Code::MAX), Dictionary::NULL);
-        codes.extend(pairs.map(|pair| {
-            if last.0 != pair {
-                last = (pair, self.lookup(pair));
-            }
-            last.1
+        let mut last = None;
+        codes.extend(pairs.map(|pair| match last {
+            Some((known, found)) if known == pair => found,
+            _ => last.insert((pair, self.lookup(pair))).1,
         }));
     }
 
@@ -132,7 +115,7 @@ impl Judge<'_> {
                 let of = self.domain.ranges[range];
                 column(of.node, of.table, variable)
             }
-            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::World => None,
+            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::Global => None,
         }
     }
 
@@ -140,24 +123,23 @@ impl Judge<'_> {
     pub(crate) fn decide(&self, literal: usize, codes: &[Code]) -> Truth {
         let value = |code: Code| self.coded.value(code, &self.states.values);
         let of = &self.literals[literal];
-        match (&of.relation, codes) {
-            (Relation::True, [code]) => match *value(*code) {
-                Value::Bool(truth) => Some(truth).into(),
+        match (&of.test, codes) {
+            (Test::True, [code]) => match *value(*code) {
+                Value::Bool(truth) => truth.into(),
                 _ => Truth::Unknown,
             },
-            (Relation::Is(wanted), [code]) => Some(wanted == code).into(),
-            (Relation::Variant(name), [code]) => Some(match &*value(*code) {
+            (Test::Is(wanted), [code]) => Truth::from(wanted == code),
+            (Test::Variant(name), [code]) => Truth::from(match &*value(*code) {
                 Value::Variant { name: is, .. } => is == name,
                 Value::Text(is) => is == name,
                 _ => false,
-            })
-            .into(),
-            (Relation::Two(op), [a, b]) => relate(*op, &value(*a), &value(*b)).ok().into(),
-            (Relation::Predicate(name), codes) => {
+            }),
+            (Test::Compare(relation), [a, b]) => relation.of(&value(*a), &value(*b)),
+            (Test::Function(name), codes) => {
                 self.function(name, codes.iter().map(|code| value(*code).into_owned()).collect())
             }
-            (Relation::Whole(predicate), [codes @ .., world]) => {
-                self.whole(predicate, codes.iter().map(|code| value(*code).into_owned()), *world)
+            (Test::Global(predicate), [codes @ .., global]) => {
+                self.whole(predicate, codes.iter().map(|code| value(*code).into_owned()), *global)
             }
             _ => unreachable!("{of:?} has as many operands as codes"),
         }
@@ -166,9 +148,8 @@ impl Judge<'_> {
     fn function(&self, function: &str, values: Vec<Value>) -> Truth {
         let bindings: Vec<(String, Value)> =
             ["a", "b", "c", "d"].iter().map(|name| (*name).to_owned()).zip(values).collect();
-        let argument = |(name, _): &(String, Value)| Expr::new(ExprKind::Name(name.clone()));
-        let arguments = bindings.iter().map(argument).collect();
-        let call = Expr::new(ExprKind::Call(Ident::new(function), arguments));
+        let arguments = bindings.iter().map(|(name, _)| tree::name(name)).collect();
+        let call = tree::call(function, arguments);
         self.judge(&call, &Snapshot::default(), &bindings)
     }
 
@@ -176,16 +157,16 @@ impl Judge<'_> {
         &self,
         predicate: &Predicate,
         values: impl Iterator<Item = Value>,
-        world: Code,
+        global: Code,
     ) -> Truth {
         let bindings: Vec<(String, Value)> =
             predicate.params().map(str::to_owned).zip(values).collect();
-        self.judge(predicate.body(), &self.coded.worlds().get(world), &bindings)
+        self.judge(predicate.body(), &self.coded.globals().get(global.global()), &bindings)
     }
 
     fn judge(&self, expr: &Expr, state: &dyn State, bindings: &[(String, Value)]) -> Truth {
         match evaluate_expr(expr, self.library, &[state], bindings) {
-            Ok(Value::Bool(truth)) => Some(truth).into(),
+            Ok(Value::Bool(truth)) => truth.into(),
             _ => Truth::Unknown,
         }
     }

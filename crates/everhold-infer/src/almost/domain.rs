@@ -1,8 +1,11 @@
-//! What the variables of a property range over: nodes, nodes that nodes refer to, elements.
+//! Classes of properties. The variables of a class range over nodes, nodes that other nodes refer to,
+//! and elements.
 
 use everhold_property::{BinaryOp, Quantifier};
-use everhold_property::{Binder, Domain as Over, Expr, ExprKind, Ident, Literal, Pattern};
+use everhold_property::{Binder, Domain as Over, Expr, ExprKind, Ident, Pattern};
+use everhold_trace::Value;
 
+use crate::relation::tree::{binary, call, constant, name};
 use crate::states::States;
 use crate::variables::{KindId, Row, TableId, Variables};
 
@@ -16,7 +19,7 @@ pub(crate) struct Domain {
     /// The element variables.
     pub(crate) ranges: Vec<Range>,
     /// Whether its properties are about the whole state, too.
-    pub(crate) world: bool,
+    pub(crate) global: bool,
 }
 
 /// An element variable: the rows of a table of a node.
@@ -38,8 +41,8 @@ pub(crate) struct Link {
 const ELEMENT_NAMES: [[&str; 4]; 2] = [["x", "x2", "x3", "x4"], ["y", "y2", "y3", "y4"]];
 
 impl Domain {
-    /// All classes with up to so many nodes; also those about the whole state, if wanted.
-    pub(crate) fn all(states: &States, nodes_max: usize, worlds: bool) -> Vec<Domain> {
+    /// All classes with up to `nodes_max` nodes; with `globals`, also those about the global state.
+    pub(crate) fn all(states: &States, nodes_max: usize, globals: bool) -> Vec<Domain> {
         let kinds = &states.variables.kinds;
         let mut found = Vec::new();
         for kind in 0..kinds.len() {
@@ -54,12 +57,12 @@ impl Domain {
                 found.push(Domain::of(vec![kind; count], None, Vec::new()));
             }
         }
-        if worlds {
+        if globals {
             // Whole states are many; more variables next to them would be too many.
             let fits = |domain: &&Domain| {
                 domain.link.is_none() && domain.kinds.len() + domain.ranges.len() <= 2
             };
-            let with = |domain: &Domain| Domain { world: true, ..domain.clone() };
+            let with = |domain: &Domain| Domain { global: true, ..domain.clone() };
             let all: Vec<Domain> = found.iter().filter(fits).map(with).collect();
             found.extend(all);
         }
@@ -67,12 +70,12 @@ impl Domain {
     }
 
     fn of(kinds: Vec<KindId>, link: Option<Link>, ranges: Vec<Range>) -> Domain {
-        Domain { kinds, link, ranges, world: false }
+        Domain { kinds, link, ranges, global: false }
     }
 
-    /// What a binding has a state of: its nodes, and after them the whole.
+    /// The number of states of a binding: those of its nodes, and the global state if it reads it.
     pub(crate) fn places(&self) -> usize {
-        self.kinds.len() + usize::from(self.world)
+        self.kinds.len() + usize::from(self.global)
     }
 
     /// Whether swapping the two nodes changes nothing.
@@ -158,11 +161,11 @@ impl Domain {
         if self.link.is_some() {
             let target = self.node(1, variables);
             if variables.kinds.len() > 1 {
-                let kind = Literal::Text(self.kind_name(1, variables));
-                let asked = Expr::new(ExprKind::Call(Ident::new("kind"), vec![target]));
-                parts.push(binary(BinaryOp::Eq, asked, literal(kind)));
+                let kind = Value::Text(self.kind_name(1, variables));
+                let asked = call("kind", vec![target]);
+                parts.push(binary(BinaryOp::Eq, asked, constant(&kind)));
             } else {
-                parts.push(binary(BinaryOp::Ne, target, literal(Literal::Null)));
+                parts.push(binary(BinaryOp::Ne, target, constant(&Value::Null)));
             }
         } else {
             for (i, kind) in self.kinds.iter().enumerate() {
@@ -175,18 +178,6 @@ impl Domain {
         }
         parts.into_iter().reduce(|a, b| binary(BinaryOp::And, a, b))
     }
-}
-
-pub(crate) fn name(name: &str) -> Expr {
-    Expr::new(ExprKind::Name(name.to_owned()))
-}
-
-pub(crate) fn literal(literal: Literal) -> Expr {
-    Expr::new(ExprKind::Literal(literal))
-}
-
-pub(crate) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    Expr::new(ExprKind::Binary(op, Box::new(left), Box::new(right)))
 }
 
 /// One node, with none, one or two of its containers.

@@ -1,21 +1,23 @@
-//! Literals on the rows of a class, by codes: what is known of two values is not asked again.
+//! Literals on the rows of a class, by codes: the truth for two values is decided only once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Type};
+use everhold_property::Type;
 use everhold_trace::{NodeId, Value};
 
-use super::decide::{Judge, Truth};
-use super::literal::{Operand, Relation};
+use super::decide::Decider;
+use super::global::GlobalStates;
+use super::literal::{Operand, Test};
 use super::predicate::PARAMS_MAX;
 use super::rows::{FEW, Rows};
-use super::worlds::Worlds;
 use crate::bitmap;
 use crate::dictionary::{Code, Dictionary};
+use crate::evaluate::{Truth, TruthBits};
+use crate::relation::Relation;
 use crate::states::States;
 
-/// What is looked up of codes again and again.
+/// Lookups by code: node ids, integers and global states.
 #[derive(Clone, Debug)]
 pub(crate) struct Coded {
     /// The codes of node ids; an id that no state mentions has a code that no value has.
@@ -23,24 +25,23 @@ pub(crate) struct Coded {
     /// The integers among the values; `None` for other values.
     ints: Vec<Option<i64>>,
     /// The whole states.
-    worlds: Worlds,
+    globals: GlobalStates,
 }
 
 impl Coded {
-    pub(crate) fn of(states: &States, worlds: Worlds) -> Coded {
+    pub(crate) fn of(states: &States, globals: GlobalStates) -> Coded {
         let nodes = states.runs.iter().map(|run| run.nodes.len()).max().unwrap_or(0);
         let nodes = u32::try_from(nodes).expect("node ids are 32 bits");
         let code = |id: u32| {
             let met = states.values.find(&Value::Node(NodeId(id)));
-            met.unwrap_or(Code::MAX - id)
+            met.unwrap_or(Code::of_unmentioned(NodeId(id)))
         };
-        let values = u32::try_from(states.values.len()).expect("codes are 32 bits");
-        let ints = (0..values).map(|code| states.values.value(code).as_int()).collect();
-        Coded { nodes: (0..nodes).map(code).collect(), ints, worlds }
+        let ints = states.values.codes().map(|code| states.values.value(code).as_int()).collect();
+        Coded { nodes: (0..nodes).map(code).collect(), ints, globals }
     }
 
-    pub(crate) fn worlds(&self) -> &Worlds {
-        &self.worlds
+    pub(crate) fn globals(&self) -> &GlobalStates {
+        &self.globals
     }
 
     /// The codes of the nodes, by their ids.
@@ -53,68 +54,16 @@ impl Coded {
     }
 
     pub(crate) fn value<'a>(&self, code: Code, values: &'a Dictionary) -> Cow<'a, Value> {
-        match (code as usize) < values.len() {
+        match code.index() < values.len() {
             true => Cow::Borrowed(values.value(code)),
-            false => Cow::Owned(Value::Node(NodeId(Code::MAX - code))),
-        }
-    }
-}
-
-/// Where a literal and where its negation is false; where it is unknown, neither.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fails {
-    pub(crate) plain: Vec<u64>,
-    pub(crate) negated: Vec<u64>,
-    /// Whether it is known everywhere.
-    pub(crate) total: bool,
-}
-
-impl Fails {
-    fn clear(&mut self) {
-        self.plain.clear();
-        self.negated.clear();
-        self.total = true;
-    }
-
-    /// Adds up to 64 rows: whether the literal holds in each, where that is known.
-    fn push(&mut self, truths: &[Truth]) {
-        let mut bytes = [Truth::Unknown; 64];
-        bytes[..truths.len()].copy_from_slice(truths);
-        let plain = bitmap::pack(&bytes, |truth| truth == Truth::False);
-        let negated = bitmap::pack(&bytes, |truth| truth == Truth::True);
-        self.total &= (plain | negated).count_ones() as usize == truths.len();
-        self.plain.push(plain);
-        self.negated.push(negated);
-    }
-
-    /// Adds what is true in a row, if that is known.
-    fn extend(&mut self, rows: usize, mut truth: impl FnMut(usize) -> Truth) {
-        let mut truths = [Truth::Unknown; 64];
-        for start in (0..rows).step_by(64) {
-            let count = (rows - start).min(64);
-            for (place, to) in truths[..count].iter_mut().enumerate() {
-                *to = truth(start + place);
-            }
-            self.push(&truths[..count]);
-        }
-    }
-
-    /// The same of two columns of one length.
-    fn zip<T: Copy>(&mut self, a: &[T], b: &[T], truth: impl Fn(T, T) -> bool) {
-        let mut truths = [Truth::Unknown; 64];
-        for (a, b) in a.chunks(64).zip(b.chunks(64)) {
-            // Plain enough for vectors.
-            for (to, (a, b)) in truths.iter_mut().zip(a.iter().zip(b)) {
-                *to = if truth(*a, *b) { Truth::True } else { Truth::False };
-            }
-            self.push(&truths[..a.len()]);
+            false => Cow::Owned(Value::Node(code.unmentioned())),
         }
     }
 }
 
 /// How the literals of a class are evaluated, decided before any row is looked at.
 pub(crate) struct Plan<'a> {
-    pub(crate) judge: Judge<'a>,
+    pub(crate) decider: Decider<'a>,
     operands: Vec<(Operand, Option<Known>)>,
     /// For each literal the places of its operands, and how it is evaluated.
     ways: Vec<(Vec<usize>, Way)>,
@@ -123,7 +72,7 @@ pub(crate) struct Plan<'a> {
     by_row: Vec<bool>,
 }
 
-/// What is known of an operand of a local state, an element or a node.
+/// The values of an operand of a local state, an element or a node.
 struct Known {
     /// Its code by the number of the state, element or node.
     codes: Vec<Code>,
@@ -142,7 +91,7 @@ enum Way {
     Table(usize),
     /// Integers, `<` or `<=`.
     Ordered { or_equal: bool },
-    /// What was decided lately is kept.
+    /// Recent decisions are kept in a cache.
     Lately,
 }
 
@@ -152,8 +101,8 @@ const TABLE_MAX: usize = 1 << 18;
 const LATELY: usize = 1 << 13;
 
 impl Known {
-    fn of(operand: Operand, judge: &Judge<'_>) -> Option<Known> {
-        let Judge { states, domain, coded, .. } = *judge;
+    fn of(operand: Operand, decider: &Decider<'_>) -> Option<Known> {
+        let Decider { states, domain, coded, .. } = *decider;
         let column = |node: usize, table: usize, variable: usize| {
             states.kinds[domain.kinds[node]].column(table, variable).to_vec()
         };
@@ -163,7 +112,7 @@ impl Known {
             Operand::Item { range, variable } => {
                 column(domain.ranges[range].node, domain.ranges[range].table, variable)
             }
-            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::World => return None,
+            Operand::AtNode { .. } | Operand::AtItem { .. } | Operand::Global => return None,
         };
         let mut values = codes.clone();
         values.sort_unstable();
@@ -175,58 +124,58 @@ impl Known {
 }
 
 impl<'a> Plan<'a> {
-    pub(crate) fn new(judge: Judge<'a>) -> Plan<'a> {
+    pub(crate) fn new(decider: Decider<'a>) -> Plan<'a> {
         let mut all: Vec<Operand> =
-            judge.literals.iter().flat_map(|literal| literal.operands.iter().copied()).collect();
+            decider.literals.iter().flat_map(|literal| literal.operands.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        let known = |operand: &Operand| (*operand, Known::of(*operand, &judge));
+        let known = |operand: &Operand| (*operand, Known::of(*operand, &decider));
         let operands: Vec<(Operand, Option<Known>)> = all.iter().map(known).collect();
         let way = |literal: usize| {
             let place = |operand| all.binary_search(operand).expect("all were listed");
-            let places: Vec<usize> = judge.literals[literal].operands.iter().map(place).collect();
-            let way = way(literal, &judge, &places, &operands);
+            let places: Vec<usize> = decider.literals[literal].operands.iter().map(place).collect();
+            let way = way(literal, &decider, &places, &operands);
             (places, way)
         };
-        let ways = (0..judge.literals.len()).map(way).collect();
-        let by_row = judge.literals.iter().map(|literal| literal.ranges() != 0).collect();
-        Plan { judge, operands, ways, by_row }
+        let ways = (0..decider.literals.len()).map(way).collect();
+        let by_row = decider.literals.iter().map(|literal| literal.ranges() != 0).collect();
+        Plan { decider, operands, ways, by_row }
     }
 }
 
 fn way(
     literal: usize,
-    judge: &Judge<'_>,
+    decider: &Decider<'_>,
     places: &[usize],
     operands: &[(Operand, Option<Known>)],
 ) -> Way {
-    let of = &judge.literals[literal];
-    let ty = |operand: &Operand| operand.ty(judge.domain, judge.states);
+    let of = &decider.literals[literal];
+    let ty = |operand: &Operand| operand.ty(decider.domain, decider.states);
     // Numbers are equal by size, and a float may be equal to an integer.
     let as_codes = |operand: &Operand| !matches!(ty(operand), Type::Float | Type::Any);
     let known: Vec<Option<&Known>> =
         places.iter().map(|place| operands[*place].1.as_ref()).collect();
     let values = known.iter().map(|known| known.map_or(usize::MAX, |known| known.values.len()));
     let combinations = values.fold(1, usize::saturating_mul);
-    match (&of.relation, &known[..]) {
-        (Relation::Two(BinaryOp::Eq), _) if of.operands.iter().all(as_codes) => Way::Same,
+    match (&of.test, &known[..]) {
+        (Test::Compare(Relation::Equal), _) if of.operands.iter().all(as_codes) => Way::Same,
         (_, [_] | [_, _]) if combinations <= TABLE_MAX => Way::Table(combinations),
-        (Relation::Two(op @ (BinaryOp::Lt | BinaryOp::Le)), _)
+        (Test::Compare(relation @ (Relation::Less | Relation::AtMost)), _)
             if of.operands.iter().all(|operand| *ty(operand) == Type::Int) =>
         {
-            Way::Ordered { or_equal: *op == BinaryOp::Le }
+            Way::Ordered { or_equal: *relation == Relation::AtMost }
         }
-        (Relation::Two(op @ (BinaryOp::Subset | BinaryOp::Disjoint)), [Some(a), Some(b)]) => {
-            let subset = *op == BinaryOp::Subset;
-            sets([a, b], judge).map_or(Way::Lately, |sets| Way::Sets { subset, sets })
+        (Test::Compare(relation @ (Relation::Subset | Relation::Disjoint)), [Some(a), Some(b)]) => {
+            let subset = *relation == Relation::Subset;
+            sets([a, b], decider).map_or(Way::Lately, |sets| Way::Sets { subset, sets })
         }
         _ => Way::Lately,
     }
 }
 
 /// The values of two operands as bits, if all are sets, of at most 64 elements in all.
-fn sets(known: [&Known; 2], judge: &Judge<'_>) -> Option<[Vec<u64>; 2]> {
-    let set = |code: &Code| match judge.states.values.value(*code) {
+fn sets(known: [&Known; 2], decider: &Decider<'_>) -> Option<[Vec<u64>; 2]> {
+    let set = |code: &Code| match decider.states.values.value(*code) {
         Value::Set(set) => Some(set),
         _ => None,
     };
@@ -265,9 +214,9 @@ pub(crate) struct Bench<'a> {
     /// The operands of literals that read no elements, and of those that do.
     columns: [Vec<Column>; 2],
     /// Where each literal fails: among the rows, or among the bindings if it reads no elements.
-    pub(crate) fails: Vec<Fails>,
+    pub(crate) fails: Vec<TruthBits>,
     /// The latter among the rows, too.
-    pub(crate) spread: Vec<Fails>,
+    pub(crate) spread: Vec<TruthBits>,
     /// For each literal what is known of each combination of values, or was decided lately.
     tables: Vec<Vec<Option<Truth>>>,
     lately: Vec<Vec<(Key, Truth)>>,
@@ -281,8 +230,8 @@ impl<'a> Bench<'a> {
             plan,
             rows: Rows::default(),
             columns: [columns(), columns()],
-            fails: vec![Fails::default(); literals],
-            spread: vec![Fails::default(); literals],
+            fails: vec![TruthBits::default(); literals],
+            spread: vec![TruthBits::default(); literals],
             tables: vec![Vec::new(); literals],
             lately: vec![Vec::new(); literals],
         }
@@ -311,25 +260,27 @@ impl<'a> Bench<'a> {
         for place in operands {
             let (operand, known) = &self.plan.operands[*place];
             let column = &mut self.columns[usize::from(by_row)][*place];
-            let into = if by_place { &mut column.places } else { &mut column.codes };
-            if !into.is_empty() {
+            let filled =
+                if by_place { !column.places.is_empty() } else { !column.codes.is_empty() };
+            if filled {
                 continue;
             }
             let Some(known) = known else {
-                self.plan.judge.codes(*operand, by_row, &self.rows, into);
+                // Only operands that are known have a table or are sets.
+                self.plan.decider.codes(*operand, by_row, &self.rows, &mut column.codes);
                 continue;
             };
-            let of = if by_place { &known.places } else { &known.codes };
             let numbers = match *operand {
                 Operand::Node(node) => &self.rows.nodes[node],
                 Operand::State { node, .. } => &self.rows.states[node],
                 Operand::Item { range, .. } => &self.rows.items[range],
                 _ => unreachable!("{operand:?} is of more than one"),
             };
-            let values = numbers.iter().map(|number| of[*number as usize]);
-            match by_row && !matches!(operand, Operand::Item { .. }) {
-                true => self.rows.spread(values, into),
-                false => into.extend(values),
+            let spread = by_row && !matches!(operand, Operand::Item { .. });
+            let rows = spread.then_some(&self.rows);
+            match by_place {
+                true => look_up(numbers, &known.places, rows, &mut column.places),
+                false => look_up(numbers, &known.codes, rows, &mut column.codes),
             }
         }
     }
@@ -340,20 +291,20 @@ impl<'a> Bench<'a> {
         let columns = &self.columns[usize::from(by_row)];
         let columns: Vec<&Column> = operands.iter().map(|place| &columns[*place]).collect();
         let rows = if by_row { self.rows.len() } else { self.rows.binding.len() };
-        let judge = &self.plan.judge;
+        let decider = &self.plan.decider;
         let fails = &mut self.fails[literal];
         match (way, &columns[..]) {
             (Way::Same, [a, b]) => fails.zip(&a.codes, &b.codes, |a, b| a == b),
             (Way::Sets { subset, sets: [x, y] }, [a, b]) => {
                 let bits = |row: usize| (x[a.places[row] as usize], y[b.places[row] as usize]);
                 fails.extend(rows, |row| match bits(row) {
-                    (a, b) if *subset => Some(a & !b == 0).into(),
-                    (a, b) => Some(a & b == 0).into(),
+                    (a, b) if *subset => (a & !b == 0).into(),
+                    (a, b) => (a & b == 0).into(),
                 });
             }
             (Way::Ordered { or_equal }, [a, b]) => {
-                let ints = &judge.coded.ints;
-                let int = |column: &Column, row: usize| ints[column.codes[row] as usize];
+                let ints = &decider.coded.ints;
+                let int = |column: &Column, row: usize| ints[column.codes[row].index()];
                 fails.extend(rows, |row| {
                     let known = int(a, row).zip(int(b, row));
                     known.map(|(a, b)| a < b || *or_equal && a == b).into()
@@ -366,19 +317,28 @@ impl<'a> Bench<'a> {
             }
             (_, columns) => {
                 let known = &mut self.lately[literal];
-                known.resize(LATELY, ([Code::MAX; PARAMS_MAX + 1], Truth::Unknown));
-                let mut key = [Code::MAX - 1; PARAMS_MAX + 1];
+                known.resize(LATELY, ([Code(u32::MAX); PARAMS_MAX + 1], Truth::Unknown));
+                let mut key = [Code(u32::MAX - 1); PARAMS_MAX + 1];
                 fails.extend(rows, |row| {
                     let codes = columns.iter().map(|column| column.codes[row]);
                     key.iter_mut().zip(codes).for_each(|(key, code)| *key = code);
                     let slot = &mut known[slot(&key[..columns.len()])];
                     if slot.0 != key {
-                        *slot = (key, judge.decide(literal, &key[..columns.len()]));
+                        *slot = (key, decider.decide(literal, &key[..columns.len()]));
                     }
                     slot.1
                 });
             }
         }
+    }
+}
+
+/// The values of these states, elements or nodes by number, repeated for each of `rows` if given.
+fn look_up<T: Copy>(numbers: &[u32], of: &[T], rows: Option<&Rows>, into: &mut Vec<T>) {
+    let values = numbers.iter().map(|number| of[*number as usize]);
+    match rows {
+        Some(rows) => rows.spread(values, into),
+        None => into.extend(values),
     }
 }
 
@@ -388,7 +348,7 @@ fn by_table(
     plan: &Plan<'_>,
     columns: &[&Column],
     table: &mut [Option<Truth>],
-    fails: &mut Fails,
+    fails: &mut TruthBits,
 ) {
     let known = |operand: usize| {
         let place = plan.ways[literal].0[operand];
@@ -399,7 +359,7 @@ fn by_table(
             let of = known(0);
             fails.extend(a.places.len(), |row| {
                 let at = a.places[row] as usize;
-                *table[at].get_or_insert_with(|| plan.judge.decide(literal, &[of.values[at]]))
+                *table[at].get_or_insert_with(|| plan.decider.decide(literal, &[of.values[at]]))
             });
         }
         [a, b] => {
@@ -407,7 +367,7 @@ fn by_table(
             let width = with.values.len();
             fails.extend(a.places.len(), |row| {
                 let (x, y) = (a.places[row] as usize, b.places[row] as usize);
-                let decide = || plan.judge.decide(literal, &[of.values[x], with.values[y]]);
+                let decide = || plan.decider.decide(literal, &[of.values[x], with.values[y]]);
                 *table[x * width + y].get_or_insert_with(decide)
             });
         }
@@ -417,20 +377,26 @@ fn by_table(
 
 impl Plan<'_> {
     /// Makes of where literals fail among bindings where they fail among rows.
-    pub(crate) fn spread(&self, rows: &Rows, fails: &[Fails], used: &[bool], into: &mut [Fails]) {
+    pub(crate) fn spread(
+        &self,
+        rows: &Rows,
+        fails: &[TruthBits],
+        used: &[bool],
+        into: &mut [TruthBits],
+    ) {
         for (literal, used) in used.iter().enumerate() {
             if *used && !self.is_by_row(literal, rows) {
                 let (of, into) = (&fails[literal], &mut into[literal]);
-                bitmap::spread(&of.plain, &rows.times, &mut into.plain);
+                bitmap::spread(&of.no, &rows.times, &mut into.no);
                 match of.total {
-                    true => bitmap::complement(&into.plain, rows.len(), &mut into.negated),
-                    false => bitmap::spread(&of.negated, &rows.times, &mut into.negated),
+                    true => bitmap::complement(&into.no, rows.len(), &mut into.yes),
+                    false => bitmap::spread(&of.yes, &rows.times, &mut into.yes),
                 }
             }
         }
     }
 
-    /// About how many bytes it takes to keep where all literals fail, of so many rows.
+    /// About how many bytes the truth of all literals takes in this many rows and bindings.
     pub(crate) fn bytes(&self, rows: u64, bindings: u64) -> u64 {
         let by_row = self.by_row.iter().filter(|by_row| **by_row).count() as u64;
         let by_binding = self.by_row.len() as u64 - by_row;
@@ -448,7 +414,7 @@ impl Plan<'_> {
 
 fn slot(key: &[Code]) -> usize {
     let mixed = key.iter().fold(0u64, |mixed, code| {
-        (mixed ^ u64::from(*code)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        (mixed ^ u64::from(code.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
     });
     (mixed >> 20) as usize & (LATELY - 1)
 }

@@ -11,24 +11,26 @@ use super::{AlmostInvariant, Episode};
 
 /// Exceptions that are shown one by one.
 const SHOWN_MAX: usize = 5;
-/// Exceptions that are asked what they share.
+/// The most exceptions that are examined for what they share.
 const ASKED_MAX: usize = 100;
 /// Events shown before each.
 const BEFORE: u32 = 5;
 
 /// The exceptions of an almost-invariant, opened.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The first exceptions, up to a hundred.
     pub exceptions: Vec<Exception>,
     /// How many there are.
     pub all: usize,
-    /// What most of them have in common, the commonest first.
+    /// Facts that at least half of them have in common, the commonest first.
     pub shared: Vec<Shared>,
 }
 
 /// One exception.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Exception {
     /// When it was.
     pub episode: Episode,
@@ -48,10 +50,11 @@ pub struct Exception {
 
 /// Something that several exceptions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shared {
-    /// What it is.
+    /// The fact, in words.
     pub what: String,
-    /// How many of those that were asked have it, and how many were asked.
+    /// The number of exceptions that have it, and the number of exceptions that were examined.
     pub of: (usize, usize),
 }
 
@@ -151,7 +154,7 @@ pub(crate) fn snapshot(execution: &Execution, event: EventId) -> Snapshot {
     snapshot
 }
 
-/// What at least half of the exceptions have in common.
+/// The facts that at least half of the exceptions have in common.
 fn shared(exceptions: &[Exception], executions: &[&Execution]) -> Vec<Shared> {
     let mut counts: BTreeMap<(u8, String), usize> = BTreeMap::new();
     for exception in exceptions {
@@ -201,7 +204,7 @@ fn faults(execution: &Execution, event: EventId) -> impl Iterator<Item = String>
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.shared.is_empty() {
-            writeln!(f, "What the exceptions share:")?;
+            writeln!(f, "Shared by the exceptions:")?;
         }
         for Shared { what, of: (count, asked) } in &self.shared {
             writeln!(f, "  {count} of {asked}  {what}")?;

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::count::{Class, Look};
 use super::generate::Candidate;
-use super::parallel;
 use super::rows::Source;
-use crate::bitmap::{self, Counter};
+use crate::bitmap;
+use crate::evaluate::Vectors;
+use crate::parallel;
 
 /// The snapshots in which a candidate fails, and where.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +120,7 @@ pub(crate) fn offsets(snapshots: impl Iterator<Item = u32>) -> Vec<usize> {
 
 impl Look<'_> {
     /// Where these candidates fail.
-    fn marks(&self, candidates: &[Candidate], width: usize, counter: Counter) -> Marks {
+    fn marks(&self, candidates: &[Candidate], width: usize, counter: Vectors) -> Marks {
         let bindings = self.rows.binding.clone();
         let mut sets = vec![0; bindings.len() * width];
         let each = bindings.iter().enumerate().map(|(place, binding)| {

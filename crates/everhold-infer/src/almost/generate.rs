@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everhold_property::{BinaryOp, Library, Type};
+use everhold_property::{Library, Type};
 use everhold_trace::Value;
 
 use super::Almost;
 use super::domain::Domain;
-use super::literal::{Literal, Operand, Relation};
+use super::literal::{Literal, Operand, Test};
 use super::names::{is_wanted, name};
 use super::predicate::{PARAMS_MAX, Predicate};
 use crate::dictionary::{Code, Dictionary};
+use crate::relation::Relation;
 use crate::states::States;
 use crate::variables::Variable;
 
@@ -19,7 +20,7 @@ use crate::variables::Variable;
 const CONSTANTS_MAX: usize = 6;
 /// The same for numbers, which are seldom names of something.
 const NUMBERS_MAX: usize = 3;
-/// Literals of one class; those that take most reading are left out first.
+/// The most literals of one class; the longest ones are left out first.
 const LITERALS_MAX: usize = 2000;
 /// Ways to give arguments to a predicate of the user; a further parameter is given to the first.
 const ARGUMENTS_MAX: usize = 20_000;
@@ -29,7 +30,7 @@ const SHARED_MAX: usize = 4096;
 /// Variables by name with their sub types: those of different sub types are not compared.
 pub(crate) type Subtypes = BTreeMap<String, String>;
 
-/// What is known of an operand before any row is looked at.
+/// The values of an operand, before any row is looked at.
 struct Profile {
     operand: Operand,
     ty: Type,
@@ -60,7 +61,7 @@ pub(crate) fn literals(
         .map(|o| profile(o, domain, states, &options.subtypes))
         .collect();
     let mut found = BTreeSet::new();
-    if domain.world {
+    if domain.global {
         found.extend(whole(&profiles, domain, &options.predicates));
         if found.is_empty() {
             return Vec::new();
@@ -109,7 +110,7 @@ fn operands(domain: &Domain, states: &States, wanted: &[String]) -> Vec<Operand>
     found
 }
 
-/// What a map has under other nodes, and under keys and elements of other containers.
+/// Lookups in a map: by other nodes, and by keys and elements of other containers.
 fn lookups(node: usize, map: usize, keys: &Type, domain: &Domain, states: &States) -> Vec<Operand> {
     let mut found = Vec::new();
     if matches!(keys, Type::Node(_)) {
@@ -146,7 +147,7 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
             let kind = &states.variables.kinds[domain.kinds[node]];
             (&[], format!("{}.value", name(kind, 0, map)))
         }
-        Operand::Node(_) | Operand::World => (&[], String::new()),
+        Operand::Node(_) | Operand::Global => (&[], String::new()),
     };
     let mut values = BTreeSet::new();
     let mut ints: Option<(i64, i64)> = None;
@@ -168,22 +169,22 @@ fn profile(operand: Operand, domain: &Domain, states: &States, subtypes: &Subtyp
 }
 
 fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
-    let one = |relation: Relation| Literal { relation, operands: vec![profile.operand] };
+    let one = |test: Test| Literal { test, operands: vec![profile.operand] };
     let mut found = Vec::new();
     if profile.ty == Type::Bool {
-        found.push(one(Relation::True));
+        found.push(one(Test::True));
     }
     if profile.values.contains(&Dictionary::NULL) {
-        found.push(one(Relation::Is(Dictionary::NULL)));
+        found.push(one(Test::Is(Dictionary::NULL)));
     }
     if let Type::Variant(variants) = &profile.ty {
-        found.extend(variants.keys().map(|name| one(Relation::Variant(name.clone()))));
+        found.extend(variants.keys().map(|name| one(Test::Variant(name.clone()))));
     }
     let few = (2..=CONSTANTS_MAX).contains(&profile.values.len());
     for code in &profile.values {
         let constant = match states.values.value(*code) {
             Value::Text(_) => few && profile.ty == Type::Text,
-            // Nothing and the first of everything are what programs treat apart.
+            // Programs often treat zero as a special case.
             Value::Int(number) => {
                 let few = (2..=NUMBERS_MAX).contains(&profile.values.len());
                 few && profile.ty == Type::Int && !profile.is_size || *number == 0
@@ -191,16 +192,16 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
             _ => false,
         };
         if constant {
-            found.push(one(Relation::Is(*code)));
+            found.push(one(Test::Is(*code)));
         }
     }
     found
 }
 
 fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
-    use BinaryOp as Op;
-    let two = |op: Op, a: &Profile, b: &Profile| Literal {
-        relation: Relation::Two(op),
+    use Relation as R;
+    let two = |relation: Relation, a: &Profile, b: &Profile| Literal {
+        test: Test::Compare(relation),
         operands: vec![a.operand, b.operand],
     };
     if let (Some(a), Some(b)) = (&left.subtype, &right.subtype)
@@ -211,29 +212,29 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
     if left.is_const() && right.is_const() {
         return Vec::new();
     }
-    let both = |op: Op| [two(op, left, right), two(op, right, left)];
+    let both = |relation: Relation| [two(relation, left, right), two(relation, right, left)];
     let mut found = Vec::new();
     match (&left.ty, &right.ty) {
         (Type::Null, _) | (_, Type::Null) => {}
         (Type::Set(a), Type::Set(b)) if a.overlaps(b) => {
-            found.extend(both(Op::Subset));
-            found.push(two(Op::Disjoint, left, right));
-            found.push(two(Op::Eq, left, right));
+            found.extend(both(R::Subset));
+            found.push(two(R::Disjoint, left, right));
+            found.push(two(R::Equal, left, right));
         }
         (Type::List(a), Type::List(b)) if a.overlaps(b) => {
-            found.extend(both(Op::Prefix));
-            found.extend(both(Op::Subsequence));
-            found.push(two(Op::Eq, left, right));
+            found.extend(both(R::Prefix));
+            found.extend(both(R::Subsequence));
+            found.push(two(R::Equal, left, right));
         }
         (Type::Int | Type::Float, Type::Int | Type::Float)
             if are_measures_alike(left, right) && ranges_meet(left, right) =>
         {
-            found.push(two(Op::Eq, left, right));
-            found.extend([Op::Lt, Op::Le].map(|op| two(op, left, right)));
+            found.push(two(R::Equal, left, right));
+            found.extend([R::Less, R::AtMost].map(|relation| two(relation, left, right)));
         }
         (Type::Int | Type::Float, Type::Int | Type::Float) => {}
-        (Type::Node(_), Type::Node(_)) => found.push(two(Op::Eq, left, right)),
-        (a, b) if *a == *b && values_meet(left, right) => found.push(two(Op::Eq, left, right)),
+        (Type::Node(_), Type::Node(_)) => found.push(two(R::Equal, left, right)),
+        (a, b) if *a == *b && values_meet(left, right) => found.push(two(R::Equal, left, right)),
         _ => {}
     }
     for (item, container) in [(left, right), (right, left)] {
@@ -241,7 +242,7 @@ fn binary(left: &Profile, right: &Profile) -> Vec<Literal> {
         let nodes = matches!((&**of, &item.ty), (Type::Node(_), Type::Node(_)));
         // An element in its own container is constant, which the scan of the rows finds out.
         if nodes || **of == item.ty && !item.is_size {
-            found.push(two(Op::In, item, container));
+            found.push(two(R::In, item, container));
         }
     }
     found
@@ -286,8 +287,7 @@ fn functions(profiles: &[Profile], library: &Library) -> Vec<Literal> {
         if signature.result != Type::Bool || !(1..=PARAMS_MAX).contains(&signature.params.len()) {
             continue;
         }
-        let literal =
-            |operands| Literal { relation: Relation::Predicate(name.to_owned()), operands };
+        let literal = |operands| Literal { test: Test::Function(name.to_owned()), operands };
         found.extend(arguments(profiles, signature.params.iter()).into_iter().map(literal));
     }
     found
@@ -299,8 +299,8 @@ fn whole(profiles: &[Profile], domain: &Domain, predicates: &[Predicate]) -> Vec
     for predicate in predicates {
         let shared = Arc::new(predicate.clone());
         let literal = |mut operands: Vec<Operand>| {
-            operands.push(Operand::World);
-            Literal { relation: Relation::Whole(Arc::clone(&shared)), operands }
+            operands.push(Operand::Global);
+            Literal { test: Test::Global(Arc::clone(&shared)), operands }
         };
         found.extend(arguments(profiles, predicate.types()).into_iter().map(literal));
     }
@@ -360,7 +360,7 @@ impl<'a> Former<'a> {
         singles.filter(|candidate| self.is_whole(candidate)).collect()
     }
 
-    /// Disjunctions of two literals, those that take least reading first, at most so many.
+    /// At most `most` disjunctions of two literals, the shortest first.
     pub(crate) fn pairs(&self, most: usize) -> Vec<Candidate> {
         let mut by_cost: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
         for (first, second) in self.whole_pairs() {
@@ -378,7 +378,7 @@ impl<'a> Former<'a> {
         found
     }
 
-    /// How many there are, up to so many.
+    /// The number of disjunctions of two literals, counted up to `most`.
     pub(crate) fn count_pairs(&self, most: usize) -> usize {
         self.whole_pairs().flat_map(|(first, second)| self.signed(first, second)).take(most).count()
     }
@@ -402,7 +402,7 @@ impl<'a> Former<'a> {
         candidates.filter(|candidate| self.is_first(candidate))
     }
 
-    /// Disjunctions with one literal more than these, at most so many.
+    /// At most `most` disjunctions with one literal more than these.
     pub(crate) fn longer(&self, shorter: &[Candidate], most: usize) -> Vec<Candidate> {
         let mut found = BTreeSet::new();
         for candidate in shorter {
@@ -438,13 +438,13 @@ impl<'a> Former<'a> {
         let nodes = literals().fold(0, |bits, literal| bits | literal.nodes(self.domain));
         let ranges = literals().fold(0, |bits, literal| bits | literal.ranges());
         nodes.count_ones() as usize == self.domain.kinds.len()
-            && (!self.domain.world || literals().any(Literal::is_whole))
+            && (!self.domain.global || literals().any(Literal::is_global))
             && self.is_connected(candidate)
             && (ranges.count_ones() as usize == self.domain.ranges.len() || self.is_link_only())
     }
 
-    /// Whether some literal is about two nodes, or all say the same of different nodes: that one
-    /// node is so and another otherwise has no bearing.
+    /// Whether the literals are related: one of them is about two nodes, or all of them make the same
+    /// claim about different nodes.
     fn is_connected(&self, candidate: &Candidate) -> bool {
         let literals = || candidate.literals.iter().map(|s| &self.literals[usize::from(s / 2)]);
         let bound = if self.domain.link.is_some() { 1 } else { self.domain.kinds.len() };

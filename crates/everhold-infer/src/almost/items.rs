@@ -7,7 +7,6 @@ use super::evaluate::Coded;
 use super::timeline::NODES_MAX;
 use crate::dictionary::Code;
 use crate::states::{StateId, States};
-use crate::variables::KindId;
 
 /// The elements of a class, by state.
 pub(crate) struct Items {
@@ -29,7 +28,9 @@ const NOBODY: u32 = u32::MAX;
 impl Items {
     pub(crate) fn new(domain: &Domain, states: &States, coded: &Coded) -> Items {
         let range = |range: &super::domain::Range| {
-            (range.node, starts(states, domain.kinds[range.node], range.table))
+            let kind = domain.kinds[range.node];
+            let of = &states.variables.kinds[kind];
+            (range.node, states.kinds[kind].row_starts(of, range.table))
         };
         let link = domain.link.map(|link| {
             let node: BTreeMap<Code, u32> = coded.nodes().zip(0..).collect();
@@ -100,22 +101,4 @@ impl Items {
             self.range(1, states).for_each(|second| visit([first, second]));
         }
     }
-}
-
-/// Where the rows of each state start in a table, which may lie below another.
-fn starts(states: &States, kind: KindId, table: usize) -> Vec<u32> {
-    let of = &states.kinds[kind];
-    let mut counts = vec![0u32; of.len() + 1];
-    for row in 0..of.owners(table).len() {
-        let (mut at, mut row) = (table, row);
-        while at != 0 {
-            row = of.owners(at)[row] as usize;
-            at = states.variables.kinds[kind].tables[at].origin.container().map_or(0, |(t, _)| t);
-        }
-        counts[row + 1] += 1;
-    }
-    for place in 1..counts.len() {
-        counts[place] += counts[place - 1];
-    }
-    counts
 }

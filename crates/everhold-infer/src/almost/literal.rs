@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use everhold_property::{BinaryOp, Expr, ExprKind, Ident, Literal as Written, Type, UnaryOp};
-use everhold_trace::Value;
+use everhold_property::{Expr, ExprKind, Ident, Type};
 
-use super::domain::{Domain, binary, literal};
+use super::domain::Domain;
 use super::predicate::Predicate;
 use crate::dictionary::Code;
+use crate::relation::Relation;
+use crate::relation::tree::{self, related};
 use crate::states::States;
 use crate::variables::Row;
 
@@ -20,35 +21,35 @@ pub(crate) enum Operand {
     State { node: usize, variable: usize },
     /// A variable of an element.
     Item { range: usize, variable: usize },
-    /// What a map of a node has under a node.
+    /// The entry of a map of a node under a node.
     AtNode { node: usize, map: usize, key: usize },
-    /// What a map of a node has under a variable of an element.
+    /// The entry of a map of a node under a variable of an element.
     AtItem { node: usize, map: usize, range: usize, key: usize },
-    /// The whole state.
-    World,
+    /// The global state.
+    Global,
 }
 
-/// How operands relate.
+/// The claim of a literal about its operands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Relation {
+pub(crate) enum Test {
     /// The operand is true.
     True,
     /// The operand is this value.
     Is(Code),
     /// The operand is of this variant.
     Variant(String),
-    /// Two operands compared: `== < <= in`, `subset of`, `disjoint from`, `prefix of`.
-    Two(BinaryOp),
-    /// A function of the user's library.
-    Predicate(String),
-    /// A predicate of the user over the whole state, which is the last operand.
-    Whole(Arc<Predicate>),
+    /// Two operands are in a relation.
+    Compare(Relation),
+    /// A function of the user's library is true of the operands.
+    Function(String),
+    /// A predicate of the user is true of the operands, the last of which is the global state.
+    Global(Arc<Predicate>),
 }
 
-/// A predicate applied to operands.
+/// A test applied to operands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Literal {
-    pub(crate) relation: Relation,
+    pub(crate) test: Test,
     pub(crate) operands: Vec<Operand>,
 }
 
@@ -64,7 +65,7 @@ impl Operand {
             Operand::Item { range, .. } => of_range(range),
             Operand::AtNode { node, key, .. } => 1 << node | id(key),
             Operand::AtItem { node, range, .. } => 1 << node | of_range(range),
-            Operand::World => 0,
+            Operand::Global => 0,
         }
     }
 
@@ -87,11 +88,11 @@ impl Operand {
             Operand::AtItem { node, map, range, key } => {
                 Operand::AtItem { node: 1 - node, map, range: 1 - range, key }
             }
-            Operand::World => self,
+            Operand::Global => self,
         }
     }
 
-    /// What it holds.
+    /// The type of its values.
     pub(crate) fn ty<'a>(self, domain: &Domain, states: &'a States) -> &'a Type {
         const NODE: &Type = &Type::Node(None);
         const ANY: &Type = &Type::Any;
@@ -100,7 +101,7 @@ impl Operand {
         };
         match self {
             Operand::Node(_) => NODE,
-            Operand::World => ANY,
+            Operand::Global => ANY,
             Operand::State { node, variable } => of(node, 0, variable),
             Operand::Item { range, variable } => {
                 of(domain.ranges[range].node, domain.ranges[range].table, variable)
@@ -135,7 +136,7 @@ impl Operand {
             Operand::Item { range, variable } => item(range, variable),
             Operand::AtNode { node, map, key } => at(state(node, map), domain.node(key, variables)),
             Operand::AtItem { node, map, range, key } => at(state(node, map), item(range, key)),
-            Operand::World => Expr::new(ExprKind::Hole),
+            Operand::Global => Expr::new(ExprKind::Hole),
         }
     }
 }
@@ -167,19 +168,19 @@ impl Literal {
     }
 
     /// Whether it is about the whole state.
-    pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.relation, Relation::Whole(_))
+    pub(crate) fn is_global(&self) -> bool {
+        matches!(self.test, Test::Global(_))
     }
 
     /// The same with the two nodes swapped; symmetric relations keep their operands in order.
     pub(crate) fn swapped(&self) -> Literal {
         let operands = self.operands.iter().map(|operand| operand.swapped()).collect();
-        Literal { relation: self.relation.clone(), operands }.ordered()
+        Literal { test: self.test.clone(), operands }.ordered()
     }
 
     /// The one of the equal ways to write it.
     pub(crate) fn ordered(mut self) -> Literal {
-        if matches!(self.relation, Relation::Two(BinaryOp::Eq | BinaryOp::Disjoint)) {
+        if matches!(self.test, Test::Compare(relation) if relation.is_symmetric()) {
             self.operands.sort();
         }
         self
@@ -191,14 +192,14 @@ impl Literal {
             Operand::Node(_) => 1,
             Operand::State { .. } | Operand::Item { .. } => 2,
             Operand::AtNode { .. } | Operand::AtItem { .. } => 4,
-            Operand::World => 0,
+            Operand::Global => 0,
         };
-        let relation = match &self.relation {
-            Relation::True | Relation::Predicate(_) | Relation::Whole(_) => 0,
-            Relation::Two(BinaryOp::Eq | BinaryOp::In) => 1,
-            Relation::Is(_) | Relation::Variant(_) | Relation::Two(_) => 2,
+        let test = match &self.test {
+            Test::True | Test::Function(_) | Test::Global(_) => 0,
+            Test::Compare(Relation::Equal | Relation::In) => 1,
+            Test::Is(_) | Test::Variant(_) | Test::Compare(_) => 2,
         };
-        relation + self.operands.iter().map(of).sum::<u32>()
+        test + self.operands.iter().map(of).sum::<u32>()
     }
 
     /// Whether two literals say different things of the same operands, so that a disjunction of
@@ -215,47 +216,23 @@ impl Literal {
     /// The literal, or its negation, in the language.
     pub(crate) fn expr(&self, negated: bool, domain: &Domain, states: &States) -> Expr {
         let mut operands = self.operands.iter().map(|operand| operand.expr(domain, states));
-        let mut next = || operands.next().expect("the relation has its operands");
-        let not = |expr: Expr| match negated {
-            true => Expr::new(ExprKind::Unary(UnaryOp::Not, Box::new(expr))),
-            false => expr,
-        };
-        match &self.relation {
-            Relation::True => not(next()),
-            Relation::Is(code) => {
-                let op = if negated { BinaryOp::Ne } else { BinaryOp::Eq };
-                binary(op, next(), constant(states.values.value(*code)))
+        let mut next = || operands.next().expect("the test has its operands");
+        let signed = |expr: Expr| if negated { tree::not(expr) } else { expr };
+        match &self.test {
+            Test::True => signed(next()),
+            Test::Is(code) => {
+                let relation = if negated { Relation::Differ } else { Relation::Equal };
+                related(relation, next(), tree::constant(states.values.value(*code)))
             }
-            Relation::Variant(name) => {
-                not(Expr::new(ExprKind::Is(Box::new(next()), Ident::new(name))))
+            Test::Variant(name) => {
+                signed(Expr::new(ExprKind::Is(Box::new(next()), Ident::new(name))))
             }
-            Relation::Two(op) => match (negated, opposite(*op)) {
-                (true, Some(opposite)) => binary(opposite, next(), next()),
-                _ => not(binary(*op, next(), next())),
+            Test::Compare(relation) => match (negated, relation.negated()) {
+                (true, Some(opposite)) => related(opposite, next(), next()),
+                _ => signed(related(*relation, next(), next())),
             },
-            Relation::Predicate(name) => {
-                not(Expr::new(ExprKind::Call(Ident::new(name), operands.collect())))
-            }
-            Relation::Whole(predicate) => not(predicate.of(&operands.collect::<Vec<_>>())),
+            Test::Function(name) => signed(tree::call(name, operands.collect())),
+            Test::Global(predicate) => signed(predicate.of(&operands.collect::<Vec<_>>())),
         }
     }
-}
-
-fn opposite(op: BinaryOp) -> Option<BinaryOp> {
-    Some(match op {
-        BinaryOp::Eq => BinaryOp::Ne,
-        BinaryOp::Lt => BinaryOp::Ge,
-        BinaryOp::Le => BinaryOp::Gt,
-        BinaryOp::In => BinaryOp::NotIn,
-        _ => return None,
-    })
-}
-
-fn constant(value: &Value) -> Expr {
-    literal(match value {
-        Value::Bool(truth) => Written::Bool(*truth),
-        Value::Int(number) => Written::Int(*number),
-        Value::Text(text) => Written::Text(text.clone()),
-        _ => Written::Null,
-    })
 }

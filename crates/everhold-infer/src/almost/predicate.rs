@@ -79,7 +79,7 @@ impl Predicate {
         &self.body
     }
 
-    /// What it says of these arguments.
+    /// The predicate with these arguments in place of its parameters.
     pub(crate) fn of(&self, arguments: &[Expr]) -> Expr {
         let mut body = self.body.clone();
         each_name(&mut body, &mut |expr| {
@@ -143,7 +143,7 @@ fn bound(expr: &Expr) -> Vec<&Ident> {
     }
 }
 
-/// What is wrong with a bound name: it hides a parameter, or the variables of a property.
+/// The error in a bound name that hides a parameter or the variables of a property.
 fn clash(ident: &Ident, params: &[(String, Type)]) -> Option<Diagnostic> {
     let name = ident.name.as_str();
     let message = if params.iter().any(|(param, _)| param == name) {

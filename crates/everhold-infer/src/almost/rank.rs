@@ -1,20 +1,22 @@
-//! Which almost-invariants are worth a look: rare, surprising, and with exceptions that lie
-//! together.
+//! The rank of almost-invariants: those with rare, surprising and concentrated exceptions come first.
 
 use std::collections::BTreeMap;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, Sampling, print_expr};
+use everhold_property::{BinaryOp, Expr, Property, print_expr};
 use everhold_trace::{EventId, EventKind, Execution};
 
-use super::count::Tally;
-use super::domain::{Range, binary};
+use super::count::FailureCount;
+use super::domain::Range;
 use super::failing::offsets;
 use super::literal::{Literal, Operand};
 use super::moments::Moments;
 use super::search::{Finalist, Search, as_f64};
-use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score, parallel};
-use crate::bitmap::{self, Counter};
+use super::{Accounting, Almost, AlmostInvariant, AlmostReport, Episode, Score};
+use crate::bitmap;
 use crate::dictionary::hash_of;
+use crate::evaluate::Vectors;
+use crate::parallel;
+use crate::relation::tree::{self, binary};
 use crate::states::States;
 use crate::stats::wilson;
 use crate::variables::Access;
@@ -27,11 +29,12 @@ const EXCUSED: f64 = 0.3;
 const SURPRISE_MAX: f64 = 8.0;
 
 /// A first idea of the rank, before the exceptions are looked at one by one.
-pub(crate) fn first_look(tally: &Tally, by_chance: f64) -> f64 {
+pub(crate) fn first_look(tally: &FailureCount, by_chance: f64) -> f64 {
     rarity(tally.rate()) + surprise(by_chance, tally.rows_failing)
 }
 
-/// In bits. Beyond one in a hundred rarer is not more telling: what no execution did yet is rare.
+/// The rarity of exceptions in bits. Exceptions rarer than one in a hundred get no higher rank: any
+/// behaviour that no execution has shown yet is rare.
 fn rarity(rate: f64) -> f64 {
     -(1.0 - rate).max(0.01).log2()
 }
@@ -86,14 +89,14 @@ fn ranked_one<'a>(
     let property = finalist.property(states);
     let episodes = episodes(&finalist.failing.snapshots, states, moments);
     let failing = &finalist.failing.snapshots;
-    let snapshots = Counter::widest().common(failing, failing);
+    let snapshots = Vectors::widest().common(failing, failing);
     let rate = match options.accounting {
         Accounting::Spatial => finalist.tally.rate(),
         Accounting::Plain => 1.0 - as_f64(snapshots) / as_f64(moments.len().max(1)),
     };
     let (later, at_start): (Vec<Episode>, Vec<Episode>) =
         episodes.iter().partition(|episode| !triggers.is_start(episode, moments));
-    // That nodes are not yet what they will be is no exception worth a look.
+    // Exceptions while nodes are still starting are not worth a look.
     let grown = as_f64(later.len() as u64) / as_f64((later.len() + at_start.len()).max(1) as u64);
     let score = Score {
         rarity: rarity(rate) * sure(episodes.len()) * grown,
@@ -127,7 +130,7 @@ fn groups(ranked: Vec<Ranked<'_>>) -> Vec<Vec<Ranked<'_>>> {
     groups
 }
 
-/// The best groups, without those that are about what a better one is about.
+/// The best groups; a group that is related to a better one is counted with it.
 fn choose(
     groups: Vec<Vec<Ranked<'_>>>,
     options: &Almost,
@@ -154,15 +157,15 @@ fn choose(
     }
 }
 
-/// Whether the second is about what the first is about: it fails in nearly the same snapshots, or
-/// it is the first with an excuse that does not excuse much.
+/// Whether two properties are related: the second fails in nearly the same snapshots, or it is the
+/// first with a further literal that removes few of the exceptions.
 fn is_related(better: &Ranked<'_>, other: &Ranked<'_>) -> bool {
     // The same in another scope.
     if better.text == other.text {
         return true;
     }
     let (a, b) = (&better.of.failing.snapshots, &other.of.failing.snapshots);
-    let both = Counter::widest().common(a, b);
+    let both = Vectors::widest().common(a, b);
     let either = better.snapshots + other.snapshots - both;
     let excused = better.of.domain == other.of.domain
         && better.of.literals.iter().all(|literal| other.of.literals.contains(literal));
@@ -175,7 +178,7 @@ fn found(
     related: usize,
     states: &States,
 ) -> AlmostInvariant {
-    let Tally { rows_known, rows_failing, .. } = ranked.of.tally;
+    let FailureCount { rows_known, rows_failing, .. } = ranked.of.tally;
     let cases = as_f64(rows_known);
     let by_node = ranked.of.failing.by_node.iter().enumerate().filter(|(_, count)| **count > 0);
     let name = |node: usize| {
@@ -247,8 +250,8 @@ fn episodes(snapshots: &[u64], states: &States, moments: &Moments) -> Vec<Episod
     found.into_iter().map(ended).collect()
 }
 
-/// How much can be told from so many cases: one exception is rare and lies together whatever it is
-/// about.
+/// A factor below 1 for small numbers of cases, `1 - 1 / (1 + cases)`: a single exception is always
+/// rare and concentrated.
 fn sure(cases: usize) -> f64 {
     1.0 - 1.0 / as_f64(1 + cases as u64)
 }
@@ -353,7 +356,7 @@ impl Finalist {
         literals + 2 * u32::try_from(self.domain.kinds.len() + elements).unwrap_or(0)
     }
 
-    /// What sizes add: they are easily equal, and seldom meant.
+    /// The surcharge for sizes of containers: they are equal by chance and seldom meant.
     fn sizes(&self, literal: &Literal, states: &States) -> u32 {
         let size = |operand: &&Operand| match operand {
             Operand::State { node, variable } => {
@@ -377,14 +380,8 @@ impl Finalist {
 
     fn property_of(&self, literals: &[(Literal, bool)], states: &States) -> Property {
         let claim = self.claim(literals, states);
-        Property {
-            name: print_expr(&claim),
-            modality: Modality::Always,
-            scope: self.scope,
-            sampling: Sampling::default(),
-            body: self.domain.forall(claim, &states.variables),
-            span: everhold_property::Span::default(),
-        }
+        let name = print_expr(&claim);
+        tree::always(name, self.scope, self.domain.forall(claim, &states.variables))
     }
 
     /// `p implies q` where a literal is negated, `p or q` where none is.

@@ -12,13 +12,13 @@ const LINKS_MAX: usize = 4;
 impl fmt::Display for AlmostReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quiet = match self.quiet {
-            Some(quiet) => format!(", of which {} quiet", grouped(quiet)),
+            Some(quiet) => format!(" ({} of them quiet)", grouped(quiet)),
             None => String::new(),
         };
         writeln!(
             f,
-            "# {} properties, of which {} had to be tried, in {} snapshots{quiet}, of {}: \
-             {} always held, {} almost always.",
+            "# {} properties, {} of them evaluated, in {} snapshots{quiet} of {}: \
+             {} always held, {} almost always held.",
             grouped(self.generated),
             grouped(self.properties),
             grouped(self.snapshots),
@@ -29,7 +29,7 @@ impl fmt::Display for AlmostReport {
         if !self.found.is_empty() {
             writeln!(
                 f,
-                "# These are most worth a look: each is wrong, or its exceptions are a bug."
+                "# Most worth a look: each of these is either no property, or its exceptions show a bug."
             )?;
         }
         for (place, found) in self.found.iter().enumerate() {
@@ -43,7 +43,7 @@ impl fmt::Display for AlmostReport {
         if self.found.is_empty() {
             writeln!(
                 f,
-                "# Nothing held in all but a few cases: not enough evidence, or no exceptions."
+                "# Nothing held in all but a few cases: there is not enough evidence, or no exceptions."
             )?;
         }
         for note in &self.left_out {
@@ -69,7 +69,7 @@ impl AlmostInvariant {
         )
     }
 
-    /// In how many of so many runs, and at how many nodes, it failed.
+    /// The number of runs, of `runs`, and the number of nodes in which it failed, in words.
     #[must_use]
     pub fn spread(&self, runs: usize) -> String {
         let mut hit: Vec<usize> = self.episodes.iter().map(|episode| episode.run).collect();
@@ -85,10 +85,11 @@ impl AlmostInvariant {
                 0 => String::new(),
                 more => format!(" and {} more", grouped(more as u64)),
             };
-            format!("the same exceptions has `{}`{more}", first.name)
+            format!("same exceptions: `{}`{more}", first.name)
         });
-        let near = (self.related > 0)
-            .then(|| format!("{} more have nearly the same", grouped(self.related as u64)));
+        let near = (self.related > 0).then(|| {
+            format!("{} with nearly the same exceptions", counted(self.related, "related one"))
+        });
         same.into_iter().chain(near).reduce(|same, near| format!("{same}; {near}"))
     }
 

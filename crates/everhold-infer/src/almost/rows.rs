@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::domain::Domain;
 use super::items::Items;
-use super::parallel;
 use super::shares::Shares;
 use super::timeline::{NODES_MAX, Timelines};
 use crate::bitmap;
+use crate::parallel;
 use crate::states::StateId;
 
 /// Rows in columns, as many as are looked at together: those of some bindings.
@@ -35,7 +35,7 @@ impl Rows {
         self.len < FEW * self.binding.len()
     }
 
-    /// What bindings have, for each of their rows.
+    /// Repeats the value of each binding for each of its rows.
     pub(crate) fn spread<T: Copy>(&self, of: impl IntoIterator<Item = T>, into: &mut Vec<T>) {
         if self.len == self.binding.len() {
             return into.extend(of);
@@ -57,7 +57,7 @@ impl Rows {
     }
 }
 
-/// What the rows weigh, in a form in which sets of rows are weighed by counting.
+/// The weights of rows, in a form in which sets of rows are weighed by counting bits.
 #[derive(Debug)]
 pub(crate) enum Weights {
     /// All the same.
@@ -103,10 +103,10 @@ pub(crate) const BINDING: usize = size_of::<Binding>() + 32;
 const PIECE_MAX: usize = 1 << 14;
 /// Rows a binding that are few.
 pub(crate) const FEW: usize = 3;
-/// So many rows of one weight are worth a piece of their own.
+/// The fewest rows of one weight that make a piece of their own.
 const SAME_MIN: usize = 1 << 10;
 
-/// What is needed to find the rows of a class.
+/// The source of the rows of a class.
 pub(crate) struct Source<'a> {
     pub(crate) timelines: &'a Timelines,
     pub(crate) domain: &'a Domain,

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use everhold_property::{Library, Scope};
 use everhold_trace::Execution;
 
-use super::count::{Class, Scanned, Tally};
-use super::decide::Judge;
+use super::count::{Class, FailureCount, Scanned};
+use super::decide::Decider;
 use super::domain::Domain;
 use super::evaluate::{Coded, Plan};
 use super::failing::Failing;
 use super::generate::{Candidate, Former, LITERALS_IN_MAX, Signed, literals};
+use super::global::GlobalStates;
 use super::items::Items;
 use super::literal::Literal;
 use super::moments::Moments;
@@ -19,9 +20,10 @@ use super::rank;
 use super::rows::{BINDING, Source};
 use super::shares::Shares;
 use super::timeline::{NODES_MAX, Timelines};
-use super::worlds::Worlds;
-use super::{Almost, AlmostReport, parallel};
-use crate::bitmap::Counter;
+use super::{Almost, AlmostReport};
+use crate::evaluate::Vectors;
+use crate::outcome::Omission;
+use crate::parallel;
 use crate::states::States;
 
 /// Candidates of one class, with different exceptions, that are looked at one by one.
@@ -40,7 +42,7 @@ pub(crate) struct Finalist {
     pub(crate) literals: Vec<(Literal, bool)>,
     /// Others of the class that fail in the same rows, likewise.
     pub(crate) same: Vec<Vec<(Literal, bool)>>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: FailureCount,
     /// How many candidates there were in its class.
     pub(crate) choice: u64,
     /// Distinct rows that would fail by chance.
@@ -67,7 +69,7 @@ struct Counts {
     held: u64,
 }
 
-/// The report; `None` if `stop` said so.
+/// The report; `None` if `stop` ended the search.
 pub(crate) fn search(
     options: &Almost,
     states: &States,
@@ -83,11 +85,12 @@ pub(crate) fn search(
     report.snapshots = states.runs.iter().map(|run| run.steps.len() as u64).sum();
     let quiet = search.moments.iter().find(|moments| moments.scope == Scope::AllQuiet);
     report.quiet = quiet.map(Moments::len);
-    report.left_out.extend(states.variables.left_out.iter().cloned());
+    let left_out = states.variables.left_out.iter().cloned().map(Omission::Variable);
+    report.left_out.extend(left_out);
     Some(report)
 }
 
-/// What is found in all classes; `None` if `stop` said so.
+/// The findings of all classes; `None` if `stop` ended the search.
 pub(crate) fn classes(
     options: &Almost,
     states: &States,
@@ -96,12 +99,12 @@ pub(crate) fn classes(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Search> {
     let mut search = Search { moments: moments(options, executions), ..Search::default() };
-    let coded = Coded::of(states, Worlds::of(states, executions, &options.predicates));
+    let coded = Coded::of(states, GlobalStates::of(states, executions, &options.predicates));
     let nodes_max = options.nodes_max.min(NODES_MAX);
-    let mut domains = Domain::all(states, nodes_max, !coded.worlds().is_empty());
+    let mut domains = Domain::all(states, nodes_max, !coded.globals().is_empty());
     domains.retain(|domain| domain.is_wanted(states, &options.variables));
     for moments in search.moments.clone() {
-        let timelines = Timelines::of(states, coded.worlds(), &moments);
+        let timelines = Timelines::of(states, coded.globals(), &moments);
         let base = Base { options, states, library, coded: &coded, timelines, moments };
         for domain in &domains {
             if stop() {
@@ -124,7 +127,7 @@ fn moments(options: &Almost, executions: &[&Execution]) -> Vec<Moments> {
     found
 }
 
-/// What all classes of one scope are searched with.
+/// The data that the search in all classes of one scope shares.
 struct Base<'a> {
     options: &'a Almost,
     states: &'a States,
@@ -153,12 +156,12 @@ impl Base<'_> {
         }
         let threads = parallel::threads(options.threads);
         let source = Source { timelines, domain, items: &items, shares: &shares, threads };
-        let judge = Judge { states, domain, literals: &literals, library, coded };
+        let decider = Decider { states, domain, literals: &literals, library, coded };
         let class = Class {
-            plan: Plan::new(judge),
+            plan: Plan::new(decider),
             source,
             moments,
-            counter: Counter::widest(),
+            counter: Vectors::widest(),
             batches: batches(tuples, timelines, options.memory_max),
             memory_max: options.memory_max,
             kept: OnceLock::new(),
@@ -198,7 +201,7 @@ impl Class<'_> {
             let signed = candidate.literals[0];
             scanned[usize::from(signed / 2)].tallies[usize::from(signed % 2)]
         };
-        let mut judged: Vec<(Candidate, Tally)> = Vec::new();
+        let mut judged: Vec<(Candidate, FailureCount)> = Vec::new();
         for candidate in singles {
             let tally = single(&candidate);
             search.counts.generated += 1;
@@ -227,7 +230,7 @@ impl Class<'_> {
         former: &Former<'_>,
         left: usize,
         whole: u64,
-        judged: &mut Vec<(Candidate, Tally)>,
+        judged: &mut Vec<(Candidate, FailureCount)>,
         search: &mut Search,
     ) {
         let mut left = left;
@@ -240,13 +243,14 @@ impl Class<'_> {
             left = left.saturating_sub(candidates.len());
             let tallies = self.count(&candidates, whole, options.rate_min);
             let kept = candidates.into_iter().zip(tallies);
-            let mut kept: Vec<(Candidate, Tally)> =
+            let mut kept: Vec<(Candidate, FailureCount)> =
                 kept.filter_map(|(candidate, tally)| Some((candidate, tally?))).collect();
             judged.extend(kept.iter().cloned());
             if length == options.literals_max || left == 0 {
                 return;
             }
-            // What always holds only gets weaker; the rest is best extended where it fails least.
+            // A further literal makes a property that always holds only weaker. Of the others, those that
+            // fail least are extended first.
             kept.retain(|(_, tally)| tally.fails > 0);
             kept.sort_by_key(|(_, tally)| tally.fails);
             kept.truncate(LONGER_MAX);
@@ -260,16 +264,17 @@ impl Class<'_> {
         &self,
         literals: &[Literal],
         scanned: &[Scanned],
-        judged: Vec<(Candidate, Tally)>,
+        judged: Vec<(Candidate, FailureCount)>,
         options: &Almost,
         search: &mut Search,
     ) -> Vec<Finalist> {
-        let judge = self.plan.judge;
+        let decider = self.plan.decider;
         let mut chances: BTreeMap<Signed, Option<f64>> = BTreeMap::new();
-        let mut by_chance = |candidate: &Candidate, tally: &Tally| match candidate.literals[..] {
+        let mut by_chance = |candidate: &Candidate, tally: &FailureCount| match candidate.literals[..]
+        {
             [only] => {
                 let rate = *chances.entry(only).or_insert_with(|| {
-                    let fails = judge.by_chance(usize::from(only / 2))?;
+                    let fails = decider.by_chance(usize::from(only / 2))?;
                     Some(if only.is_multiple_of(2) { fails } else { 1.0 - fails })
                 });
                 // That a value is rare is no surprise.
@@ -317,7 +322,7 @@ impl Class<'_> {
         });
         let mut finalist = |(candidate, tally, by_chance): Judged, failing| Finalist {
             scope: self.moments.scope,
-            domain: judge.domain.clone(),
+            domain: decider.domain.clone(),
             literals: written(&candidate),
             same: same.remove(&tally.signature).unwrap_or_default(),
             tally,
@@ -333,7 +338,7 @@ impl Class<'_> {
 }
 
 /// A candidate, how often it fails, and how often it would by chance.
-type Judged = (Candidate, Tally, f64);
+type Judged = (Candidate, FailureCount, f64);
 
 /// The first of those that fail in the same rows, as many as are looked at, and the others of
 /// their kind.
@@ -376,7 +381,7 @@ fn independent(literals: &[Signed], scanned: &[Scanned]) -> f64 {
 /// The Or-effect: a disjunction of unrelated literals fails about as often as chance would have
 /// it, and says nothing beyond its literals. With `chance` distinct rows expected to fail, fewer
 /// by three standard deviations of a Poisson count, and at most half as many, is more than that.
-fn is_more_than_or(tally: &Tally, chance: f64) -> bool {
+fn is_more_than_or(tally: &FailureCount, chance: f64) -> bool {
     let seen = as_f64(tally.rows_failing);
     seen < chance - 3.0 * chance.sqrt() && seen <= chance / 2.0
 }

@@ -1,4 +1,4 @@
-//! What a binding weighs: its share of the snapshots in which it is in place.
+//! The weight of a binding: its share of the snapshots in which it is in place.
 
 use super::domain::Domain;
 use super::items::Items;
@@ -66,7 +66,7 @@ struct Bound<'a> {
     now: Vec<StateId>,
     /// For each node variable the sum over the nodes that it can be bound to.
     sums: [u64; 2],
-    /// What the sum counts twice: the first two variables bound to the same node.
+    /// The rows to subtract: the first two variables bound to the same node.
     twice: u64,
     /// With a link, the rows of each referring node.
     own: Vec<u64>,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 
 use super::domain::Domain;
+use super::global::GlobalStates;
 use super::items::Items;
 use super::moments::Moments;
-use super::worlds::Worlds;
 use crate::dictionary::hash_of;
 use crate::states::{StateId, States};
 use crate::variables::KindId;
@@ -34,16 +34,16 @@ pub(crate) struct Timelines {
     /// How many states each node shows, over all runs.
     shown: Vec<u32>,
     /// The same of the whole.
-    worlds_shown: u32,
+    globals_shown: u32,
 }
 
 pub(crate) struct RunTimeline {
     pub(crate) snapshots: u32,
     pub(crate) nodes: Vec<(Option<KindId>, Line)>,
-    /// What all nodes do, in the order of time.
+    /// The state changes of all nodes, in the order of time.
     pub(crate) turns: Vec<Turn>,
     /// The whole state, if that is asked for.
-    world: Line,
+    global: Line,
 }
 
 /// From which snapshot on which state is shown.
@@ -84,12 +84,12 @@ impl Numbered {
 }
 
 /// Stands for the whole state in a tuple of nodes.
-const WORLD: u32 = u32::MAX;
+const GLOBAL: u32 = u32::MAX;
 
 impl Timelines {
     /// In the snapshots at these moments.
-    pub(crate) fn of(states: &States, worlds: &Worlds, moments: &Moments) -> Timelines {
-        let (mut numbered, mut numbered_worlds) = (Numbered::default(), Numbered::default());
+    pub(crate) fn of(states: &States, globals: &GlobalStates, moments: &Moments) -> Timelines {
+        let (mut numbered, mut numbered_globals) = (Numbered::default(), Numbered::default());
         let mut runs = Vec::new();
         for (place, run) in states.runs.iter().enumerate() {
             let moments = &moments.runs[place];
@@ -104,16 +104,16 @@ impl Timelines {
                 turns.push(Turn { at: number(at), node: step.node.0, state: step.state });
                 change(&mut nodes[node].1, at, step.state, || numbered.place(node, step.state));
             }
-            let mut world = absent();
+            let mut global = absent();
             let mut at = 0;
-            for (event, state) in worlds.of_run(place).unwrap_or_default() {
+            for (event, state) in globals.of_run(place).unwrap_or_default() {
                 at += passed(&moments[at..], *event);
-                change(&mut world, at, *state, || numbered_worlds.place(0, *state));
+                change(&mut global, at, *state, || numbered_globals.place(0, *state));
             }
-            runs.push(RunTimeline { snapshots: number(moments.len()), nodes, turns, world });
+            runs.push(RunTimeline { snapshots: number(moments.len()), nodes, turns, global });
         }
         let shown = (0..numbered.0.len()).map(|node| numbered.shown(node)).collect();
-        Timelines { runs, shown, worlds_shown: numbered_worlds.shown(0) }
+        Timelines { runs, shown, globals_shown: numbered_globals.shown(0) }
     }
 
     /// How many snapshots each run has.
@@ -144,8 +144,8 @@ impl Timelines {
             };
             tuples = tuples.iter().flat_map(longer).collect();
         }
-        if domain.world {
-            tuples.iter_mut().for_each(|tuple| tuple.push(WORLD));
+        if domain.global {
+            tuples.iter_mut().for_each(|tuple| tuple.push(GLOBAL));
         }
         tuples
     }
@@ -170,7 +170,7 @@ impl Timelines {
 
     fn shown(&self, node: u32) -> u32 {
         match node {
-            WORLD => self.worlds_shown,
+            GLOBAL => self.globals_shown,
             node => self.shown.get(node as usize).copied().unwrap_or(0),
         }
     }
@@ -205,7 +205,7 @@ impl Timelines {
 impl RunTimeline {
     fn line(&self, node: u32) -> &[Change] {
         match node {
-            WORLD => &self.world,
+            GLOBAL => &self.global,
             node => self.nodes.get(node as usize).map_or(&[], |(_, line)| line),
         }
     }

@@ -8,13 +8,13 @@ use everhold_property::{
 };
 use everhold_trace::{Event, EventId, EventKind, Execution, NodeId, TraceBuilder, Value};
 
-use super::count::Tally;
+use super::count::FailureCount;
 use super::explain::snapshot;
 use super::search::{Finalist, classes};
 use super::{Accounting, Almost, Predicate};
 use crate::states::States;
 
-/// What the plain evaluator counts.
+/// The counts of the plain evaluator.
 #[derive(Debug, Default, PartialEq)]
 struct Plain {
     exceptions: u64,
@@ -197,7 +197,7 @@ fn predicates() -> Vec<Predicate> {
     [one, two].map(|predicate| predicate.expect("it is right")).to_vec()
 }
 
-/// The snapshots of a run. What was sent and never arrives is in flight to the end.
+/// The snapshots of a run. A message that never arrives is in flight to the end.
 fn seen(execution: &Execution) -> Vec<Seen> {
     let mut flying = BTreeSet::new();
     let after = |(event, of): (u32, &Event)| {
@@ -210,7 +210,7 @@ fn seen(execution: &Execution) -> Vec<Seen> {
 
 /// All of it but the signature, which is for one search.
 fn told(finalist: &Finalist) -> String {
-    let tally = Tally { signature: 0, ..finalist.tally };
+    let tally = FailureCount { signature: 0, ..finalist.tally };
     format!("{:?}", Finalist { tally, ..finalist.clone() })
 }
 
@@ -258,7 +258,7 @@ fn bitmaps_count_as_the_plain_evaluator_does() {
         // Some are enough: the twin is slow.
         for finalist in search.almost.iter().skip(threads).step_by(5) {
             check(finalist, &states, &snapshots);
-            *checked.entry((finalist.scope, finalist.domain.world)).or_insert(0) += 1;
+            *checked.entry((finalist.scope, finalist.domain.global)).or_insert(0) += 1;
         }
     }
     assert!(checked.len() == 4 && checked.values().all(|count| *count > 40), "{checked:?}");

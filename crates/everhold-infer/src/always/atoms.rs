@@ -1,4 +1,4 @@
-//! Who shows what: each distinct pair of a node and a state once, and where it occurred.
+//! Atoms: the distinct pairs of a node and one of its states, and where each of them occurred.
 
 use everhold_trace::NodeId;
 use hashbrown::HashTable;

@@ -1,20 +1,22 @@
-//! Whether a condition has any bearing on what is claimed under it.
+//! Whether a condition has any bearing on the claim that is made under it.
 //!
-//! What is nearly always true is also true whenever two nodes happen to show the same number, or
-//! while a flag happens to be set. So each part of a condition is left out in turn, and the claim
-//! looked at where that part is false: if the part had no bearing on the claim, the cases in which
-//! the claim fails would be dealt out like all others, and some of them would be under the
-//! condition. The chance that none is, is hypergeometric.
+//! A claim that is nearly always true is also true whenever two nodes happen to show the same number,
+//! or while a flag happens to be set. So each part of a condition is left out in turn, and the claim
+//! is judged where that part is false. If the part had no bearing on the claim, the cases in which
+//! the claim fails would be a random sample of all cases, and some of them would satisfy the part.
+//! With `N` cases, `K` of them outside the condition, and `n` failing ones, the probability that all
+//! failing cases are outside is hypergeometric: `C(K, n) / C(N, n)`.
 
 use std::collections::BTreeMap;
 
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context};
 use super::evidence::{holds, ln_all_inside};
-use super::family::{Candidate, Candidates, Form};
-use super::literal::{Context, Literal};
+use super::family::Form;
 use super::rows::Pairs;
-use super::terms::Class;
+use crate::evaluate::{Cell, Truth};
 
-/// Rows looked at: shares are known well enough from them.
+/// The most rows that are looked at: enough to estimate a share.
 const ROWS_MAX: usize = 5_000;
 
 /// For these places of candidates the natural logarithm of the largest chance that a part of the
@@ -34,12 +36,13 @@ pub(super) fn ln_chances(
         by_condition.entry(kept[place].condition).or_default().push(place);
     }
     for (condition, places) in by_condition {
-        let literals = candidates.conditions[condition].iter().map(|c| candidates.literals[*c]);
-        let literals: Vec<Literal> = literals.collect();
-        for part in 0..literals.len() {
-            let without = Without::of(form, &literals, part, &rows, context);
+        let comparisons =
+            candidates.conditions[condition].iter().map(|c| candidates.comparisons[*c]);
+        let comparisons: Vec<Comparison> = comparisons.collect();
+        for part in 0..comparisons.len() {
+            let without = Without::of(form, &comparisons, part, &rows, context);
             for &place in &places {
-                let claim = candidates.literals[kept[place].literal];
+                let claim = candidates.comparisons[kept[place].comparison];
                 found.extend(without.ln_chance(claim).map(|ln_chance| (place, ln_chance)));
             }
         }
@@ -47,7 +50,7 @@ pub(super) fn ln_chances(
     found
 }
 
-/// Some rows, in the order they have.
+/// A sample of the rows, in their order.
 fn sample(pairs: &Pairs, both_ways: bool) -> Vec<(u32, u32)> {
     let ways = if both_ways { 2 } else { 1 };
     let step = (pairs.len() * ways).div_ceil(ROWS_MAX).max(1);
@@ -64,7 +67,7 @@ fn sample(pairs: &Pairs, both_ways: bool) -> Vec<(u32, u32)> {
 
 /// The rows in which a condition without one of its parts is true.
 struct Without<'a> {
-    part: Literal,
+    part: Comparison,
     /// Each with whether that part is true, too.
     rows: Vec<((u32, u32), bool)>,
     context: &'a Context<'a>,
@@ -77,18 +80,19 @@ struct Without<'a> {
 impl<'a> Without<'a> {
     fn of(
         form: &Form,
-        condition: &[Literal],
+        condition: &[Comparison],
         part: usize,
         rows: &[(u32, u32)],
         context: &'a Context<'a>,
     ) -> Without<'a> {
-        let true_of = |literal: Literal, row: (u32, u32)| holds(literal, context, row.0, row.1);
+        let true_of =
+            |comparison: Comparison, row: (u32, u32)| holds(comparison, context, row.0, row.1);
         let rest = |row: &&(u32, u32)| {
             let mut others = condition.iter().enumerate().filter(|(place, _)| *place != part);
-            others.all(|(_, literal)| true_of(*literal, **row))
+            others.all(|(_, comparison)| true_of(*comparison, **row))
         };
-        let role = condition.iter().find_map(|literal| match literal {
-            Literal::Left(_, term, _) => Some(*term),
+        let role = condition.iter().find_map(|comparison| match comparison {
+            Comparison::Left(_, term, _) => Some(*term),
             _ => None,
         });
         let part = condition[part];
@@ -99,32 +103,29 @@ impl<'a> Without<'a> {
 
     /// The chance that all cases in which a claim fails are outside, if it is of a form that can be
     /// weighed so.
-    fn ln_chance(&self, claim: Literal) -> Option<f64> {
+    fn ln_chance(&self, claim: Comparison) -> Option<f64> {
         match (claim, self.part) {
-            (Literal::Cross(..), Literal::Cross(..)) if self.apart => {
+            (Comparison::Cross(..), Comparison::Cross(..)) if self.apart => {
                 Some(self.by_episodes(claim, &self.failing(claim)))
             }
-            (Literal::Cross(..), _) => Some(self.by_values(claim, &self.failing(claim))),
+            (Comparison::Cross(..), _) => Some(self.by_values(claim, &self.failing(claim))),
             // A role has few values, and what the other side is otherwise is looked at elsewhere.
-            (_, Literal::Cross(..)) => Some(self.by_episodes(claim, &self.failing(claim))),
+            (_, Comparison::Cross(..)) => Some(self.by_episodes(claim, &self.failing(claim))),
             _ => None,
         }
     }
 
     /// For each row whether the claim is false.
-    fn failing(&self, claim: Literal) -> Vec<bool> {
-        let Literal::Cross(relation, a, b) = claim else {
+    fn failing(&self, claim: Comparison) -> Vec<bool> {
+        let Comparison::Cross(relation, a, b) = claim else {
             let fails = |((l, r), _): &((u32, u32), bool)| !holds(claim, self.context, *l, *r);
             return self.rows.iter().map(fails).collect();
         };
         let Context { left, right, .. } = *self.context;
         let classes = (left.terms[a].class, right.terms[b].class);
-        let values = |((l, r), _): &((u32, u32), bool)| {
-            (left.columns[a][*l as usize], right.columns[b][*r as usize])
-        };
-        let fails = |x: u32, y: u32| self.context.relate(relation, classes, x, y) == Some(false);
-        let one = |class: Class| matches!(class, Class::Number | Class::Token(_));
-        if one(classes.0) && one(classes.1) {
+        let values = |((l, r), _): &((u32, u32), bool)| (left.cell(a, *l), right.cell(b, *r));
+        let fails = |x: Cell, y: Cell| self.context.relate(relation, x, y) == Truth::False;
+        if classes.0.is_single() && classes.1.is_single() {
             return self.rows.iter().map(values).map(|(x, y)| fails(x, y)).collect();
         }
         // Containers take long to compare, and repeat.
@@ -135,8 +136,8 @@ impl<'a> Without<'a> {
 
     /// Cases are distinct pairs of values of two nodes, each as it was met first: for how long they
     /// stayed does not count.
-    fn by_values(&self, claim: Literal, fails: &[bool]) -> f64 {
-        let Literal::Cross(_, a, b) = claim else { return 0.0 };
+    fn by_values(&self, claim: Comparison, fails: &[bool]) -> f64 {
+        let Comparison::Cross(_, a, b) = claim else { return 0.0 };
         let Context { left, right, .. } = *self.context;
         let case = |(place, ((l, r), _)): (usize, &((u32, u32), bool))| {
             let values = (left.columns[a][*l as usize], right.columns[b][*r as usize]);
@@ -152,9 +153,9 @@ impl<'a> Without<'a> {
 
     /// Cases are pairs of episodes of the two values that the part says are equal. There are no
     /// more of them than episodes of what is claimed.
-    fn by_episodes(&self, claim: Literal, fails: &[bool]) -> f64 {
+    fn by_episodes(&self, claim: Comparison, fails: &[bool]) -> f64 {
         let Context { left, right, .. } = *self.context;
-        let Literal::Cross(_, a, b) = self.part else { return 0.0 };
+        let Comparison::Cross(_, a, b) = self.part else { return 0.0 };
         let (mut cases, mut failing) = (Vec::with_capacity(self.rows.len()), Vec::new());
         let mut claimed = Vec::new();
         for (((l, r), inside), fails) in self.rows.iter().zip(fails) {
@@ -164,9 +165,9 @@ impl<'a> Without<'a> {
             if *fails {
                 failing.push(case);
                 let (x, y) = match claim {
-                    Literal::Cross(_, x, y) => (Some(x), Some(y)),
-                    Literal::Left(_, x, _) => (Some(x), None),
-                    Literal::Right(_, y, _) => (self.role, Some(y)),
+                    Comparison::Cross(_, x, y) => (Some(x), Some(y)),
+                    Comparison::Left(_, x, _) => (Some(x), None),
+                    Comparison::Right(_, y, _) => (self.role, Some(y)),
                 };
                 let own = (left.groups[l as usize], right.groups[r as usize]);
                 let x = x.map(|term| left.episode(term, l));

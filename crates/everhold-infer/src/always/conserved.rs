@@ -4,18 +4,20 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{
-    BinaryOp, Expr, ExprKind, Ident, Literal, Modality, Property, Sampling, Scope, Span, print_expr,
-};
+use everhold_property::{BinaryOp, Expr, Property, Scope, print_expr};
 use everhold_trace::{EventId, Flights};
 
 use super::atoms::{Atom, Atoms, NONE};
+use super::comparison::said;
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::lines::{Draft, binary, sum_over};
-use super::literal::{constant, said};
-use super::terms::{Class, Numbers, Side, Term};
+use super::lines::Draft;
+use super::terms::{Side, Term};
 use crate::dictionary::hash_of;
+use crate::evaluate::Numbers;
+use crate::outcome::CutClaims;
+use crate::relation::Class;
+use crate::relation::tree::{self, binary, call, constant, sum_over};
 use crate::states::States;
 use crate::variables::{KindId, Row};
 
@@ -25,11 +27,12 @@ const NUMBERS_MAX: usize = 48;
 const KINDS_MAX: usize = 16;
 /// Distinct cases counted for one claim.
 const CASES_MAX: usize = 1_000;
-/// So many states choose the claims worth trying, and are no evidence for them: most pairs of
-/// counters have nothing to do with messages, and would count as tried otherwise.
+/// The first states of the recording select the claims worth trying and are no evidence for them.
+/// Most pairs of counters have nothing to do with messages; without this selection all of them would
+/// count as tried, and the correction for multiple tests would reject the others.
 const CHOICE: u64 = 8;
 
-/// Where to look.
+/// The recorded states, and the terms of the nodes in them.
 pub(super) struct Place<'a> {
     pub(super) states: &'a States,
     pub(super) atoms: &'a Atoms,
@@ -86,7 +89,7 @@ impl Place<'_> {
         }
         let Trial { mut claims, states, tried } = trial;
         claims.retain(|claim| states > CHOICE && claim.says_something());
-        // Of one kind and of all: where both hold, the others stand still.
+        // If a claim holds for one kind of message and for all messages, the other kinds never vary.
         let specific: BTreeSet<(usize, Option<usize>)> = claims
             .iter()
             .filter(|claim| claim.message.is_some())
@@ -97,7 +100,7 @@ impl Place<'_> {
         });
         let mut drafts: Vec<Draft> =
             claims.iter().map(|claim| self.draft(claim, &counters, &messages)).collect();
-        drafts.retain(|draft| !cuts.refute(&draft.property, "sums"));
+        drafts.retain(|draft| !cuts.refute(&draft.property, CutClaims::Sums));
         (drafts, tried)
     }
 
@@ -153,7 +156,7 @@ impl Place<'_> {
         let own = self.atoms.runs[run].iter().zip(now);
         let mut own = own.filter(|((kind, _), _)| *kind == Some(counter.kind));
         own.try_fold(Sum::default(), |sum, (_, atom)| {
-            let code = column[*atom as usize];
+            let code = column.number(*atom);
             Some(Sum {
                 total: sum.total.checked_add(self.numbers.int(code)?)?,
                 addends: hash_of(&(sum.addends, code)),
@@ -166,7 +169,8 @@ impl Place<'_> {
         let property = self.property(claim, counters, message);
         let [.., numbers] = &claim.values;
         let distinct = claim.cases.len() as u64;
-        // Were sum and messages unrelated, each further case would agree with the first by chance.
+        // If the sum and the messages were unrelated, each case after the first would agree with it
+        // with a probability of one in the number of distinct message counts.
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let ln_chance = -(distinct.saturating_sub(1) as f64) * (numbers.len() as f64).ln();
         let evidence = Evidence { samples: claim.samples, distinct, ln_chance };
@@ -187,27 +191,18 @@ impl Place<'_> {
                 self.total(minus.kind, self.expr(minus)),
             ),
         };
-        let kind = message.map(|kind| Expr::new(ExprKind::Literal(Literal::Text(kind.to_owned()))));
-        let call = ExprKind::Call(Ident::new("in_flight"), kind.into_iter().collect());
+        let kind = message.map(|kind| constant(&kind.into()));
+        let flying = call("in_flight", kind.into_iter().collect());
         let offset = claim.offset.unwrap_or(0);
         let flying = match offset {
-            0 => Expr::new(call),
+            0 => flying,
             _ if offset < 0 => {
-                binary(BinaryOp::Sub, Expr::new(call), constant(&offset.saturating_neg().into()))
+                binary(BinaryOp::Sub, flying, constant(&offset.saturating_neg().into()))
             }
-            _ => binary(BinaryOp::Add, Expr::new(call), constant(&offset.into())),
+            _ => binary(BinaryOp::Add, flying, constant(&offset.into())),
         };
         let body = binary(BinaryOp::Eq, total, flying);
-        let name = self.name(plus, minus, message, offset);
-        let (modality, scope) = (Modality::Always, Scope::EveryCut);
-        Property {
-            name,
-            modality,
-            scope,
-            sampling: Sampling::default(),
-            body,
-            span: Span::default(),
-        }
+        tree::always(self.name(plus, minus, message, offset), Scope::EveryCut, body)
     }
 
     fn term(&self, counter: Counter) -> &Term {
@@ -305,7 +300,7 @@ fn kinds(flights: &[Flights]) -> Vec<String> {
 }
 
 fn candidates(counters: usize, kinds: usize) -> Vec<Claim> {
-    // One kind is all there is.
+    // With one kind of message, that kind and all messages are the same.
     let single = (2..=KINDS_MAX).contains(&kinds);
     let messages: Vec<Option<usize>> =
         single.then(|| (0..kinds).map(Some)).into_iter().flatten().chain([None]).collect();

@@ -1,24 +1,27 @@
-//! What the evaluator says of a claim on the cuts beyond the recorded order.
+//! Judgement of claims on the cuts that the recorded order does not show, by the evaluator of the
+//! property language.
 
 use everhold_property::{Library, Limits, Property, Rule, Verdict, check_ordered};
 use everhold_trace::{Execution, Order};
+
+use crate::outcome::{Bound, CutClaims};
 
 /// Cuts judged for one claim, over all runs.
 const CUTS_MAX: u64 = 20_000;
 /// Cuts judged in one run at least.
 const CUTS_MIN: u64 = 100;
 
-/// The runs, and what was left out when claims were judged on their cuts.
+/// The runs on whose cuts claims are judged, and the limits that were reached.
 pub(super) struct Cuts<'a> {
     pub(super) executions: &'a [&'a Execution],
     pub(super) orders: &'a [Order],
-    /// Bounds that were reached, in words.
-    pub(super) bounds: Vec<String>,
+    /// Limits that were reached.
+    pub(super) bounds: Vec<Bound>,
 }
 
 impl Cuts<'_> {
-    /// Whether some cut shows otherwise; `what` says in the plural what kind of claim it is.
-    pub(super) fn refute(&mut self, property: &Property, what: &str) -> bool {
+    /// Whether the property is false on some cut.
+    pub(super) fn refute(&mut self, property: &Property, claims: CutClaims) -> bool {
         let rule = Rule::new(property, &Library::new());
         let cases_max = (CUTS_MAX / self.executions.len().max(1) as u64).max(CUTS_MIN);
         let mut bounded = false;
@@ -30,9 +33,7 @@ impl Cuts<'_> {
             bounded |= outcome.bound.is_some();
         }
         if bounded {
-            let words =
-                format!("looked at {cases_max} of more than {cases_max} cuts of a run for {what}");
-            self.bounds.push(words);
+            self.bounds.push(Bound::Cuts { judged: cases_max, claims });
         }
         false
     }

@@ -1,31 +1,34 @@
 //! Constant differences across nodes: `a.x == b.y + 3`, perhaps when the nodes are in some roles.
 //!
-//! Where two numbers differ by a constant one is always above the other, so only the strict orders
-//! that survived are looked at.
+//! Of two numbers that differ by a constant, one is always greater. So only the strict orders that
+//! survived are looked at.
 
 use std::collections::BTreeSet;
 
 use everhold_property::{BinaryOp, print_expr};
 
-use super::Family;
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context, said};
 use super::evidence::{Evidence, holds, ln_all_inside};
-use super::family::{Candidate, Candidates};
-use super::lines::{Draft, Setting, binary};
-use super::literal::{Context, Literal, Relation, constant, said};
+use super::family::Family;
+use super::lines::{Draft, Setting};
 use super::redundant::mirrored;
 use super::rows::Pairs;
-use super::terms::{Class, Side};
+use super::terms::Side;
+use crate::relation::tree::{binary, constant};
+use crate::relation::{Class, Relation};
 
 /// Distinct values counted for one node.
 const POINTS_MAX: usize = 2_000;
 
-/// That under a condition a term of the left side is so much more than one of the right.
+/// The claim that, under a condition, a term of the left side exceeds a term of the right side by a
+/// constant, which may be negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The place of the condition.
     condition: usize,
     /// The same, written out and sorted.
-    literals: Vec<Literal>,
+    comparisons: Vec<Comparison>,
     terms: (usize, usize),
     by: i64,
 }
@@ -40,7 +43,7 @@ pub(super) fn find(
     let Family { pairs, both_ways, context, .. } = *family;
     let conditions: Vec<usize> =
         (0..candidates.conditions.len()).filter(|c| of_roles(candidates, *c)).collect();
-    let orders = candidates.literals.iter().filter(|l| strict(**l, context).is_some()).count();
+    let orders = candidates.comparisons.iter().filter(|l| strict(**l, context).is_some()).count();
     let tried = (conditions.len() * orders / 2) as u64;
     let mut open: Vec<Open> =
         conditions.iter().map(|c| Open::of(candidates, *c, both_ways, context)).collect();
@@ -69,36 +72,38 @@ pub(super) fn find(
 
 /// Whether a condition speaks of roles alone, and was met.
 fn of_roles(candidates: &Candidates, condition: usize) -> bool {
-    let literals = &candidates.conditions[condition];
-    let role = |place: &usize| !matches!(candidates.literals[*place], Literal::Cross(..));
-    candidates.support[condition] > 0 && literals.iter().all(role)
+    let comparisons = &candidates.conditions[condition];
+    let role = |place: &usize| !matches!(candidates.comparisons[*place], Comparison::Cross(..));
+    candidates.support[condition] > 0 && comparisons.iter().all(role)
 }
 
 /// The terms of a strict order of two numbers.
-fn strict(literal: Literal, context: &Context<'_>) -> Option<(usize, usize)> {
-    let Literal::Cross(Relation::Less | Relation::Greater, l, r) = literal else { return None };
+fn strict(comparison: Comparison, context: &Context<'_>) -> Option<(usize, usize)> {
+    let Comparison::Cross(Relation::Less | Relation::Greater, l, r) = comparison else {
+        return None;
+    };
     let plain = !context.left.terms[l].is_role() && !context.right.terms[r].is_role();
     plain.then_some((l, r))
 }
 
-/// Whether an earlier term of the same side is always just so far from this one: what is to be said
-/// is said of that.
+/// Whether an earlier term of the same side differs from this one by a constant. A difference is then
+/// reported for the earlier term only.
 fn follows_another(side: &Side, term: usize, context: &Context<'_>) -> bool {
-    let number = |term: usize, row: usize| context.numbers.int(side.columns[term][row]);
-    let apart = |a: usize, b: usize, row: usize| number(a, row)?.checked_sub(number(b, row)?);
+    let number = |term: usize, row: u32| context.numbers.int(side.columns[term].number(row));
+    let apart = |a: usize, b: usize, row: u32| number(a, row)?.checked_sub(number(b, row)?);
     (0..term).any(|other| {
         let comparable = side.terms[other].class == Class::Number && !side.terms[other].is_role();
         let first = || apart(term, other, 0);
         comparable
             && first().is_some()
-            && (0..side.columns[term].len()).all(|row| apart(term, other, row) == first())
+            && (0..side.rows()).all(|row| apart(term, other, row) == first())
     })
 }
 
 /// A condition, and the differences that are not refuted yet.
 struct Open {
     condition: usize,
-    literals: Vec<Literal>,
+    comparisons: Vec<Comparison>,
     /// The terms and the difference, once a row has shown it.
     live: Vec<((usize, usize), Option<i64>)>,
 }
@@ -110,27 +115,27 @@ impl Open {
         both_ways: bool,
         context: &Context<'_>,
     ) -> Open {
-        let mut literals: Vec<Literal> =
-            candidates.conditions[condition].iter().map(|c| candidates.literals[*c]).collect();
-        literals.sort_unstable();
-        // With both orders of the sides each is met twice, once with either sign.
-        let wanted = |literal: &Literal| match literal {
-            Literal::Cross(Relation::Less, ..) => !both_ways,
+        let mut comparisons: Vec<Comparison> =
+            candidates.conditions[condition].iter().map(|c| candidates.comparisons[*c]).collect();
+        comparisons.sort_unstable();
+        // With both orders of the sides each difference occurs twice, with opposite signs.
+        let wanted = |comparison: &Comparison| match comparison {
+            Comparison::Cross(Relation::Less, ..) => !both_ways,
             _ => true,
         };
-        let live = candidates.live[condition].iter().map(|place| candidates.literals[*place]);
-        let live = live.filter(wanted).filter_map(|literal| strict(literal, context));
+        let live = candidates.live[condition].iter().map(|place| candidates.comparisons[*place]);
+        let live = live.filter(wanted).filter_map(|comparison| strict(comparison, context));
         let first = |(l, r): &(usize, usize)| {
             !follows_another(context.left, *l, context)
                 && !follows_another(context.right, *r, context)
         };
         let live = live.filter(first).map(|terms| (terms, None)).collect();
-        Open { condition, literals, live }
+        Open { condition, comparisons, live }
     }
 
-    /// Drops what this row shows otherwise.
+    /// Drops the differences that this row refutes.
     fn see(&mut self, (l, r): (u32, u32), context: &Context<'_>) {
-        if !self.literals.iter().all(|literal| holds(*literal, context, l, r)) {
+        if !self.comparisons.iter().all(|comparison| holds(*comparison, context, l, r)) {
             return;
         }
         self.live.retain_mut(|((a, b), by)| {
@@ -143,9 +148,9 @@ impl Open {
     }
 
     fn finish(self) -> impl Iterator<Item = Difference> {
-        let Open { condition, literals, live } = self;
+        let Open { condition, comparisons, live } = self;
         live.into_iter().filter_map(move |(terms, by)| {
-            Some(Difference { condition, literals: literals.clone(), terms, by: by? })
+            Some(Difference { condition, comparisons: comparisons.clone(), terms, by: by? })
         })
     }
 }
@@ -156,8 +161,8 @@ fn numbers(
     (l, r): (u32, u32),
     context: &Context<'_>,
 ) -> Option<(i64, i64)> {
-    let x = context.numbers.int(context.left.columns[a][l as usize])?;
-    let y = context.numbers.int(context.right.columns[b][r as usize])?;
+    let x = context.numbers.int(context.left.columns[a].number(l))?;
+    let y = context.numbers.int(context.right.columns[b].number(r))?;
     Some((x, y))
 }
 
@@ -166,7 +171,7 @@ impl Difference {
     pub(super) fn is_among(&self, others: &[Difference]) -> bool {
         others.iter().any(|other| {
             (other.terms, other.by) == (self.terms, self.by)
-                && other.literals.iter().all(|literal| self.literals.contains(literal))
+                && other.comparisons.iter().all(|comparison| self.comparisons.contains(comparison))
         })
     }
 
@@ -177,19 +182,19 @@ impl Difference {
         candidate: Candidate,
         both_ways: bool,
     ) -> bool {
-        let follows = |condition: &[Literal], literal: Literal| {
-            let Literal::Cross(relation, l, r) = literal else { return false };
+        let follows = |condition: &[Comparison], comparison: Comparison| {
+            let Comparison::Cross(relation, l, r) = comparison else { return false };
             let strict = if self.by > 0 { Relation::Greater } else { Relation::Less };
             (l, r) == self.terms
                 && (relation == strict || strict.implies().contains(&relation))
-                && self.literals.iter().all(|own| condition.contains(own))
+                && self.comparisons.iter().all(|own| condition.contains(own))
         };
-        let (condition, literal) = candidates.key(candidate);
-        let mirror = || follows(&mirrored(&condition), mirrored(&[literal])[0]);
-        follows(&condition, literal) || both_ways && mirror()
+        let (condition, comparison) = candidates.key(candidate);
+        let mirror = || follows(&mirrored(&condition), mirrored(&[comparison])[0]);
+        follows(&condition, comparison) || both_ways && mirror()
     }
 
-    /// As a line, with what speaks for it.
+    /// The difference as a property with its evidence.
     pub(super) fn draft(&self, candidates: &Candidates, family: &Family<'_>) -> Draft {
         let Family { setting, context, .. } = *family;
         let left = setting.rows.left_expr(&context.left.terms[self.terms.0]);
@@ -199,18 +204,19 @@ impl Difference {
         let text = |expr| said(&print_expr(expr));
         let words = format!("{} is {} + {by}", text(&more), text(&less));
         let claim = binary(BinaryOp::Eq, more, binary(BinaryOp::Add, less, constant(&by.into())));
-        let property = setting.conditional(&self.literals, (claim, words), context);
+        let property = setting.conditional(&self.comparisons, (claim, words), context);
         let evidence = self.evidence(candidates.support[self.condition], family);
         Draft { property, evidence, weight: self.weight(setting) }
     }
 
     fn weight(&self, setting: &Setting) -> f64 {
         let same = if self.terms.0 == self.terms.1 { 1.0 } else { 0.0 };
-        setting.form_weight() + 3.0 + same - self.literals.len() as f64
+        setting.form_weight() + 3.0 + same - self.comparisons.len() as f64
     }
 
-    /// As for equality: all of the distinct pairs of values of a node lie on one diagonal of the
-    /// values that occurred. Which diagonal it would be was not known before.
+    /// As for equality: all distinct pairs of values of a node lie on one diagonal of the grid of the
+    /// `k` values that occurred. The probability of that is hypergeometric, times the `2 k` diagonals
+    /// that it could have been.
     fn evidence(&self, samples: u64, family: &Family<'_>) -> Evidence {
         let Family { pairs, both_ways, context, .. } = *family;
         let groups = context.left.groups.iter().max().map_or(0, |last| *last as usize + 1);
@@ -219,7 +225,7 @@ impl Difference {
         for (l, r) in pairs.iter().chain(swapped) {
             let own = &mut seen[context.left.groups[l as usize] as usize];
             if own.len() < POINTS_MAX
-                && self.literals.iter().all(|literal| holds(*literal, context, l, r))
+                && self.comparisons.iter().all(|comparison| holds(*comparison, context, l, r))
                 && let Some((x, _)) = numbers(self.terms, (l, r), context)
             {
                 own.insert(x);

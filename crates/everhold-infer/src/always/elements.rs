@@ -1,6 +1,8 @@
 //! Rows that are elements of containers: with their node, and with those of another node.
 
-use crate::states::States;
+use std::ops::Range;
+
+use crate::states::{StateId, States};
 use crate::variables::{KindId, TableId};
 
 use super::atoms::Atoms;
@@ -10,8 +12,8 @@ use super::terms::Side;
 /// The rows of a table, by the state they belong to; only of containers in the state itself.
 #[derive(Debug)]
 pub(super) struct Elements {
-    /// For each state the first row and the one after the last.
-    ranges: Vec<(u32, u32)>,
+    /// Where the rows of each state start, and the end of the last.
+    starts: Vec<u32>,
     /// For each row the first row with the same values.
     first: Vec<u32>,
 }
@@ -19,32 +21,30 @@ pub(super) struct Elements {
 impl Elements {
     pub(super) fn of(kind: KindId, table: TableId, states: &States, side: &Side) -> Elements {
         let own = &states.kinds[kind];
-        let owners = own.owners(table);
+        let kind_variables = &states.variables.kinds[kind];
+        let starts = own.row_starts(kind_variables, table);
         let row = |place: usize| u32::try_from(place).expect("rows are fewer than 2^32");
-        let ranges = (0..row(own.len()))
-            .map(|state| {
-                let begin = owners.partition_point(|owner| *owner < state);
-                let end = owners.partition_point(|owner| *owner <= state);
-                (row(begin), row(end))
-            })
-            .collect();
         let mut known = std::collections::BTreeMap::new();
-        let first = (0..owners.len())
+        let first = (0..own.owners(table).len())
             .map(|place| {
                 let key: Vec<u32> = side.columns.iter().map(|column| column[place]).collect();
                 *known.entry(key).or_insert(row(place))
             })
             .collect();
-        Elements { ranges, first }
+        Elements { starts, first }
     }
 
-    /// Each element with the node that has it, up to so many; and how many there are.
+    /// The rows of a state.
+    fn rows(&self, state: StateId) -> Range<u32> {
+        self.starts[state as usize]..self.starts[state as usize + 1]
+    }
+
+    /// Each element with the node that has it, at most `max` pairs; and the number of all pairs.
     pub(super) fn with_node(&self, kind: KindId, atoms: &Atoms, max: usize) -> (Pairs, u64) {
         let mut found = Vec::new();
         let (mut samples, mut all) = (0, 0);
         for (atom, state) in (0..).zip(&atoms.kinds[kind].states) {
-            let (begin, end) = self.ranges[*state as usize];
-            let own = begin..end;
+            let own = self.rows(*state);
             if found.len() < max {
                 samples += own.len() as u64;
                 found.extend(own.clone().map(|row| (self.first[row as usize], atom)));
@@ -64,10 +64,9 @@ impl Elements {
         max: usize,
     ) -> Option<Pairs> {
         let states = &atoms.kinds[kind].states;
-        // Containers repeat, so their pairs are made distinct first.
+        // Many states have equal containers, so pairs of distinct containers are formed first.
         let content = |atom: &u32| {
-            let (begin, end) = self.ranges[states[*atom as usize] as usize];
-            let rows = (begin..end).map(|row| self.first[row as usize]);
+            let rows = self.rows(states[*atom as usize]).map(|row| self.first[row as usize]);
             rows.collect::<std::collections::BTreeSet<u32>>()
         };
         let mut numbers = std::collections::BTreeMap::new();

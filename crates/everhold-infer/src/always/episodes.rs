@@ -1,8 +1,10 @@
-//! For how long a value stayed: a role that a node is in for a thousand events is one case.
+//! Episodes: the stretches of time in which a variable keeps its value. A role that a node is in for a
+//! thousand events is one case and not a thousand.
 //!
 //! Each row of a term gets the number of the episode in which it first occurred. An episode ends
-//! when the value changes. From run to run a node is taken to go on where it began the run before:
-//! what is the same at the start of every run is one episode.
+//! when the value changes. The value with which a node starts a run continues the episode with which
+//! the node started the run before, so a value that is the same at the start of every run is one
+//! episode.
 
 use super::atoms::{Atoms, NONE};
 use crate::variables::KindId;
@@ -58,7 +60,7 @@ impl<'a> Sequences<'a> {
     }
 }
 
-/// The same for a table: the rows of each node, in the order of the table.
+/// The episode of each row of a table, in which the rows of a node stand in the order of time.
 pub(super) fn in_table(groups: &[u32], column: &[u32]) -> Vec<u32> {
     if groups.is_sorted() {
         // Each node by itself: nothing to look up.

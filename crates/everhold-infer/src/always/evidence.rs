@@ -1,8 +1,9 @@
-//! How likely it is that something held by chance.
+//! Evidence: the probability that a claim held by chance.
 //!
-//! Evidence is counted over distinct pairs of values, node by node. If a relation meant nothing,
-//! the pairs that occurred would be scattered over all combinations of the values that occurred;
-//! the chance that all of them fall where the relation is true is hypergeometric. A relation
+//! Evidence is counted over distinct pairs of values, node by node. If a relation were a
+//! coincidence, the `n` pairs that occurred would be a random sample of the `N` combinations of the
+//! values that occurred. The probability that all of them are among the `K` combinations for which
+//! the relation is true is hypergeometric: `C(K, n) / C(N, n)`. A relation
 //! that could not have been false (the values of one side are always larger) gets a chance of 1,
 //! however often it was seen. Rows in which it is vacuous (null, an empty container) do not count.
 //!
@@ -19,23 +20,25 @@ use std::collections::BTreeSet;
 use everhold_trace::Value;
 
 use super::bearing;
-use super::family::{Candidate, Candidates, Form};
-use super::literal::{Context, Literal, Relation};
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context};
+use super::family::Form;
 use super::rows::Pairs;
-use super::terms::Class;
-use crate::dictionary::{Dictionary, hash_of};
+use crate::dictionary::hash_of;
+use crate::evaluate::{Cell, Column, Truth};
+use crate::relation::{Class, Relation};
 
-/// Rows looked at for evidence; more would only add to what is already certain.
+/// The most rows that are looked at for evidence; more would add little to it.
 const ROWS_MAX: usize = 100_000;
 /// Distinct pairs of values counted for one line.
 const DISTINCT_MAX: usize = 20_000;
-/// Combinations judged one by one to find how many are possible.
+/// The most combinations that are judged one by one to find for how many a relation is true.
 const COMBINATIONS_MAX: usize = 250_000;
 
-/// What is more likely to be chance than this is not shown, whatever else there is.
+/// A claim whose probability of chance is above this is not examined further.
 const LN_CHANCE_MAX: f64 = -3.0;
 
-/// What speaks for a candidate.
+/// The evidence for a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     /// Rows in which its condition is true.
@@ -46,7 +49,10 @@ pub(super) struct Evidence {
     pub(super) ln_chance: f64,
 }
 
-/// The pairs of values of each node.
+/// The two columns whose codes a relation is about.
+type Columns<'a> = (&'a Column, &'a Column);
+
+/// The pairs of codes of each node.
 type Seen = Vec<Vec<(u32, u32)>>;
 
 /// The evidence for these candidates, in their order.
@@ -70,13 +76,13 @@ pub(super) fn gather(
         for &swapped in ways {
             let (l, r) = pairs.get(row);
             let (l, r) = if swapped { (r, l) } else { (l, r) };
-            let holds = |literal: &Literal| holds(*literal, context, l, r);
+            let holds = |comparison: &Comparison| holds(*comparison, context, l, r);
             for (_, own) in conditions.iter().filter(|(all, _)| all.iter().all(holds)) {
                 for &place in own {
-                    let literal = candidates.literals[kept[place].literal];
+                    let comparison = candidates.comparisons[kept[place].comparison];
                     if full[place] <= DISTINCT_MAX * 2
                         && let Some(pair) =
-                            values(literal, context, l, r, shared.of_row(place, context, (l, r)))
+                            values(comparison, context, l, r, shared.of_row(place, context, (l, r)))
                     {
                         seen[place][context.left.groups[l as usize] as usize].push(pair);
                         full[place] += 1;
@@ -86,28 +92,30 @@ pub(super) fn gather(
         }
     }
     let evidence = |(candidate, seen): (&Candidate, Seen)| {
-        let literal = candidates.literals[candidate.literal];
+        let comparison = candidates.comparisons[candidate.comparison];
         let samples = candidates.support[candidate.condition];
-        let (distinct, ln_chance) = match literal {
-            Literal::Cross(relation, a, b) => {
-                let classes = (context.left.terms[a].class, context.right.terms[b].class);
-                // What follows could be anything that the node ever showed.
+        let (distinct, ln_chance) = match comparison {
+            Comparison::Cross(relation, a, b) => {
+                let columns = (&context.left.columns[a], &context.right.columns[b]);
+                // The next value could be any value that the node ever showed.
                 let alike = *form == Form::Steps && a == b;
-                chance((relation, classes, alike), seen, context)
+                chance((relation, columns, alike), seen, context)
             }
-            Literal::Left(equal, term, code) | Literal::Right(equal, term, code) => {
+            Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
                 let condition = candidates.conditions[candidate.condition].iter();
-                let condition: Vec<Literal> = condition.map(|c| candidates.literals[*c]).collect();
-                let (inside, all) = otherwise(&condition, (equal, term, code), context);
+                let condition: Vec<Comparison> =
+                    condition.map(|c| candidates.comparisons[*c]).collect();
+                let (inside, all) = otherwise(&condition, (equal, term, cell), context);
                 let distinct = distinct(seen).map(|own| own.len() as u64).sum();
-                // One more than was seen, so that what is never otherwise is no evidence.
+                // One case more than was seen (Laplace's rule), so that a value that never varies is no
+                // evidence.
                 (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
             }
         };
         Evidence { samples, distinct, ln_chance }
     };
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
-    // Both are to be ruled out, where there is anything to say for the claim at all.
+    // Neither the claim nor its condition may be a coincidence, so the larger probability counts.
     let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
     let bearing = bearing::ln_chances(form, candidates, kept, worth, (pairs, both_ways), context);
     for (place, ln_chance) in bearing {
@@ -118,54 +126,56 @@ pub(super) fn gather(
 }
 
 /// The conditions that are used, each with the places of those that stand below it.
-fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Literal>, Vec<usize>)> {
+fn by_condition(candidates: &Candidates, kept: &[Candidate]) -> Vec<(Vec<Comparison>, Vec<usize>)> {
     let mut found = vec![Vec::new(); candidates.conditions.len()];
     for (place, candidate) in kept.iter().enumerate() {
         found[candidate.condition].push(place);
     }
-    let literals = |condition: usize| {
-        candidates.conditions[condition].iter().map(|place| candidates.literals[*place]).collect()
+    let comparisons = |condition: usize| {
+        candidates.conditions[condition]
+            .iter()
+            .map(|place| candidates.comparisons[*place])
+            .collect()
     };
     let used = found.into_iter().enumerate().filter(|(_, own)| !own.is_empty());
-    used.map(|(condition, own)| (literals(condition), own)).collect()
+    used.map(|(condition, own)| (comparisons(condition), own)).collect()
 }
 
-/// Whether a literal of a condition is true of a row.
-pub(super) fn holds(literal: Literal, context: &Context<'_>, l: u32, r: u32) -> bool {
-    match literal {
-        Literal::Left(equal, term, code) => {
-            (context.left.columns[term][l as usize] == code) == equal
-        }
-        Literal::Right(equal, term, code) => {
-            (context.right.columns[term][r as usize] == code) == equal
-        }
-        Literal::Cross(_, a, b) => {
+/// Whether a comparison of a condition is true of a row.
+pub(super) fn holds(comparison: Comparison, context: &Context<'_>, l: u32, r: u32) -> bool {
+    match comparison {
+        Comparison::Left(equal, term, cell) => (context.left.cell(term, l) == cell) == equal,
+        Comparison::Right(equal, term, cell) => (context.right.cell(term, r) == cell) == equal,
+        Comparison::Cross(_, a, b) => {
             context.left.columns[a][l as usize] == context.right.columns[b][r as usize]
         }
     }
 }
 
-/// The values that a literal relates, where it is not vacuous; of a role, which case it is.
+/// The values that a comparison relates, where it is not vacuous; of a role, which case it is.
 fn values(
-    literal: Literal,
+    comparison: Comparison,
     context: &Context<'_>,
     l: u32,
     r: u32,
     shared: u32,
 ) -> Option<(u32, u32)> {
-    match literal {
-        Literal::Cross(relation, a, b) => {
-            let pair = (context.left.columns[a][l as usize], context.right.columns[b][r as usize]);
+    match comparison {
+        Comparison::Cross(relation, a, b) => {
+            let (left, right) = (context.left.cell(a, l), context.right.cell(b, r));
             let classes = (context.left.terms[a].class, context.right.terms[b].class);
-            (!vacuous(relation, classes, pair, context)).then_some(pair)
+            let vacuous = is_vacuous(relation, classes, (left, right), context);
+            (!vacuous).then_some((left.raw(), right.raw()))
         }
-        // What is missing is in no role.
-        Literal::Right(_, term, code)
-            if code != Dictionary::NULL && context.right.columns[term][r as usize] == 0 =>
+        // A node whose role is missing is in no role.
+        Comparison::Right(_, term, cell)
+            if !cell.is_null() && context.right.cell(term, r).is_null() =>
         {
             None
         }
-        Literal::Left(..) | Literal::Right(..) => Some((context.right.groups[r as usize], shared)),
+        Comparison::Left(..) | Comparison::Right(..) => {
+            Some((context.right.groups[r as usize], shared))
+        }
     }
 }
 
@@ -190,17 +200,18 @@ struct Case {
 impl Shared {
     fn of(form: &Form, candidates: &Candidates, kept: &[Candidate]) -> Shared {
         let case = |candidate: &Candidate| {
-            let claim = candidates.literals[candidate.literal];
+            let claim = candidates.comparisons[candidate.comparison];
             let own = match claim {
-                Literal::Cross(..) => return Case::default(),
-                Literal::Left(..) | Literal::Right(true, ..) => None,
-                Literal::Right(false, term, _) => Some(term),
+                Comparison::Cross(..) => return Case::default(),
+                Comparison::Left(..) | Comparison::Right(true, ..) => None,
+                Comparison::Right(false, term, _) => Some(term),
             };
-            let of_null = matches!(claim, Literal::Right(_, _, Dictionary::NULL));
+            let of_null = matches!(claim, Comparison::Right(_, _, cell) if cell.is_null());
             let condition = candidates.conditions[candidate.condition].iter();
-            let condition: Vec<Literal> = condition.map(|c| candidates.literals[*c]).collect();
-            let role = condition.iter().find_map(|literal| match literal {
-                Literal::Left(_, term, _) if *form == Form::Two && !of_null => Some(*term),
+            let condition: Vec<Comparison> =
+                condition.map(|c| candidates.comparisons[*c]).collect();
+            let role = condition.iter().find_map(|comparison| match comparison {
+                Comparison::Left(_, term, _) if *form == Form::Two && !of_null => Some(*term),
                 _ => None,
             });
             let shared = equal_terms(condition.into_iter().filter(|_| role.is_none()));
@@ -223,59 +234,61 @@ impl Shared {
 }
 
 /// The terms that a condition says are equal.
-fn equal_terms(condition: impl Iterator<Item = Literal>) -> impl Iterator<Item = (usize, usize)> {
-    condition.filter_map(|literal| match literal {
-        Literal::Cross(Relation::Equal, left, right) => Some((left, right)),
+fn equal_terms(
+    condition: impl Iterator<Item = Comparison>,
+) -> impl Iterator<Item = (usize, usize)> {
+    condition.filter_map(|comparison| match comparison {
+        Comparison::Cross(Relation::Equal, left, right) => Some((left, right)),
         _ => None,
     })
 }
 
-/// What the right side is otherwise seen to be, whatever is to the left of it: in how many of how
-/// many distinct cases the claim is true.
+/// How often a claim about the right side is true whatever the left side is: the distinct cases in
+/// which it is true, and all distinct cases.
 fn otherwise(
-    condition: &[Literal],
-    (equal, term, code): (bool, usize, u32),
+    condition: &[Comparison],
+    (equal, term, cell): (bool, usize, Cell),
     context: &Context<'_>,
 ) -> (f64, f64) {
     let right = context.right;
     let shared: Vec<usize> = equal_terms(condition.iter().copied()).map(|(_, r)| r).collect();
-    let given = |row: usize| {
-        condition.iter().all(|literal| match literal {
-            Literal::Right(equal, term, code) => (right.columns[*term][row] == *code) == *equal,
+    let given = |row: u32| {
+        condition.iter().all(|comparison| match comparison {
+            Comparison::Right(equal, term, cell) => (right.cell(*term, row) == *cell) == *equal,
             _ => true,
         })
     };
-    let rows = right.groups.len();
-    let step = rows.div_ceil(ROWS_MAX).max(1);
+    let step = right.groups.len().div_ceil(ROWS_MAX).max(1);
     let mut cases = BTreeSet::new();
-    let chosen = (0..rows).step_by(step).filter(|row| given(*row));
-    if code == Dictionary::NULL {
-        // Nothing is one value among many, however often it is there: states are counted.
-        let codes: Vec<u32> = chosen.map(|row| right.columns[term][row]).collect();
-        let inside = codes.iter().filter(|value| (**value == code) == equal).count();
-        return (inside as f64, codes.len() as f64);
+    let chosen = (0..right.rows()).step_by(step).filter(|row| given(*row));
+    if cell.is_null() {
+        // Null is one value among many, however often it occurs, so states are counted here.
+        let values: Vec<Cell> = chosen.map(|row| right.cell(term, row)).collect();
+        let inside = values.iter().filter(|value| (**value == cell) == equal).count();
+        return (inside as f64, values.len() as f64);
     }
     for row in chosen {
-        let value = right.columns[term][row];
-        let key: Vec<u32> = shared.iter().map(|term| right.columns[*term][row]).collect();
-        cases.insert((right.groups[row], key, value));
+        let value = right.cell(term, row);
+        let key: Vec<Cell> = shared.iter().map(|term| right.cell(*term, row)).collect();
+        cases.insert((right.groups[row as usize], key, value));
     }
-    let inside = cases.iter().filter(|(_, _, value)| (*value == code) == equal).count();
+    let inside = cases.iter().filter(|(_, _, value)| (*value == cell) == equal).count();
     (inside as f64, cases.len() as f64)
 }
 
-fn vacuous(
+/// Whether a relation of two values is no evidence: one of them is missing or empty.
+fn is_vacuous(
     relation: Relation,
     classes: (Class, Class),
-    (l, r): (u32, u32),
+    (l, r): (Cell, Cell),
     context: &Context<'_>,
 ) -> bool {
-    if l == 0 || r == 0 {
-        return relation != Relation::Equal || (l == 0 && r == 0);
+    if l.is_null() || r.is_null() {
+        return relation != Relation::Equal || (l.is_null() && r.is_null());
     }
-    let empty = |class: Class, code: u32| {
-        matches!(class, Class::List | Class::Set)
-            && match &*context.value(class, code) {
+    let empty = |class: Class, cell: Cell| {
+        !class.is_single()
+            && match &*context.value(cell) {
                 Value::List(items) => items.is_empty(),
                 Value::Set(items) => items.is_empty(),
                 Value::Map(entries) => entries.is_empty(),
@@ -296,20 +309,20 @@ fn distinct(seen: Seen) -> impl Iterator<Item = Vec<(u32, u32)>> {
 
 /// Distinct pairs, and the logarithm of the chance that all of them are where they are.
 fn chance(
-    (relation, classes, alike): (Relation, (Class, Class), bool),
+    (relation, columns, alike): (Relation, Columns<'_>, bool),
     seen: Seen,
     context: &Context<'_>,
 ) -> (u64, f64) {
     let (mut count, mut ln_chance) = (0, 0.0);
     for pairs in distinct(seen) {
         count += pairs.len() as u64;
-        ln_chance += ln_chance_of((relation, classes, alike), &pairs, context);
+        ln_chance += ln_chance_of((relation, columns, alike), &pairs, context);
     }
     (count, ln_chance)
 }
 
 fn ln_chance_of(
-    (relation, classes, alike): (Relation, (Class, Class), bool),
+    (relation, columns, alike): (Relation, Columns<'_>, bool),
     pairs: &[(u32, u32)],
     context: &Context<'_>,
 ) -> f64 {
@@ -327,14 +340,14 @@ fn ln_chance_of(
         ys.clone_from(&xs);
     }
     let all = xs.len() as f64 * ys.len() as f64;
-    let inside = |relation: Relation| count_inside(relation, classes, &xs, &ys, context);
+    let inside = |relation: Relation| count_inside(relation, columns, &xs, &ys, context);
     ln_all_inside(inside(relation), all, pairs.len())
 }
 
 /// How many combinations of these values a relation allows.
 fn count_inside(
     relation: Relation,
-    classes: (Class, Class),
+    columns: Columns<'_>,
     xs: &[u32],
     ys: &[u32],
     context: &Context<'_>,
@@ -359,15 +372,16 @@ fn count_inside(
             for at in combinations {
                 judged += 1.0;
                 let (x, y) = (xs[at / ys.len()], ys[at % ys.len()]);
-                inside += f64::from(context.relate(relation, classes, x, y) == Some(true));
+                let truth = context.relate(relation, columns.0.cell(x), columns.1.cell(y));
+                inside += f64::from(truth == Truth::True);
             }
             all * inside / judged
         }
     }
 }
 
-/// The chance that `drawn` of `all` combinations, drawn without putting back, are all among the
-/// `inside` ones.
+/// The natural logarithm of `C(inside, drawn) / C(all, drawn)`: the probability that `drawn` of `all`
+/// combinations, drawn without replacement, are all among `inside` of them.
 pub(super) fn ln_all_inside(inside: f64, all: f64, drawn: usize) -> f64 {
     let mut ln = 0.0;
     for taken in 0..drawn {
@@ -387,7 +401,7 @@ mod tests {
     fn the_chance_is_hypergeometric() {
         // All 3 equal pairs of 9 combinations: 1 of C(9, 3).
         assert!((ln_all_inside(3.0, 9.0, 3) - (1.0_f64 / 84.0).ln()).abs() < 1e-9);
-        // What could not be otherwise is no evidence.
+        // A claim that could not have been false has no evidence.
         assert!(ln_all_inside(9.0, 9.0, 5).abs() < 1e-9);
     }
 }

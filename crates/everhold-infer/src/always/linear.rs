@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use everhold_property::{BinaryOp, Expr};
 
+use super::comparison::Context;
 use super::evidence::Evidence;
-use super::lines::{Draft, Setting, binary};
-use super::literal::{Context, constant};
+use super::lines::{Draft, Setting};
 use super::rows::Pairs;
-use super::terms::Class;
+use crate::relation::Class;
+use crate::relation::tree::{binary, constant};
 
-/// Coefficients beyond this are accidents.
+/// Relations with a coefficient beyond this are taken for accidents.
 const COEFFICIENT_MAX: i64 = 12;
 /// How many variables are combined.
 const TERMS_MAX: usize = 40;
@@ -40,7 +41,7 @@ pub(super) fn within(setting: &Setting, pairs: &Pairs, context: &Context<'_>) ->
             tried += 1;
             if let Some(equation) = fit(&[x], y, pairs, context) {
                 related.insert((x, y));
-                // Plain equality is told elsewhere.
+                // Plain equality is found by the family of one node.
                 if equation.parts != [(1, x)] || equation.constant != 0 {
                     found.extend(draft(&equation, setting, pairs, context));
                 }
@@ -67,7 +68,7 @@ pub(super) fn within(setting: &Setting, pairs: &Pairs, context: &Context<'_>) ->
 fn point(terms: &[usize], row: u32, context: &Context<'_>) -> Option<[i64; 3]> {
     let mut found = [0; 3];
     for (value, term) in found.iter_mut().zip(terms) {
-        *value = context.numbers.int(context.left.columns[*term][row as usize])?;
+        *value = context.numbers.int(context.left.columns[*term].number(row))?;
     }
     Some(found)
 }

@@ -1,40 +1,44 @@
 //! From what survived to lines that can be read: written out, justified, ranked.
 
-use everhold_property::{
-    Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Modality, Over, Pattern, Property,
-    Quantifier, Sampling, Scope, Span,
-};
+use everhold_property::{BinaryOp, Binder, Expr, ExprKind, Over, Property, Quantifier, Scope};
 
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context, SideNames};
 use super::evidence::Evidence;
-use super::family::{Candidate, Candidates, Form};
-use super::literal::{Context, Literal, Relation, Rows};
+use super::family::Form;
+use crate::evaluate::Cell;
+use crate::outcome::Reason;
+use crate::relation::Relation;
+use crate::relation::tree::{self, binary, call, constant, name, nodes};
 
-/// A property that held wherever it was judged, and what speaks for it.
+/// A property that held wherever it was judged, and the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Line {
     /// The property, as `check` reads it.
     pub property: Property,
-    /// How many cases it was seen in: local states, pairs of states, deliveries, steps.
+    /// The cases in which it was judged: local states, pairs of states, deliveries, steps.
     pub samples: u64,
-    /// How many distinct cases among them: pairs of values, node by node; times that a node was in
-    /// a role; changes.
+    /// The distinct cases among them: pairs of values of each node; occasions on which a node was in a
+    /// role; changes of a value.
     pub distinct: u64,
-    /// One minus the chance that it held by coincidence, given how many candidates were tried.
+    /// One minus the false discovery rate at which the property is accepted (Benjamini and Hochberg).
     pub confidence: f64,
-    /// What the lines are sorted by: how telling it is.
+    /// The key by which lines are sorted, the greatest first: how much the line tells a reader.
     pub score: f64,
 }
 
 /// A property that held and is not shown.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Hidden {
     /// The property.
     pub property: Property,
-    /// Why it is not shown, in words.
-    pub reason: String,
+    /// Why it is not shown.
+    pub reason: Reason,
 }
 
-/// A candidate that survived, before it is known whether it is justified.
+/// A candidate that survived; whether its evidence suffices is decided later.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) property: Property,
@@ -49,8 +53,8 @@ pub(super) struct Setting {
     pub(super) scope: Scope,
     /// The kinds of the two nodes, where there are several.
     pub(super) kinds: (Option<String>, Option<String>),
-    /// How the rows are called.
-    pub(super) rows: Rows,
+    /// The names of the rows.
+    pub(super) rows: SideNames,
     /// Ranges over elements, after those over nodes.
     pub(super) inner: Vec<Binder>,
 }
@@ -63,25 +67,25 @@ impl Setting {
         candidate: Candidate,
         context: &Context<'_>,
     ) -> Property {
-        let condition: Vec<Literal> = candidates.conditions[candidate.condition]
+        let condition: Vec<Comparison> = candidates.conditions[candidate.condition]
             .iter()
-            .map(|place| candidates.literals[*place])
+            .map(|place| candidates.comparisons[*place])
             .collect();
-        let literal = candidates.literals[candidate.literal];
-        let claim = (context.expr(literal, &self.rows), context.words(literal, &self.rows));
+        let comparison = candidates.comparisons[candidate.comparison];
+        let claim = (context.expr(comparison, &self.rows), context.words(comparison, &self.rows));
         self.conditional(&condition, claim, context)
     }
 
-    /// A claim, written and said, under a condition.
+    /// A claim, as an expression and as a phrase, under a condition.
     pub(super) fn conditional(
         &self,
-        condition: &[Literal],
-        (claim, mut name): (Expr, String),
+        condition: &[Comparison],
+        (claim, mut words): (Expr, String),
         context: &Context<'_>,
     ) -> Property {
         let rows = &self.rows;
         let mut conditions: Vec<Expr> =
-            condition.iter().map(|literal| context.expr(*literal, rows)).collect();
+            condition.iter().map(|comparison| context.expr(*comparison, rows)).collect();
         if self.form == Form::Delivery {
             conditions.splice(0..0, self.kind_conditions());
         }
@@ -90,24 +94,15 @@ impl Setting {
             None => claim,
         };
         for (place, condition) in condition.iter().enumerate() {
-            name += if place == 0 { " when " } else { " and " };
-            name += &context.words(*condition, rows);
+            words += if place == 0 { " when " } else { " and " };
+            words += &context.words(*condition, rows);
         }
-        self.named(name, body)
+        self.named(words, body)
     }
 
     /// A claim about the rows, quantified and named.
     pub(super) fn named(&self, claim: String, body: Expr) -> Property {
-        let name = claim + &self.scope_words();
-        let (scope, body) = (self.scope, self.quantified(body));
-        Property {
-            name,
-            modality: Modality::Always,
-            scope,
-            sampling: Sampling::default(),
-            body,
-            span: Span::default(),
-        }
+        tree::always(claim + &self.scope_words(), self.scope, self.quantified(body))
     }
 
     fn scope_words(&self) -> String {
@@ -121,7 +116,7 @@ impl Setting {
             Scope::EveryCut => "",
             Scope::Quiet => ", when quiet",
             Scope::AllQuiet => ", when all is quiet",
-            // Sender and receiver are said already.
+            // The phrase names sender and receiver already.
             Scope::Delivery => "",
             Scope::Chains => ", along chains",
         };
@@ -130,23 +125,15 @@ impl Setting {
 
     fn kind_conditions(&self) -> Vec<Expr> {
         let (Some(a), Some(b)) = &self.kinds else { return Vec::new() };
-        let is = |name: &str, kind: &str| {
-            let node = Expr::new(ExprKind::Name(name.to_owned()));
-            let call = Expr::new(ExprKind::Call(Ident::new("kind"), vec![node]));
-            binary(BinaryOp::Eq, call, super::literal::constant(&kind.into()))
+        let is = |node: &str, kind: &str| {
+            binary(BinaryOp::Eq, call("kind", vec![name(node)]), constant(&kind.into()))
         };
         vec![is("sender", a), is("receiver", b)]
     }
 
     fn quantified(&self, body: Expr) -> Expr {
-        let nodes = |names: &[&str], kind: &Option<String>| Binder {
-            pattern: Pattern::Names(names.iter().map(|name| Ident::new(*name)).collect()),
-            domain: Domain::Nodes { kind: kind.clone(), all: false },
-        };
-        let apart = || {
-            let name = |name: &str| Expr::new(ExprKind::Name(name.to_owned()));
-            Some(Box::new(binary(BinaryOp::Ne, name("a"), name("b"))))
-        };
+        let nodes = |names: &[&str], kind: &Option<String>| nodes(names, kind.as_deref());
+        let apart = || Some(Box::new(binary(BinaryOp::Ne, name("a"), name("b"))));
         let mut over = match (&self.form, &self.kinds) {
             (Form::Delivery, _) => return body,
             (Form::Two | Form::TwoElements, (a, b)) if a == b => {
@@ -166,16 +153,16 @@ impl Setting {
     pub(super) fn weight(&self, candidates: &Candidates, candidate: Candidate) -> f64 {
         let condition = &candidates.conditions[candidate.condition];
         let two = matches!(self.form, Form::Two);
-        let excludes = |term: usize, value: Option<u32>| {
-            two && condition.iter().any(|place| match candidates.literals[*place] {
-                Literal::Left(true, other, code) => {
+        let excludes = |term: usize, value: Option<Cell>| {
+            two && condition.iter().any(|place| match candidates.comparisons[*place] {
+                Comparison::Left(true, other, code) => {
                     other == term && value.is_none_or(|value| value == code)
                 }
                 _ => false,
             })
         };
-        let relation = match candidates.literals[candidate.literal] {
-            Literal::Cross(relation, l, r) => {
+        let relation = match candidates.comparisons[candidate.comparison] {
+            Comparison::Cross(relation, l, r) => {
                 let same = if l == r { 1.0 } else { 0.0 };
                 same + match relation {
                     Relation::Equal | Relation::Prefix | Relation::Extends => 3.0,
@@ -187,17 +174,17 @@ impl Setting {
                     Relation::Differ => 1.5,
                 }
             }
-            // That two nodes are not both in a role is what protocols are made for.
-            Literal::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
-            Literal::Right(true, term, _) if excludes(term, None) => 3.0,
-            Literal::Left(..) | Literal::Right(..) => 1.5,
+            // Mutual exclusion is the purpose of many protocols.
+            Comparison::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
+            Comparison::Right(true, term, _) if excludes(term, None) => 3.0,
+            Comparison::Left(..) | Comparison::Right(..) => 1.5,
         };
-        // One condition that names a role is what people say; each further one is harder to read.
+        // Each condition makes the line harder to read.
         let conditions = condition.len() as f64;
         self.form_weight() + relation - conditions
     }
 
-    /// How much that depends on whom it speaks of.
+    /// The part of the weight that depends on the form of the family.
     pub(super) fn form_weight(&self) -> f64 {
         match self.form {
             Form::Two | Form::TwoElements => 3.0,
@@ -207,23 +194,11 @@ impl Setting {
     }
 }
 
-/// The sum of an expression over the nodes `n` of a kind.
-pub(super) fn sum_over(kind: Option<&str>, body: Expr) -> Expr {
-    let binder = Binder {
-        pattern: Pattern::Names(vec![Ident::new("n")]),
-        domain: Domain::Nodes { kind: kind.map(str::to_owned), all: false },
-    };
-    let over = Over { binders: vec![binder], guard: None };
-    let (op, body) = (Aggregate::Sum, Some(Box::new(body)));
-    Expr::new(ExprKind::Aggregate { op, over, body })
-}
-
-pub(super) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    Expr::new(ExprKind::Binary(op, Box::new(left), Box::new(right)))
-}
-
-/// Which drafts are justified, with their confidence: the share of false ones among those that are
-/// accepted is kept below `alpha` (Benjamini and Hochberg), given how many were tried.
+/// The confidence in each draft, and whether it is accepted.
+///
+/// The procedure of Benjamini and Hochberg keeps the expected share of coincidences among the
+/// accepted drafts below `alpha`: with `m` candidates tried, the draft of rank `k` has the q-value
+/// `min over j >= k of p(j) * m / j`, and is accepted if that is at most `alpha`.
 pub(super) fn confidences(drafts: &[Draft], tried: u64, alpha: f64) -> Vec<(f64, bool)> {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let ln_tried = (tried.max(1) as f64).ln();

@@ -1,10 +1,11 @@
-//! Which states are seen together, in each scope: distinct pairs of atoms.
+//! The distinct pairs of atoms that each scope shows together.
 
 use everhold_property::Scope;
 use everhold_trace::{NodeId, Order, Slice};
 
 use super::atoms::{Atom, Atoms, NONE};
 use super::rows::Pairs;
+use crate::outcome::Bound;
 use crate::states::States;
 use crate::variables::KindId;
 
@@ -59,8 +60,8 @@ pub(super) struct Together<'a> {
     pub(super) orders: &'a [Order],
     /// Distinct pairs kept in one scope and pair of kinds.
     pub(super) pairs_max: usize,
-    /// Where some were left out, in words.
-    pub(super) bounds: Vec<String>,
+    /// Limits that were reached.
+    pub(super) bounds: Vec<Bound>,
 }
 
 impl Together<'_> {
@@ -75,8 +76,8 @@ impl Together<'_> {
             }
         }
         if found.full {
-            let (kept, all) = (found.packed.len(), found.samples);
-            self.bounds.push(format!("looked at {kept} of up to {all} pairs of states"));
+            let (looked_at, all) = (found.packed.len() as u64, found.samples);
+            self.bounds.push(Bound::PairsOfStates { looked_at, all });
         }
         found.finish()
     }
@@ -221,7 +222,7 @@ fn sweep(
     }
 }
 
-/// The same where only some states of the right node count.
+/// Like [`sweep`], where only some states of the right node count.
 fn quiet_sweep(
     left: &[Atom],
     right: &[Atom],
@@ -263,7 +264,7 @@ pub(super) fn all_steps(states: &States, atoms: &Atoms, kind: KindId) -> Vec<(At
     found
 }
 
-/// How each node begins a run, and how it begins the next.
+/// For each node, its first state in a run and its first state in the next run.
 pub(super) fn starts(atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
     let groups = &atoms.kinds[kind].nodes;
     let mut last: Vec<Option<Atom>> = vec![None; atoms.nodes.len()];
@@ -278,7 +279,7 @@ pub(super) fn starts(atoms: &Atoms, kind: KindId) -> Vec<(Atom, Atom)> {
     found
 }
 
-/// The same, each once.
+/// The distinct ones among these steps.
 pub(super) fn steps(all: &[(Atom, Atom)]) -> Pairs {
     let mut found = Distinct::within(usize::MAX);
     for step in all {

@@ -1,31 +1,35 @@
-//! Majorities: whenever a node is in a role (or always), so many nodes agree with it.
+//! Majorities: whenever a node is in some role, or always, a majority of the nodes agrees with it.
 //!
 //! `forall n in nodes: n.role == "Leader" implies count(m in nodes: m.term >= n.term) >= 2`.
 
 use std::collections::BTreeSet;
 
-use everhold_property::{Modality, Property, Sampling, Scope, Span, print_expr};
+use everhold_property::{Scope, print_expr};
 
+use super::all_nodes::AllNodes;
+use super::comparison::Context;
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::family::distinct;
 use super::lines::Draft;
-use super::literal::Context;
-use super::shown::Shown;
+use super::propose::role_values;
 use super::single::{expr, words};
-use super::terms::{Class, Side, Term};
+use super::terms::{Side, Term};
+use crate::evaluate::Cell;
+use crate::outcome::CutClaims;
+use crate::relation::{Class, tree};
 use crate::variables::Row;
 
-/// With more nodes, counting takes too long.
+/// The most nodes for which majorities are tried: each moment compares all pairs of nodes.
 const NODES_MAX: usize = 32;
-/// How many moments of a table are looked at for what may hold.
+/// The moments of a table that select the claims to judge on all of them.
 const MOMENTS_MAX: usize = 2_000;
 /// How many claims are judged on other cuts than the recorded ones.
 const JUDGED_MAX: usize = 12;
-/// What is more likely to be chance than this is not worth judging.
+/// A claim whose probability of chance is above this is not judged on cuts.
 const LN_CHANCE_MAX: f64 = -5.0;
 
-/// That the terms of two nodes `m` and `n` are equal, or that of `m` is at least that of `n`.
+/// The agreement of node `m` with node `n`: a term of `m` equals a term of `n`, or is at least as
+/// great.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     equal: bool,
@@ -33,55 +37,57 @@ struct Link {
     n: usize,
 }
 
-/// A claim as far as it is known.
+/// A claim that was not refuted so far, and its evidence.
 struct Claim {
-    /// A role of `n` and its value; without, any.
-    role: Option<(usize, u32)>,
+    /// A role of `n` and its value; `None` if the claim is about all nodes.
+    role: Option<(usize, Cell)>,
     link: Link,
-    /// The nodes and values that it was true of.
+    /// The distinct nodes and values for which the claim was true.
     cases: BTreeSet<(u32, u32)>,
-    /// Pairs that the link was true of, and all, where `n` is in another role.
+    /// The pairs of different nodes that agreed, and all such pairs, whatever the role of `n`.
     otherwise: (u64, u64),
     /// The fewest that agreed.
     fewest: usize,
 }
 
-/// Where to look.
+/// The moments to look at, and how to speak of their nodes.
 pub(super) struct Place<'a> {
     /// The kind of the nodes, if there are several.
     pub(super) name: Option<&'a str>,
-    pub(super) shown: Shown<'a>,
+    pub(super) all_nodes: AllNodes<'a>,
     pub(super) context: &'a Context<'a>,
 }
 
 /// The majorities that held in all recorded states and on other cuts.
 pub(super) fn majorities(place: &Place<'_>, cuts: &mut Cuts<'_>) -> (Vec<Draft>, u64) {
-    let nodes = place.shown.nodes().filter(|nodes| (3..=NODES_MAX).contains(nodes));
+    let nodes = place.all_nodes.nodes().filter(|nodes| (3..=NODES_MAX).contains(nodes));
     let Some(nodes) = nodes else { return (Vec::new(), 0) };
     let (majority, side) = (nodes / 2 + 1, place.context.left);
     let mut claims = candidates(side);
     let tried = claims.len() as u64;
-    let step = place.shown.step(MOMENTS_MAX);
-    place.shown.each(step, |rows| {
+    let step = place.all_nodes.step(MOMENTS_MAX);
+    place.all_nodes.each(step, |rows| {
         claims.retain_mut(|claim| claim.see(rows, side, majority));
         !claims.is_empty()
     });
-    // Where all agree, that is said of pairs.
+    // If all nodes agree, the family of two nodes says so.
     claims.retain(|claim| claim.fewest < nodes && !claim.cases.is_empty());
     let drafts = claims.iter().map(|claim| (claim, claim.draft(nodes, majority, place)));
     let mut drafts: Vec<(&Claim, Draft)> = drafts.collect();
     drafts.retain(|(_, draft)| draft.evidence.ln_chance < LN_CHANCE_MAX);
     drafts.sort_by(|(_, a), (_, b)| a.evidence.ln_chance.total_cmp(&b.evidence.ln_chance));
     drafts.truncate(JUDGED_MAX);
-    let holds =
-        |claim: &Claim| step == 1 || place.shown.each(1, |rows| claim.holds(rows, side, majority));
-    drafts.retain(|(claim, draft)| holds(claim) && !cuts.refute(&draft.property, "majorities"));
+    let holds = |claim: &Claim| {
+        step == 1 || place.all_nodes.each(1, |rows| claim.holds(rows, side, majority))
+    };
+    drafts.retain(|(claim, draft)| {
+        holds(claim) && !cuts.refute(&draft.property, CutClaims::Majorities)
+    });
     (drafts.into_iter().map(|(_, draft)| draft).collect(), tried)
 }
 
 fn candidates(side: &Side) -> Vec<Claim> {
-    let plain =
-        |term: &Term| !term.is_role() && matches!(term.class, Class::Number | Class::Token(_));
+    let plain = |term: &Term| !term.is_role() && term.class.is_single();
     let mut links = Vec::new();
     for (m, left) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
         for (n, right) in side.terms.iter().enumerate().filter(|(_, term)| plain(term)) {
@@ -93,12 +99,9 @@ fn candidates(side: &Side) -> Vec<Claim> {
             }
         }
     }
-    let mut roles = vec![None];
-    for (place, _) in side.terms.iter().enumerate().filter(|(_, term)| term.is_role()) {
-        let codes = distinct(&side.columns[place]).into_iter().filter(|code| *code != 0);
-        roles.extend(codes.map(|code| Some((place, code))));
-    }
-    let claim = |role: Option<(usize, u32)>| {
+    let roles: Vec<Option<(usize, Cell)>> =
+        std::iter::once(None).chain(role_values(side).map(Some)).collect();
+    let claim = |role: Option<(usize, Cell)>| {
         links.iter().map(move |link| Claim {
             role,
             link: *link,
@@ -118,26 +121,24 @@ impl Link {
 }
 
 impl Claim {
-    /// Whether it is true of these states, one a node, and nothing else.
+    /// Whether the claim is true of these states, one for each node.
     fn holds(&self, shown: &[u32], side: &Side, majority: usize) -> bool {
-        let is_in =
-            |n: u32| self.role.is_none_or(|(term, code)| side.columns[term][n as usize] == code);
+        let is_in = |n: u32| self.role.is_none_or(|(term, cell)| side.cell(term, n) == cell);
         let agree = |n: u32| shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
         shown.iter().all(|n| !is_in(*n) || agree(*n) >= majority)
     }
 
-    /// Whether it is true of these states, one a node. A role that most nodes are in says nothing
-    /// about majorities.
+    /// Like [`Claim::holds`], and counts the evidence. A role that a majority is in says nothing about
+    /// majorities, so it refutes the claim, too.
     fn see(&mut self, shown: &[u32], side: &Side, majority: usize) -> bool {
-        if let Some((term, code)) = self.role {
-            let column = &side.columns[term];
-            if shown.iter().filter(|n| column[**n as usize] == code).count() >= majority {
-                return false;
-            }
+        if let Some((term, cell)) = self.role
+            && shown.iter().filter(|n| side.cell(term, **n) == cell).count() >= majority
+        {
+            return false;
         }
         for &n in shown {
             let code = side.columns[self.link.n][n as usize];
-            let is_in = |(term, code): (usize, u32)| side.columns[term][n as usize] == code;
+            let is_in = |(term, cell): (usize, Cell)| side.cell(term, n) == cell;
             let agree = shown.iter().filter(|m| self.link.holds(side, **m, n)).count();
             if self.role.is_none_or(is_in) {
                 if agree < majority {
@@ -148,7 +149,7 @@ impl Claim {
                     self.cases.insert((side.groups[n as usize], code));
                 }
             }
-            // Of all states, whatever the role: how often two nodes agree.
+            // The rate of agreement is estimated from all states, whatever the role.
             self.otherwise.0 += agree.saturating_sub(1) as u64;
             self.otherwise.1 += shown.len() as u64 - 1;
         }
@@ -165,22 +166,14 @@ impl Claim {
         let op = if self.link.equal { "==" } else { ">=" };
         let count = format!("count(m in {kind}nodes: {m} {op} {n}) >= {majority}");
         let claim = match self.role {
-            Some((role, code)) => {
-                let value = place.context.value(side.terms[role].class, code).to_string();
+            Some((role, cell)) => {
+                let value = place.context.value(cell).to_string();
                 format!("{} == {value} implies {count}", term(role, "n"))
             }
             None => count,
         };
         let body = expr(&format!("forall n in {kind}nodes: {claim}"));
-        let (modality, scope, span) = (Modality::Always, Scope::EveryCut, Span::default());
-        let property = Property {
-            name: words(&claim),
-            modality,
-            scope,
-            sampling: Sampling::default(),
-            body,
-            span,
-        };
+        let property = tree::always(words(&claim), Scope::EveryCut, body);
         let (agree, pairs) = self.otherwise;
         let rate = (agree as f64 + 1.0) / (pairs as f64 + 1.0);
         let distinct = self.cases.len() as u64;
@@ -190,7 +183,8 @@ impl Claim {
     }
 }
 
-/// The chance of so many of `all`, each with this rate.
+/// The probability of at least `wanted` successes in `all` trials with this rate: the upper tail of
+/// the binomial distribution.
 fn at_least(wanted: usize, all: usize, rate: f64) -> f64 {
     let mut term = (1.0 - rate).powi(i32::try_from(all).unwrap_or(i32::MAX));
     let mut below = 0.0;

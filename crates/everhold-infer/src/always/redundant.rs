@@ -1,13 +1,14 @@
-//! What need not be said, because it follows from something else that held.
+//! Redundancy: the survivors of a family that follow from others.
 
 use std::collections::BTreeMap;
 
 use everhold_property::Type;
 
-use super::family::{Candidate, Candidates};
-use super::findings::Claim;
-use super::literal::{Context, Literal, Relation};
-use super::terms::{Class, What};
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context};
+use super::ledger::Claim;
+use super::terms::What;
+use crate::relation::{Class, Relation};
 
 /// The survivors of a family.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(super) struct Split {
     pub(super) kept: Vec<(Candidate, Vec<Vec<Claim>>)>,
     /// Those that follow from one other.
     pub(super) implied: Vec<(Candidate, Claim)>,
-    /// Those that say the same as another one, with the sides exchanged.
+    /// Those that say the same as another one with the sides exchanged.
     pub(super) mirrors: Vec<(Candidate, Candidate)>,
 }
 
@@ -31,7 +32,7 @@ pub(super) fn split(
     let (strongest, implied) = candidates.strongest();
     let implied = implied.into_iter().map(|(own, by)| (own, candidates.claim(by)));
     let mut split = Split { implied: implied.collect(), ..Split::default() };
-    let mut known: BTreeMap<(Vec<Literal>, Literal), Candidate> = BTreeMap::new();
+    let mut known: BTreeMap<(Vec<Comparison>, Comparison), Candidate> = BTreeMap::new();
     for candidate in strongest {
         let key = candidates.key(candidate);
         let mirror = (mirrored(&key.0), mirrored(&[key.1])[0]);
@@ -55,10 +56,10 @@ pub(super) fn split(
 /// For a relation of two sizes, one of the containers themselves that it follows from.
 fn of_sizes(
     candidates: &Candidates,
-    (condition, literal): &(Vec<Literal>, Literal),
+    (condition, comparison): &(Vec<Comparison>, Comparison),
     context: &Context<'_>,
 ) -> Option<Claim> {
-    let Literal::Cross(relation, l, r) = *literal else { return None };
+    let Comparison::Cross(relation, l, r) = *comparison else { return None };
     let stronger: &[Relation] = match relation {
         Relation::Equal => &[Relation::Equal],
         Relation::AtMost => &[Relation::Prefix, Relation::Subsequence, Relation::Subset],
@@ -69,18 +70,19 @@ fn of_sizes(
     // A list may have an element several times.
     let kept = if context.left.terms[l].class == Class::List { 2 } else { 3 };
     let stronger = &stronger[..stronger.len().min(kept)];
-    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Literal::Cross(*of, l, r)));
+    let covers =
+        |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
     stronger.iter().find_map(covers)
 }
 
 /// For an equality of containers that have the same size, that one of them is part of the other.
 fn grown(candidates: &Candidates, own: Candidate, context: &Context<'_>) -> Option<Claim> {
-    let Literal::Cross(Relation::Equal, l, r) = candidates.literals[own.literal] else {
+    let Comparison::Cross(Relation::Equal, l, r) = candidates.comparisons[own.comparison] else {
         return None;
     };
     let (condition, _) = candidates.key(own);
-    let sizes = |literal: &Literal| match *literal {
-        Literal::Cross(_, x, y) => {
+    let sizes = |comparison: &Comparison| match *comparison {
+        Comparison::Cross(_, x, y) => {
             context.left.measured(x) == Some(l) && context.right.measured(y) == Some(r)
         }
         _ => false,
@@ -96,12 +98,13 @@ fn grown(candidates: &Candidates, own: Candidate, context: &Context<'_>) -> Opti
         // A map may have other values under the same keys.
         _ => &[],
     };
-    let covers = |of: &Relation| candidates.covers(&(condition.clone(), Literal::Cross(*of, l, r)));
+    let covers =
+        |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
     parts.iter().filter(|_| of_same_size).find_map(covers)
 }
 
-/// For a claim about a value that both sides share by the condition, what is said of it elsewhere:
-/// within one node, or of both sides.
+/// For a claim about a value that both sides share by the condition, the claims about that value
+/// within one node or of both sides from which it follows.
 fn substituted(
     candidates: &Candidates,
     own: Candidate,
@@ -112,8 +115,8 @@ fn substituted(
     for part in &condition {
         let claim = match (*part, claim, alone) {
             (
-                Literal::Cross(Relation::Equal, p, q),
-                Literal::Cross(relation, l, r),
+                Comparison::Cross(Relation::Equal, p, q),
+                Comparison::Cross(relation, l, r),
                 Some(alone),
             ) => {
                 let right = (l == p && q != r).then(|| alone.1.related(relation, q, r));
@@ -121,10 +124,10 @@ fn substituted(
                 right.flatten().or(left.flatten())
             }
             // That `b.role` is what `a.role` is, where they are equal.
-            (Literal::Left(true, a, value), Literal::Right(true, b, other), _)
+            (Comparison::Left(true, a, value), Comparison::Right(true, b, other), _)
                 if (a, value) == (b, other) =>
             {
-                candidates.covers(&(condition.clone(), Literal::Cross(Relation::Equal, a, b)))
+                candidates.covers(&(condition.clone(), Comparison::Cross(Relation::Equal, a, b)))
             }
             _ => None,
         };
@@ -134,24 +137,25 @@ fn substituted(
 }
 
 /// The same claims with the sides exchanged.
-pub(super) fn mirrored(literals: &[Literal]) -> Vec<Literal> {
-    let mirror = |literal: &Literal| match *literal {
-        Literal::Cross(relation, l, r) => Literal::Cross(relation.mirrored(), r, l),
-        Literal::Left(equal, term, code) => Literal::Right(equal, term, code),
-        Literal::Right(equal, term, code) => Literal::Left(equal, term, code),
+pub(super) fn mirrored(comparisons: &[Comparison]) -> Vec<Comparison> {
+    let mirror = |comparison: &Comparison| match *comparison {
+        Comparison::Cross(relation, l, r) => Comparison::Cross(relation.mirrored(), r, l),
+        Comparison::Left(equal, term, code) => Comparison::Right(equal, term, code),
+        Comparison::Right(equal, term, code) => Comparison::Left(equal, term, code),
     };
-    let mut found: Vec<Literal> = literals.iter().map(mirror).collect();
+    let mut found: Vec<Comparison> = comparisons.iter().map(mirror).collect();
     found.sort_unstable();
     found
 }
 
-/// For an order, each two others that it follows from, one of them within a node.
+/// For an order, the pairs of orders from which it follows by transitivity, one of them within a
+/// node.
 fn transitive(
     candidates: &Candidates,
     own: Candidate,
     alone: Option<(&Candidates, &Candidates)>,
 ) -> Vec<Vec<Claim>> {
-    let Literal::Cross(relation, l, r) = candidates.literals[own.literal] else {
+    let Comparison::Cross(relation, l, r) = candidates.comparisons[own.comparison] else {
         return Vec::new();
     };
     let up = match relation {
@@ -171,7 +175,7 @@ fn transitive(
     };
     // A condition `p == q` carries an order over to the other side.
     let carried = |place: &usize| {
-        let Literal::Cross(Relation::Equal, p, q) = candidates.literals[*place] else {
+        let Comparison::Cross(Relation::Equal, p, q) = candidates.comparisons[*place] else {
             return None;
         };
         let low = if p == l { Vec::new() } else { vec![left.ordered_within(l, p, up)?] };

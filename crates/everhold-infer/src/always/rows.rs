@@ -1,13 +1,13 @@
 //! The rows of a family: pairs of a row of the left side and one of the right.
 
-/// Rows judged at a time: their bits stay in the nearest cache.
+/// The rows that are judged at a time: their bits fit into the first-level cache.
 pub(super) const BLOCK: usize = 16_384;
 
 /// Pairs of rows: one of the left side and one of the right.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     shape: Shape,
-    /// How many there were before equal ones were left out.
+    /// The pairs that occurred, repetitions included.
     pub(super) samples: u64,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Pairs {
 enum Shape {
     /// One by one.
     Listed { left: Vec<u32>, right: Vec<u32> },
-    /// So many rows of both sides side by side, from each of these places.
+    /// `each` consecutive rows of both sides, from each of these pairs of first rows.
     Beside { begins: Vec<(u32, u32)>, each: usize },
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Half<'a> {
     Rows(&'a [u32]),
 }
 
-/// Some rows.
+/// A block of pairs of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block<'a> {
     pub(super) left: Half<'a>,
@@ -43,7 +43,7 @@ impl Pairs {
         Pairs { shape: Shape::Listed { left, right }, samples }
     }
 
-    /// `each` rows of both sides side by side, from each of these places.
+    /// `each` consecutive rows of both sides, from each of these pairs of first rows.
     pub(super) fn beside(begins: Vec<(u32, u32)>, each: usize) -> Pairs {
         let samples = (begins.len() * each) as u64;
         Pairs { shape: Shape::Beside { begins, each }, samples }

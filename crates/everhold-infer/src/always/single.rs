@@ -1,26 +1,30 @@
 //! Claims about one variable of a node: one of few values, bounds, sorted, without duplicates.
 //!
-//! Evidence is what the variable came to be, not how long it stayed: the steps in which it changed.
+//! Evidence is counted over the steps in which the variable changed, not over the time that it stayed
+//! the same.
 
 use std::collections::BTreeSet;
 
 use everhold_property::{Expr, parse, print_expr};
 use everhold_trace::Value;
 
+use super::comparison::Context;
 use super::evidence::Evidence;
 use super::lines::{Draft, Setting};
-use super::literal::Context;
-use super::terms::{Class, Term, What};
+use super::terms::{Term, What};
+use crate::dictionary::Code;
+use crate::evaluate::{Cell, NumberCode, distinct};
+use crate::relation::{Class, TokenKind};
 
-/// A bound counts only if it is met so many times as often as other values.
+/// A bound must be met this many times as often as the average value.
 const PILE: u64 = 2;
 
-/// From which row to which a node went.
+/// The steps of nodes from row to row.
 #[derive(Debug)]
 pub(super) enum Changes {
-    /// One by one.
+    /// The row before each step and the row after it.
     Listed(Vec<(u32, u32)>),
-    /// From each row to the next, among so many for each node.
+    /// From each row to the next, where each node has this many consecutive rows.
     Beside(usize),
 }
 
@@ -55,10 +59,10 @@ impl Changes {
     }
 }
 
-/// Rows counted in one go: few enough for narrow counters, which vectors have more of.
+/// The rows that are counted at a time: few enough for 16-bit counters, of which a vector has more.
 const PIECE: usize = 1 << 14;
 
-/// How often what comes after is different, and counts.
+/// The steps that change the code to one for which `counts` is true.
 fn count(before: &[u32], after: &[u32], counts: impl Fn(u32) -> bool) -> u64 {
     let steps = before.iter().zip(after);
     u64::from(steps.map(|(b, a)| u32::from(b != a && counts(*a))).sum::<u32>())
@@ -78,7 +82,7 @@ pub(super) fn claims(
         }
         let own = Own { place, term, setting, samples, context };
         let drafts = match term.class {
-            Class::Token("text") if term.is_role() => own.one_of(changes),
+            Class::Token(TokenKind::Text) if term.is_role() => own.one_of(changes),
             Class::Number if !term.is_role() => own.bounds(changes),
             Class::List => own.lists(),
             _ => continue,
@@ -103,11 +107,12 @@ impl Own<'_> {
         print_expr(&self.setting.rows.right_expr(self.term))
     }
 
-    /// If there were one more value, as likely as these are on average, it would have been taken.
+    /// With `k` values and `n` changes: if there were one more equally likely value, it would have been
+    /// missed with a probability of `(k / (k + 1))^n`.
     fn one_of(&self, changes: &Changes) -> Vec<Draft> {
         let column = &self.context.left.columns[self.place];
-        let codes = super::family::distinct(column);
-        let shown = |code: &u32| format!("{:?}", self.text(*code));
+        let codes = distinct(column);
+        let shown = |code: &u32| format!("{:?}", self.text(column.cell(*code)));
         let mut values: Vec<String> = codes.iter().map(shown).collect();
         values.sort_unstable();
         let claim = format!("{} in {{{}}}", self.name(), values.join(", "));
@@ -117,13 +122,14 @@ impl Own<'_> {
         vec![self.draft(&claim, steps, ln_chance, 2.0)]
     }
 
-    fn text(&self, code: u32) -> String {
-        let value = self.context.value(self.term.class, code);
+    fn text(&self, cell: Cell) -> String {
+        let value = self.context.value(cell);
         value.as_text().unwrap_or_default().to_owned()
     }
 
-    /// If one beyond the bound were as likely as the bound, half of the steps would have gone
-    /// there. Values that are merely the largest so far are no bound: they must pile up.
+    /// If a value beyond the bound were as likely as the bound itself, `n` steps to the bound would all
+    /// have missed it with a probability of `2^-n`. A value that is merely the largest so far is no
+    /// bound: values must pile up there.
     fn bounds(&self, changes: &Changes) -> Vec<Draft> {
         let column = &self.context.left.columns[self.place];
         let low = column.iter().copied().fold(u32::MAX, u32::min);
@@ -131,8 +137,8 @@ impl Own<'_> {
         let (all, met) = changes.count(column, [low, high]);
         let mut found = Vec::new();
         for (bound, op, met) in [(low, ">=", met[0]), (high, "<=", met[1])] {
-            let Some(value) = self.context.numbers.int(bound) else { continue };
-            // That a size is not negative is no news.
+            let Some(value) = self.context.numbers.int(NumberCode(bound)) else { continue };
+            // Sizes are never negative.
             let trivial = self.term.is_size() && op == ">=" && value == 0;
             if !trivial && met * self.term.distinct as u64 >= PILE * all {
                 let claim = format!("{} {op} {value}", self.name());
@@ -143,9 +149,11 @@ impl Own<'_> {
         found
     }
 
-    /// Sorted, or without duplicates. A list that was extended later is no evidence of its own.
+    /// Sorted lists and lists without duplicates. A list that was extended later is no separate
+    /// evidence.
     fn lists(&self) -> Vec<Draft> {
-        let codes = super::family::distinct(&self.context.left.columns[self.place]);
+        let column = &self.context.left.columns[self.place];
+        let codes: Vec<Code> = distinct(column).into_iter().map(Code).collect();
         let mut lists: Vec<&[Value]> = Vec::new();
         for code in codes {
             match self.context.values.value(code) {
@@ -164,7 +172,7 @@ impl Own<'_> {
         let name = self.name();
         let mut found = Vec::new();
         if longest.iter().all(|list| in_order(list)) {
-            // Of all orders of its distinct elements one.
+            // One of the `k!` orders of its `k` distinct elements is sorted.
             let orders = |list: &&[Value]| {
                 (1..=list.iter().collect::<BTreeSet<_>>().len())
                     .map(|k| (k as f64).ln())
@@ -175,7 +183,7 @@ impl Own<'_> {
             found.push(self.draft(&claim, longest.len() as u64, ln_chance, 3.5));
         }
         if longest.iter().all(|list| list.iter().collect::<BTreeSet<_>>().len() == list.len()) {
-            // Each element is another one than those before it, of all that occurred.
+            // Each element differs from those before it, of all elements that occurred.
             let free = |list: &&[Value]| {
                 (0..list.len()).map(|k| (1.0 - k as f64 / all.len() as f64).ln()).sum::<f64>()
             };
@@ -193,13 +201,13 @@ impl Own<'_> {
     }
 }
 
-/// A claim as the language reads it.
+/// A claim as an expression of the language.
 pub(super) fn expr(claim: &str) -> Expr {
     let read = parse(&format!("always \"it\": {claim}")).into_result();
     read.expect("it is written as the language wants it").remove(0).body
 }
 
-/// A claim as it is named: without what a name cannot hold.
+/// A claim as a name, without the characters that a name cannot have.
 pub(super) fn words(claim: &str) -> String {
     claim.replace('"', "")
 }

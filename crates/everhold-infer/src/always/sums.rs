@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use everhold_property::{BinaryOp, Expr, Modality, Property, Sampling, Scope, Span};
+use everhold_property::{BinaryOp, Expr, Property, Scope};
 
+use super::all_nodes::AllNodes;
 use super::cuts::Cuts;
 use super::evidence::Evidence;
-use super::lines::{Draft, binary, sum_over};
-use super::literal::constant;
-use super::shown::Shown;
-use super::terms::{Class, Numbers, Side};
+use super::lines::Draft;
+use super::terms::Side;
+use crate::evaluate::Numbers;
+use crate::outcome::CutClaims;
+use crate::relation::Class;
+use crate::relation::tree::{self, binary, constant, sum_over};
 use crate::variables::Row;
 
 /// Combinations of addends counted for one sum.
@@ -19,7 +22,7 @@ const CASES_MAX: usize = 1_000;
 /// more than one combination of addends.
 pub(super) fn constant_sums(
     name: Option<&str>,
-    shown: Shown<'_>,
+    all_nodes: AllNodes<'_>,
     (side, numbers): (&Side, &Numbers),
     cuts: &mut Cuts<'_>,
 ) -> (Vec<Draft>, u64) {
@@ -29,11 +32,11 @@ pub(super) fn constant_sums(
             continue;
         }
         tried += 1;
-        let Some((sum, distinct, samples)) = one_sum(place, shown, side, numbers) else {
+        let Some((sum, distinct, samples)) = one_sum(place, all_nodes, side, numbers) else {
             continue;
         };
         let property = property(term.expr(&Row::Value("n".into())), sum, name);
-        if cuts.refute(&property, "sums") {
+        if cuts.refute(&property, CutClaims::Sums) {
             continue;
         }
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
@@ -44,18 +47,18 @@ pub(super) fn constant_sums(
     (found, tried)
 }
 
-/// The sum, how many combinations of addends there were, and how many states.
+/// The sum, the distinct combinations of addends, and the number of moments.
 fn one_sum(
     term: usize,
-    shown: Shown<'_>,
+    all_nodes: AllNodes<'_>,
     side: &Side,
     numbers: &Numbers,
 ) -> Option<(i64, u64, u64)> {
     let mut only = None;
     let mut seen = BTreeSet::new();
     let mut samples = 0;
-    let same = shown.each(1, |rows| {
-        let addends = rows.iter().map(|row| numbers.int(side.columns[term][*row as usize]));
+    let same = all_nodes.each(1, |rows| {
+        let addends = rows.iter().map(|row| numbers.int(side.columns[term].number(*row)));
         let Some(addends) = addends.collect::<Option<Vec<i64>>>() else { return false };
         let sum = addends.iter().try_fold(0_i64, |sum, x| sum.checked_add(*x));
         samples += 1;
@@ -70,6 +73,5 @@ fn one_sum(
 fn property(term: Expr, sum: i64, kind: Option<&str>) -> Property {
     let body = binary(BinaryOp::Eq, sum_over(kind, term), constant(&sum.into()));
     let name = everhold_property::print_expr(&body).replace("==", "is");
-    let (modality, scope) = (Modality::Always, Scope::EveryCut);
-    Property { name, modality, scope, sampling: Sampling::default(), body, span: Span::default() }
+    tree::always(name, Scope::EveryCut, body)
 }

@@ -1,28 +1,18 @@
-//! What can stand in a line: the variables of a node, its identity, its name, as columns.
+//! Terms: the variables of a node, its identity and its name, each with a column of values.
 
 use std::sync::OnceLock;
 
-use everhold_property::{Expr, ExprKind, Ident, Type};
+use everhold_property::Expr;
 use everhold_trace::Value;
 
 use super::atoms::{Atoms, KindAtoms};
 use super::episodes::{self, Sequences};
 use crate::dictionary::{Code, Dictionary};
+use crate::evaluate::{Cell, Column, Numbers};
+use crate::outcome::{LeftOut, WhyLeftOut};
+use crate::relation::{Class, TokenKind, tree};
 use crate::states::States;
 use crate::variables::{Access, KindId, Row, TableId, Variable};
-
-/// Which values can be compared with which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Numbers, coded so that larger numbers have larger codes.
-    Number,
-    /// Truth values, texts, node ids, ...: told apart and nothing else.
-    Token(&'static str),
-    /// Values in order.
-    List,
-    /// Values without order, and the keys of maps.
-    Set,
-}
 
 /// Something that has a value in each row of one side.
 #[derive(Clone, Debug)]
@@ -37,7 +27,7 @@ pub(super) struct Term {
     pub(super) names_nodes: bool,
 }
 
-/// What a term is.
+/// The kinds of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A variable of the row.
@@ -52,16 +42,16 @@ pub(super) enum What {
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub(super) terms: Vec<Term>,
-    pub(super) columns: Vec<Vec<u32>>,
-    /// What evidence is gathered by: the node of each row.
+    pub(super) columns: Vec<Column>,
+    /// The node of each row; evidence is gathered for each node.
     pub(super) groups: Vec<u32>,
-    /// For each term the episode of each row; empty where every row is one of its own. What is not
-    /// known yet is found in the order of the rows.
+    /// For each term the episode of each row; empty if every row is an episode of its own. Episodes
+    /// that are not set are numbered in the order of the rows when they are asked for.
     pub(super) episodes: Vec<OnceLock<Vec<u32>>>,
 }
 
 impl Term {
-    /// As it is written, given what its row is called.
+    /// The term as an expression, given the name of its row.
     pub(super) fn expr(&self, row: &Row) -> Expr {
         let Row::Value(name) = row else {
             return match &self.what {
@@ -69,11 +59,11 @@ impl Term {
                 What::Node | What::Name => unreachable!("entries are no nodes"),
             };
         };
-        let node = || Expr::new(ExprKind::Name(name.clone()));
+        let node = || tree::name(name);
         match &self.what {
             What::Variable(variable) => variable.expr(row),
             What::Node => node(),
-            What::Name => Expr::new(ExprKind::Call(Ident::new("name"), vec![node()])),
+            What::Name => tree::call("name", vec![node()]),
         }
     }
 
@@ -81,7 +71,7 @@ impl Term {
     pub(super) fn is_role(&self) -> bool {
         const ROLES_MAX: usize = 6;
         let few = match self.class {
-            Class::Token("text" | "bool") => ROLES_MAX,
+            Class::Token(TokenKind::Text | TokenKind::Bool) => ROLES_MAX,
             // A number with two values is a flag.
             Class::Number if !self.is_size() => 2,
             _ => 0,
@@ -115,107 +105,10 @@ impl Term {
     }
 }
 
-/// Numbers of all variables in one order; their places count from 1, and 0 is no number.
-#[derive(Debug)]
-pub(super) enum Numbers {
-    /// Those that occur.
-    Listed {
-        /// By code of the dictionary.
-        place: Vec<u32>,
-        /// By place.
-        values: Vec<Value>,
-    },
-    /// All whole numbers from the one at place 1.
-    From(i64),
-}
-
-impl Numbers {
-    pub(super) fn of(values: &Dictionary) -> Numbers {
-        let code = |place: usize| Code::try_from(place).expect("fewer than 2^32 values");
-        let is_number = |c: &Code| match values.value(*c) {
-            Value::Int(_) => true,
-            Value::Float(number) => !number.is_nan(),
-            _ => false,
-        };
-        let mut codes: Vec<Code> = (0..values.len()).map(code).filter(is_number).collect();
-        codes.sort_by(|a, b| by_size(values.value(*a), values.value(*b)));
-        let (mut place, mut listed) = (vec![0; values.len()], vec![Value::Null]);
-        for code in codes {
-            let value = values.value(code);
-            let last = listed.last().expect("null is there");
-            if *last == Value::Null || by_size(last, value).is_ne() {
-                listed.push(value.clone());
-            }
-            place[code as usize] = u32::try_from(listed.len() - 1).expect("fewer than 2^32 values");
-        }
-        Numbers::Listed { place, values: listed }
-    }
-
-    /// The number at a place.
-    pub(super) fn value(&self, place: u32) -> Value {
-        match self {
-            _ if place == 0 => Value::Null,
-            Numbers::Listed { values, .. } => values[place as usize].clone(),
-            Numbers::From(first) => Value::Int(first + i64::from(place) - 1),
-        }
-    }
-
-    /// The whole number at a place.
-    pub(super) fn int(&self, place: u32) -> Option<i64> {
-        match self {
-            _ if place == 0 => None,
-            Numbers::Listed { values, .. } => values[place as usize].as_int(),
-            Numbers::From(first) => Some(first + i64::from(place) - 1),
-        }
-    }
-
-    /// The place of a value that has this code.
-    fn place(&self, code: Code) -> u32 {
-        match self {
-            Numbers::Listed { place, .. } => place[code as usize],
-            Numbers::From(_) => unreachable!("tables have no codes"),
-        }
-    }
-}
-
-/// The order of numbers by size.
-fn by_size(a: &Value, b: &Value) -> std::cmp::Ordering {
-    #[expect(clippy::cast_precision_loss, reason = "as the language compares them")]
-    let float = |value: &Value| match value {
-        Value::Int(number) => *number as f64,
-        Value::Float(number) => *number,
-        _ => f64::NAN,
-    };
-    match (a, b) {
-        (Value::Int(a), Value::Int(b)) => a.cmp(b),
-        // `0.0` and `-0.0` are one number.
-        (a, b) => float(a).partial_cmp(&float(b)).unwrap_or(std::cmp::Ordering::Equal),
-    }
-}
-
-/// The class of a type; `None` for what no template speaks of.
-pub(super) fn class_of(ty: &Type) -> Option<Class> {
-    Some(match ty {
-        Type::Int | Type::Float => Class::Number,
-        Type::Bool => Class::Token("bool"),
-        Type::Text => Class::Token("text"),
-        Type::Bytes => Class::Token("bytes"),
-        Type::Node(_) => Class::Token("node"),
-        Type::Variant(_) => Class::Token("variant"),
-        Type::Record(_) => Class::Token("record"),
-        Type::List(_) => Class::List,
-        Type::Set(_) | Type::Map(..) => Class::Set,
-        Type::Any | Type::Null => return None,
-    })
-}
-
-/// What a variable is called, without its row.
+/// The name of a variable, without its row.
 fn named(variable: &Variable) -> String {
     variable.to_string().replacen("x.", "", 1)
 }
-
-/// Something that was not looked at, and why.
-pub(super) type LeftOut = (String, String);
 
 impl Side {
     /// The episode of a term that a row belongs to.
@@ -224,6 +117,16 @@ impl Side {
             let in_order = || episodes::in_table(&self.groups, &self.columns[term]);
             known.get_or_init(in_order)[row as usize]
         })
+    }
+
+    /// How many rows the side has.
+    pub(super) fn rows(&self) -> u32 {
+        u32::try_from(self.groups.len()).expect("rows are numbered by 32 bits")
+    }
+
+    /// The cell of a term in a row.
+    pub(super) fn cell(&self, term: usize, row: u32) -> Cell {
+        self.columns[term].cell(self.columns[term][row as usize])
     }
 
     /// The container whose size a term is.
@@ -246,13 +149,13 @@ impl Side {
         let mut side = Side { groups: own.nodes.clone(), ..Side::default() };
         for (place, variable) in states.variables.kinds[kind].tables[0].variables.iter().enumerate()
         {
-            let Some(class) = class_of(&variable.ty) else {
-                left_out.push((named(variable), "its values are of different types".into()));
+            let Some(class) = Class::of(&variable.ty) else {
+                let (variable, why) = (named(variable), WhyLeftOut::MixedTypes);
+                left_out.push(LeftOut { variable, why });
                 continue;
             };
             let codes = states.kinds[kind].column(0, place);
-            let column = own.states.iter().map(|state| codes[*state as usize]);
-            let column: Vec<u32> = column.collect();
+            let column: Vec<Code> = own.states.iter().map(|state| codes[*state as usize]).collect();
             let what = What::Variable(variable.clone());
             side.add(what, class, column, (states, numbers, identity), left_out);
         }
@@ -268,11 +171,11 @@ impl Side {
         &mut self,
         what: What,
         class: Class,
-        codes: Vec<u32>,
+        codes: Vec<Code>,
         (states, numbers, identity): (&States, &Numbers, &Identity),
         left_out: &mut Vec<LeftOut>,
     ) {
-        let mut seen: Vec<u32> = codes.clone();
+        let mut seen = codes.clone();
         seen.sort_unstable();
         seen.dedup();
         let name = match &what {
@@ -282,22 +185,23 @@ impl Side {
         };
         if seen.len() < 2 {
             let value = seen.first().map_or(&Value::Null, |code| states.values.value(*code));
-            left_out.push((name, format!("it is always {value}")));
+            let why = WhyLeftOut::Constant(value.clone());
+            left_out.push(LeftOut { variable: name, why });
             return;
         }
         let is_nan =
-            |code: &u32| matches!(states.values.value(*code), Value::Float(x) if x.is_nan());
+            |code: &Code| matches!(states.values.value(*code), Value::Float(x) if x.is_nan());
         if seen.iter().any(is_nan) {
-            left_out.push((name, "it is sometimes not a number".into()));
+            left_out.push(LeftOut { variable: name, why: WhyLeftOut::NotANumber });
             return;
         }
         let column = match class {
-            Class::Number => codes.iter().map(|code| numbers.place(*code)).collect(),
-            _ => codes,
+            Class::Number => Column::of_numbers(codes.iter().map(|code| numbers.code(*code))),
+            _ => Column::of_values(codes),
         };
         let nullable = seen[0] == Dictionary::NULL;
-        let names_nodes =
-            class == Class::Token("text") && seen.iter().any(|code| identity.named.contains(code));
+        let names_nodes = class == Class::Token(TokenKind::Text)
+            && seen.iter().any(|code| identity.named.contains(code));
         self.terms.push(Term { what, class, distinct: seen.len(), nullable, names_nodes });
         self.columns.push(column);
     }
@@ -305,16 +209,17 @@ impl Side {
     /// The node itself and its name, where some variable says which node.
     fn add_identity(&mut self, own: &KindAtoms, identity: &Identity, left_out: &mut Vec<LeftOut>) {
         let both = [
-            (What::Node, Class::Token("node"), &identity.ids),
-            (What::Name, Class::Token("text"), &identity.names),
+            (What::Node, Class::Token(TokenKind::Node), &identity.ids),
+            (What::Name, Class::Token(TokenKind::Text), &identity.names),
         ];
         for (what, class, codes) in both {
             if !codes.is_empty() {
-                let column: Vec<u32> = own.nodes.iter().map(|node| codes[*node as usize]).collect();
-                // A variable that says which node this is says nothing else.
+                let column = Column::of_values(own.nodes.iter().map(|node| codes[*node as usize]));
+                // A variable that always names its own node is replaced by the node itself.
                 if let Some(place) = self.columns.iter().position(|other| *other == column) {
                     let What::Variable(variable) = &self.terms[place].what else { continue };
-                    left_out.push((named(variable), "it is the node itself".into()));
+                    let (variable, why) = (named(variable), WhyLeftOut::OwnNode);
+                    left_out.push(LeftOut { variable, why });
                     self.terms.remove(place);
                     self.columns.remove(place);
                 }
@@ -336,7 +241,7 @@ impl Side {
         let mut side = Side { groups: vec![0; own.owners(table).len()], ..Side::default() };
         let variables = &states.variables.kinds[kind].tables[table].variables;
         for (place, variable) in variables.iter().enumerate() {
-            if let Some(class) = class_of(&variable.ty) {
+            if let Some(class) = Class::of(&variable.ty) {
                 let codes = own.column(table, place).to_vec();
                 let what = What::Variable(variable.clone());
                 let among = (states, numbers, &Identity::default());

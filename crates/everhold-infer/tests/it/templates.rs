@@ -1,6 +1,6 @@
 //! Each template finds what it is for: small systems, each with one thing to say.
 
-use everhold_infer::{Always, Settings, always};
+use everhold_infer::{Always, Bound, CutClaims, Reason, Settings, always};
 use everhold_property::{print, print_expr};
 use everhold_trace::format::ReadOptions;
 use everhold_trace::import::csv;
@@ -40,7 +40,7 @@ fn check_shown(found: &Always, wanted: &[&str]) {
     let lines: Vec<String> = found.lines.iter().map(|l| print_expr(&l.property.body)).collect();
     for wanted in wanted {
         let hidden = found.hidden.iter().filter(|h| print_expr(&h.property.body) == **wanted);
-        let reason: Vec<&str> = hidden.map(|h| h.reason.as_str()).collect();
+        let reason: Vec<String> = hidden.map(|h| h.reason.to_string()).collect();
         assert!(lines.iter().any(|line| line == wanted), "{wanted} {reason:#?}\n{lines:#?}");
     }
 }
@@ -141,13 +141,13 @@ fn constant_difference_across_nodes() {
     let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
     let line = "forall a, b in nodes where a != b: a.role == \"primary\" implies a.at == b.at + 3";
     let found = check(&read.executions, &[line]);
-    // What follows from it is not said again.
+    // Claims that follow from it are hidden.
     let order = |l: &everhold_infer::Line| print(&l.property).contains("a.at > b.at");
     assert!(!found.lines.iter().any(order), "{:#?}", found.lines);
 }
 
 /// Leadership is handed over; how often that was seen to leave one leader is what counts, and not
-/// how many nodes there are. What is said of a term says less.
+/// how many nodes there are. The claim about a term is weaker.
 #[test]
 fn one_leader_at_a_time() {
     let mut random = Random(2);
@@ -182,7 +182,9 @@ fn one_leader_at_a_time() {
     let number = 1 + found.lines.iter().position(|l| print_expr(&l.property.body) == line).unwrap();
     let weaker = format!("{pair} and a.term == b.term implies b.role != \"leader\"");
     let hidden = found.hidden.iter().find(|h| print_expr(&h.property.body) == weaker).unwrap();
-    assert!(hidden.reason.starts_with(&format!("follows from line {number}, ")), "{hidden:?}");
+    let Reason::Follows(premises) = &hidden.reason else { panic!("{hidden:?}") };
+    let lines: Vec<_> = premises.iter().map(|premise| premise.shown).collect();
+    assert_eq!(lines, [Ok(number)], "{hidden:?}");
 }
 
 /// Nodes that elect a leader of each term and follow it, and that also show numbers without any
@@ -243,20 +245,22 @@ fn conditions_have_to_matter() {
     }
 }
 
-/// What does not fit into memory is left out, and that is said.
+/// Data that does not fit into memory is left out, and the result says so.
 #[test]
 fn bounds_are_told() {
     let executions = [crate::random::execution(3, 4, 600)];
     let executions: Vec<&Execution> = executions.iter().collect();
-    let told = |memory_max: usize| {
-        always(&executions, &Settings { memory_max, ..Settings::default() }).bounds
-    };
-    assert_eq!(told(1 << 30), Vec::<String>::new());
+    let told =
+        |memory_max: usize| always(&executions, &Settings::default().memory_max(memory_max)).bounds;
+    assert_eq!(told(1 << 30), []);
     let bounds = told(1 << 15);
-    for wanted in ["pairs of states", "elements of log"] {
-        let said = bounds.iter().any(|b| b.starts_with("looked at ") && b.contains(wanted));
-        assert!(said, "{wanted}: {bounds:#?}");
-    }
+    let pairs = |b: &Bound| matches!(b, Bound::PairsOfStates { looked_at, all } if *looked_at > 0 && looked_at < all);
+    let elements = |b: &Bound| match b {
+        Bound::Elements { of: Some(of), looked_at, all } => of == "log" && looked_at < all,
+        _ => false,
+    };
+    assert!(bounds.iter().any(pairs) && bounds.iter().any(elements), "{bounds:#?}");
+    assert!(bounds.iter().all(Bound::is_of_memory), "{bounds:#?}");
 }
 
 /// Three nodes that never speak have more cuts than are judged; two of them are above all marks.
@@ -270,8 +274,10 @@ fn the_bound_on_cuts_is_told() {
     });
     let line = "forall n in nodes: count(m in nodes: m.high >= n.mark) >= 2";
     let found = check(&[run], &[line]);
-    let told = "looked at 20000 of more than 20000 cuts of a run for majorities";
-    assert_eq!(found.bounds, [told]);
+    let told = Bound::Cuts { judged: 20_000, claims: CutClaims::Majorities };
+    assert_eq!(found.bounds, std::slice::from_ref(&told));
+    assert!(!told.is_of_memory());
+    assert_eq!(told.to_string(), "judged majorities on 20000 cuts of a run that has more");
 }
 
 /// A follower applies some of what the leader decided, in its order.

@@ -1,4 +1,4 @@
-//! What is inferred holds by the evaluator of the language, and the other way round.
+//! Inferred properties hold by the evaluator of the language, and properties that hold are inferred.
 
 use everhold_infer::{Always, Settings, Snapshots, always, always_snapshots};
 use everhold_property::{
@@ -20,7 +20,7 @@ fn verdict(property: &Property, executions: &[&Execution]) -> Verdict {
 #[track_caller]
 pub(crate) fn check_sound(found: &Always, executions: &[&Execution], hidden: usize) {
     let shown = found.lines.iter().map(|line| &line.property);
-    // Every so manieth of the hidden ones: there are thousands.
+    // A sample of the hidden ones: there are thousands.
     let step = (found.hidden.len() / hidden.max(1)).max(1);
     let hidden = found.hidden.iter().step_by(step).map(|hidden| &hidden.property);
     for property in shown.chain(hidden) {
@@ -55,7 +55,7 @@ fn what_holds_is_inferred() {
     let scopes = ["at every cut", "when quiet", "along chains"];
     for seed in 0..6 {
         let run = execution(seed, 3, 40);
-        let settings = Settings { lines_max: usize::MAX, ..Settings::default() };
+        let settings = Settings::default().lines_max(usize::MAX);
         let found = always(&[&run], &settings);
         let known: Vec<String> = found
             .lines
@@ -137,7 +137,7 @@ fn check_table(text: &str, wanted: &[&str]) {
     let read = csv::read(text.as_bytes(), &ReadOptions::strict()).expect("it is a table");
     let executions: Vec<&Execution> = read.executions.iter().collect();
     let scopes = vec![Scope::EveryCut];
-    let slow = always(&executions, &Settings { scopes, ..Settings::default() });
+    let slow = always(&executions, &Settings::default().scopes(scopes));
     let claims = |found: &Always| -> Vec<String> {
         found.lines.iter().map(|line| print(&line.property)).collect()
     };
@@ -175,7 +175,7 @@ fn the_layout_of_a_table_and_the_threads_change_nothing() {
         Snapshots::read(text.as_bytes()).expect("it is a plain table")
     };
     let told = |regular: bool, threads: usize| {
-        let settings = Settings { threads, ..Settings::default() };
+        let settings = Settings::default().threads(threads);
         let found = always_snapshots(&table(regular), &settings);
         let lines: Vec<_> = found.lines.iter().map(|l| (print(&l.property), l.samples)).collect();
         let hidden: Vec<_> = found.hidden.iter().map(|h| print(&h.property)).collect();

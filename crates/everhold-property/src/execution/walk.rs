@@ -7,6 +7,7 @@ use super::{
     Rule, Snapshot, State, Tally, Trace, Verdict, Witness, explain, family, is_local, outcome,
 };
 use crate::ast::Scope;
+use crate::verdict::Reason;
 
 /// Judges the states in the recorded order.
 pub(super) fn recorded(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
@@ -249,7 +250,7 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
             let bindings = [("sender".to_owned(), from.into()), ("receiver".to_owned(), to.into())];
             let witness = explain(rule.property(), rule.library(), &[&states], &bindings);
             let witness = witness.unwrap_or_default();
-            first = Some(CutViolation { cut, event, reason: "it is false".into(), witness });
+            first = Some(CutViolation { cut, event, reason: Reason::False, witness });
         }
     }
     let modality = rule.property().modality;
@@ -274,7 +275,7 @@ pub(super) fn chains(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
         if first.as_ref().is_none_or(|best| event < best.event) {
             let witness: Option<Witness> = explain(rule.property(), rule.library(), &history, &[]);
             let witness = witness.unwrap_or_default();
-            first = Some(CutViolation { cut, event, reason: "it is false".into(), witness });
+            first = Some(CutViolation { cut, event, reason: Reason::False, witness });
         }
     }
     outcome(rule.property().modality, Method::Chains, tally, None, first)

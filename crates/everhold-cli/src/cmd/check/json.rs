@@ -123,7 +123,7 @@ fn violation(execution: &Execution, violation: &CutViolation) -> Json {
     };
     let mut object = Map::new();
     object.insert("event".into(), json!(violation.event.map(|event| event.0)));
-    object.insert("reason".into(), json!(violation.reason));
+    object.insert("reason".into(), json!(violation.reason.to_string()));
     object.insert("bindings".into(), json!(shown(&violation.witness.bindings)));
     object.insert("values".into(), json!(shown(&violation.witness.values)));
     object.insert("cut".into(), json!(cut));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use everhold_property::{
-    CutViolation, Method, Modality, Property, Scope, Tally, Verdict, sampling_text,
+    CutViolation, Method, Modality, Property, Reason, Scope, Tally, Verdict, sampling_text,
 };
 use everhold_trace::{Execution, NodeId, Value};
 
@@ -184,8 +184,8 @@ fn write_violation(
         ),
         None => format!("before the first event of {}", judged.run.name()),
     };
-    let reason = match violation.reason.as_str() {
-        "it is false" => String::new(),
+    let reason = match violation.reason {
+        Reason::False => String::new(),
         reason => format!(" ({reason})"),
     };
     writeln!(out, "          first {place}{reason}")?;

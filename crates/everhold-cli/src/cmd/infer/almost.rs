@@ -80,7 +80,7 @@ fn infer(
     let _progress = Progress::new("inferring");
     // Ask for more, to replace those that are rejected.
     let rejected = decisions.all(Decision::Reject).count();
-    let options = Almost { report_max: options.report_max + rejected, ..options.clone() };
+    let options = options.clone().report_max(options.report_max + rejected);
     match wanted.seconds {
         None => options.infer(executions, &Library::new()),
         Some(seconds) => {
@@ -102,24 +102,23 @@ fn options(args: &InferArgs) -> Result<Almost> {
         subtypes.insert(variable.to_owned(), subtype.to_owned());
     }
     let default = Almost::default();
-    Ok(Almost {
-        scopes: scopes(args, &default)?,
-        nodes_max: wanted.max_nodes.into(),
-        literals_max: wanted.max_literals.into(),
-        properties_max: wanted.max_properties,
-        rate_min: wanted.min_rate,
-        evaluations_min: wanted.min_evaluations,
-        report_max: wanted.report_max,
-        accounting: match wanted.accounting {
+    let scopes = scopes(args, &default)?;
+    Ok(default
+        .scopes(scopes)
+        .nodes_max(wanted.max_nodes.into())
+        .literals_max(wanted.max_literals.into())
+        .properties_max(wanted.max_properties)
+        .rate_min(wanted.min_rate)
+        .evaluations_min(wanted.min_evaluations)
+        .report_max(wanted.report_max)
+        .accounting(match wanted.accounting {
             AccountingWord::Spatial => Accounting::Spatial,
             AccountingWord::Plain => Accounting::Plain,
-        },
-        stable: wanted.stable,
-        variables: wanted.only.clone(),
-        subtypes,
-        memory_max: super::memory(args),
-        ..default
-    })
+        })
+        .stable(wanted.stable)
+        .variables(wanted.only.iter().cloned())
+        .subtypes(subtypes)
+        .memory_max(super::memory(args)))
 }
 
 /// Refuses variables that no node has.

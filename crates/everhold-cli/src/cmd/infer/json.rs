@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use everhold_infer::{AlmostReport, Always};
+use everhold_infer::{AlmostReport, Always, LeftOut};
 use everhold_property::print;
 use serde_json::json;
 
@@ -21,15 +21,15 @@ pub(super) fn write(found: &Always, all: bool, out: &mut impl Write) -> io::Resu
         let object = json!({
             "hidden": hidden.property.name,
             "property": print(&hidden.property),
-            "reason": hidden.reason,
+            "reason": hidden.reason.to_string(),
         });
         writeln!(out, "{object}")?;
     }
-    for (name, reason) in found.left_out.iter().filter(|_| all) {
-        writeln!(out, "{}", json!({ "left_out": name, "reason": reason }))?;
+    for LeftOut { variable, why, .. } in found.left_out.iter().filter(|_| all) {
+        writeln!(out, "{}", json!({ "left_out": variable, "reason": why.to_string() }))?;
     }
     for bound in &found.bounds {
-        writeln!(out, "{}", json!({ "bound": bound }))?;
+        writeln!(out, "{}", json!({ "bound": bound.to_string() }))?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ pub(super) fn write_almost(report: &AlmostReport, out: &mut impl Write) -> io::R
         writeln!(out, "{object}")?;
     }
     for note in &report.left_out {
-        writeln!(out, "{}", json!({ "bound": note }))?;
+        writeln!(out, "{}", json!({ "bound": note.to_string() }))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use everhold_infer::{Always, Line};
+use everhold_infer::{Always, Line, ReasonKind};
 use everhold_property::{Binder, Domain, ExprKind, Property, Scope, print};
 
 use crate::args::InferArgs;
@@ -31,11 +31,10 @@ pub(super) fn write(
         writeln!(out, "not enough evidence for any property{}", reasons(found))?;
     }
     for bound in &found.bounds {
-        // The number of cuts is bounded independently of the memory, so more memory would not help.
-        let more = if bound.contains(" cuts ") {
-            String::new()
-        } else {
+        let more = if bound.is_of_memory() {
             format!("; raise with --max-memory (now {} MiB)", args.max_memory)
+        } else {
+            String::new()
         };
         writeln!(out, "note: {bound}{more}")?;
     }
@@ -129,8 +128,7 @@ fn percent(confidence: f64) -> String {
 }
 
 fn reasons(found: &Always) -> String {
-    let left_out: Vec<String> =
-        found.left_out.iter().take(5).map(|(name, why)| format!("`{name}`: {why}")).collect();
+    let left_out: Vec<String> = found.left_out.iter().take(5).map(ToString::to_string).collect();
     match (found.tried, left_out.is_empty()) {
         (0, true) => ": no node shows a state; record observations, or name variables when \
                       importing (`everhold help logs`)"
@@ -144,27 +142,17 @@ fn write_hidden(found: &Always, out: &mut impl Write) -> io::Result<()> {
     for hidden in &found.hidden {
         writeln!(out, "hidden: {}\n  {}", hidden.property.name, hidden.reason)?;
     }
-    for (name, why) in &found.left_out {
-        writeln!(out, "left out: `{name}`: {why}")?;
+    for left_out in &found.left_out {
+        writeln!(out, "left out: {left_out}")?;
     }
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<ReasonKind, usize> = BTreeMap::new();
     for hidden in &found.hidden {
-        *kinds.entry(kind(&hidden.reason)).or_default() += 1;
+        *kinds.entry(hidden.reason.kind()).or_default() += 1;
     }
     for (kind, count) in kinds {
         writeln!(out, "{} hidden: {kind}", number(count as u64))?;
     }
     writeln!(out)
-}
-
-/// The category of a reason.
-fn kind(reason: &str) -> &str {
-    match reason.split(' ').next() {
-        Some("follows") => "follow from other lines",
-        Some("says") => "say no more than something for which there is not enough evidence",
-        Some("not") => "not enough evidence",
-        _ => reason,
-    }
 }
 
 pub(super) fn next(found: &Always, args: &InferArgs) {

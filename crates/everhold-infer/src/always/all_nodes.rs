@@ -1,4 +1,5 @@
-//! What all nodes of a kind show at one time, moment by moment.
+//! The states of all nodes of a kind, moment by moment. A moment is a point of the recorded order or a
+//! snapshot of a table.
 
 use std::collections::BTreeSet;
 
@@ -6,59 +7,60 @@ use super::atoms::{Atoms, NONE};
 use crate::states::States;
 use crate::variables::KindId;
 
-/// Where the moments are from.
+/// Where the all_nodes are from.
 #[derive(Clone, Copy)]
-pub(super) enum Shown<'a> {
+pub(super) enum AllNodes<'a> {
     /// The states of the nodes of a kind, in the order in which they were recorded.
     Recorded { kind: KindId, states: &'a States, atoms: &'a Atoms },
-    /// A table that has the rows of so many nodes one after the other, so many each.
+    /// A table that has all `each` rows of the first of `nodes` nodes, then all of the second, and so
+    /// on.
     ByNode { nodes: usize, each: usize },
-    /// A table that has its snapshots one after the other: where they begin, and the end.
+    /// A table that has its snapshots one after the other: the first row of each, and the end.
     BySnapshot { begins: &'a [u32] },
 }
 
-impl Shown<'_> {
-    /// How many nodes there are, if always the same.
+impl AllNodes<'_> {
+    /// The number of nodes, if it is the same at all moments.
     pub(super) fn nodes(self) -> Option<usize> {
         let counts: BTreeSet<usize> = match self {
-            Shown::Recorded { kind, atoms, .. } => {
+            AllNodes::Recorded { kind, atoms, .. } => {
                 let own = |run: &Vec<(Option<KindId>, Vec<u32>)>| {
                     run.iter().filter(|(own, _)| *own == Some(kind)).count()
                 };
                 atoms.runs.iter().map(own).collect()
             }
-            Shown::ByNode { nodes, .. } => [nodes].into(),
-            Shown::BySnapshot { begins } => {
+            AllNodes::ByNode { nodes, .. } => [nodes].into(),
+            AllNodes::BySnapshot { begins } => {
                 begins.windows(2).map(|snapshot| (snapshot[1] - snapshot[0]) as usize).collect()
             }
         };
         counts.first().copied().filter(|_| counts.len() == 1)
     }
 
-    /// How many moments may be left out for one that is seen, so that it is not more than these.
+    /// The step with which to visit moments so that at most `max` of them are visited.
     pub(super) fn step(self, max: usize) -> usize {
         let all = match self {
-            // What follows from what was seen is seen anyway.
-            Shown::Recorded { .. } => return 1,
-            Shown::ByNode { each, .. } => each,
-            Shown::BySnapshot { begins } => begins.len() - 1,
+            // A recording has few moments compared with a table.
+            AllNodes::Recorded { .. } => return 1,
+            AllNodes::ByNode { each, .. } => each,
+            AllNodes::BySnapshot { begins } => begins.len() - 1,
         };
         all.div_ceil(max).max(1)
     }
 
-    /// Every so manieth moment in which all nodes show a state: one row a node. Ends when it is
-    /// told to, and says whether it was not.
+    /// Visits the moments at which all nodes show a state, every `step`-th of a table, and gives
+    /// `see` one row for each node. Stops when `see` returns false, and returns whether it never did.
     pub(super) fn each(self, step: usize, mut see: impl FnMut(&[u32]) -> bool) -> bool {
         match self {
-            Shown::Recorded { kind, states, atoms } => {
+            AllNodes::Recorded { kind, states, atoms } => {
                 (0..states.runs.len()).all(|run| replay(kind, states, atoms, run, &mut see))
             }
-            Shown::ByNode { nodes, each } => (0..each).step_by(step).all(|snapshot| {
+            AllNodes::ByNode { nodes, each } => (0..each).step_by(step).all(|snapshot| {
                 let row = |node: usize| u32::try_from(node * each + snapshot);
                 let rows: Result<Vec<u32>, _> = (0..nodes).map(row).collect();
                 see(&rows.expect("rows are numbered by 32 bits"))
             }),
-            Shown::BySnapshot { begins } => begins
+            AllNodes::BySnapshot { begins } => begins
                 .windows(2)
                 .step_by(step)
                 .all(|snapshot| see(&(snapshot[0]..snapshot[1]).collect::<Vec<u32>>())),
@@ -66,7 +68,7 @@ impl Shown<'_> {
     }
 }
 
-/// The recorded states of a run.
+/// Visits the moments of a recorded run.
 fn replay(
     kind: KindId,
     states: &States,
@@ -80,7 +82,7 @@ fn replay(
     states.runs[run].steps.iter().all(|step| {
         let at = step.node.index();
         let before = std::mem::replace(&mut now[at], nodes[at].1[step.count as usize]);
-        // What is missing is no vote against anything: all have to show a state.
+        // A node that shows no state is no evidence against a claim, so such moments are skipped.
         if before == now[at] || own.iter().any(|node| now[*node] == NONE) {
             return true;
         }

@@ -1,31 +1,17 @@
 //! Comparisons of columns of codes, one bit a row, by the widest vectors that the machine has.
 
+use fearless_simd::dispatch;
 use fearless_simd::prelude::*;
-use fearless_simd::{Level, dispatch};
 
+use super::Vectors;
 use crate::bitmap::collect;
 
 /// One bit a row.
-pub(super) type Bits = Vec<u64>;
+type Bits = Vec<u64>;
 
-/// Which vectors to compare with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Comparer(Option<Level>);
-
-impl Comparer {
-    /// The widest vectors of this machine.
-    pub(super) fn widest() -> Comparer {
-        Comparer(Some(Level::new()))
-    }
-
-    /// No vectors, one row after the other.
-    #[cfg(test)]
-    pub(super) fn plain() -> Comparer {
-        Comparer(None)
-    }
-
+impl Vectors {
     /// The rows in which `a` equals `b`.
-    pub(super) fn equal(self, a: &[u32], b: &[u32]) -> Bits {
+    pub(crate) fn equal(self, a: &[u32], b: &[u32]) -> Bits {
         assert_eq!(a.len(), b.len(), "columns of the same rows");
         match self.0 {
             Some(level) => dispatch!(level, simd => equal(simd, a, b)),
@@ -34,7 +20,7 @@ impl Comparer {
     }
 
     /// The rows in which `a` is less than `b`.
-    pub(super) fn less(self, a: &[u32], b: &[u32]) -> Bits {
+    pub(crate) fn less(self, a: &[u32], b: &[u32]) -> Bits {
         assert_eq!(a.len(), b.len(), "columns of the same rows");
         match self.0 {
             Some(level) => dispatch!(level, simd => less(simd, a, b)),
@@ -43,7 +29,7 @@ impl Comparer {
     }
 
     /// The rows in which `a` is this code.
-    pub(super) fn equal_to(self, a: &[u32], code: u32) -> Bits {
+    pub(crate) fn equal_to(self, a: &[u32], code: u32) -> Bits {
         match self.0 {
             Some(level) => dispatch!(level, simd => equal_to(simd, a, code)),
             None => collect(a.len(), |row| a[row] == code),
@@ -115,7 +101,7 @@ mod tests {
         for rows in [0, 1, 15, 16, 63, 64, 65, 128, 300] {
             let a: Vec<u32> = (0..rows).map(|_| next()).collect();
             let b: Vec<u32> = a.iter().map(|a| if next() % 2 == 0 { *a } else { next() }).collect();
-            let (wide, plain) = (Comparer::widest(), Comparer::plain());
+            let (wide, plain) = (Vectors::widest(), Vectors::none());
             assert_eq!(wide.equal(&a, &b), plain.equal(&a, &b), "{rows}");
             assert_eq!(wide.less(&a, &b), plain.less(&a, &b), "{rows}");
             assert_eq!(wide.less(&b, &a), plain.less(&b, &a), "{rows}");

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 
 /// The distinct whole states of all runs, by number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Worlds {
+pub(crate) struct GlobalStates {
     /// For each its members, and what each of them shows: a place among the parts, or `ABSENT`.
     all: Vec<(u32, Box<[u32]>)>,
     members: Vec<Vec<Member>>,
@@ -22,13 +22,13 @@ pub(crate) struct Worlds {
 }
 
 /// One of them.
-pub(crate) struct World<'a> {
+pub(crate) struct GlobalState<'a> {
     members: &'a [Member],
     shown: &'a [u32],
     parts: &'a [Value],
 }
 
-impl State for World<'_> {
+impl State for GlobalState<'_> {
     fn members(&self) -> &[Member] {
         self.members
     }
@@ -39,34 +39,34 @@ impl State for World<'_> {
     }
 }
 
-impl Worlds {
+impl GlobalStates {
     /// Those of these runs; none if there are no predicates to read them.
     pub(crate) fn of(
         states: &States,
         executions: &[&Execution],
         predicates: &[Predicate],
-    ) -> Worlds {
-        let mut worlds = Worlds::default();
+    ) -> GlobalStates {
+        let mut globals = GlobalStates::default();
         if predicates.is_empty() {
-            return worlds;
+            return globals;
         }
         let fields: BTreeSet<String> = predicates.iter().flat_map(Predicate::fields).collect();
-        let part_of = worlds.project(states, &fields);
+        let part_of = globals.project(states, &fields);
         let mut known = Known::default();
         for (run, execution) in executions.iter().enumerate() {
-            let line = worlds.line(states, run, execution, &part_of, &mut known);
-            worlds.runs.push(line);
+            let line = globals.line(states, run, execution, &part_of, &mut known);
+            globals.runs.push(line);
         }
-        worlds
+        globals
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    pub(crate) fn get(&self, world: StateId) -> World<'_> {
-        let (members, shown) = &self.all[world as usize];
-        World { members: &self.members[*members as usize], shown, parts: &self.parts }
+    pub(crate) fn get(&self, global: StateId) -> GlobalState<'_> {
+        let (members, shown) = &self.all[global as usize];
+        GlobalState { members: &self.members[*members as usize], shown, parts: &self.parts }
     }
 
     /// From which event on a run is in which.
@@ -131,9 +131,9 @@ impl Worlds {
                 members[place].up = up;
                 of = self.members_id(&members, known);
             }
-            let world = self.world_id(of, &shown, known);
-            if line.last().is_none_or(|(_, last)| *last != world) {
-                line.push((event, world));
+            let global = self.global_id(of, &shown, known);
+            if line.last().is_none_or(|(_, last)| *last != global) {
+                line.push((event, global));
             }
         }
         line
@@ -149,18 +149,18 @@ impl Worlds {
         id
     }
 
-    fn world_id(&mut self, members: u32, shown: &[u32], known: &mut Known) -> StateId {
+    fn global_id(&mut self, members: u32, shown: &[u32], known: &mut Known) -> StateId {
         let hash = hash_of(&(members, shown));
         let same = |id: &StateId| {
             let (other, parts) = &self.all[*id as usize];
             *other == members && **parts == *shown
         };
-        if let Some(id) = known.worlds.find(hash, same) {
+        if let Some(id) = known.globals.find(hash, same) {
             return *id;
         }
         let id = StateId::try_from(self.all.len()).expect("fewer than 2^32 states");
         self.all.push((members, shown.into()));
-        known.worlds.insert_unique(hash, id, |id| {
+        known.globals.insert_unique(hash, id, |id| {
             let (members, parts) = &self.all[*id as usize];
             hash_of(&(*members, &parts[..]))
         });
@@ -172,5 +172,5 @@ impl Worlds {
 #[derive(Default)]
 struct Known {
     members: BTreeMap<Vec<(String, String, bool)>, u32>,
-    worlds: HashTable<StateId>,
+    globals: HashTable<StateId>,
 }

@@ -1,21 +1,23 @@
-//! What is found so far, and what of it is shown in the end.
+//! The ledger of a search: all claims that held, and which of them follow from which others.
 //!
-//! What follows from a line that is shown is not shown itself, and says which line that is. What
-//! follows from something for which there is not enough evidence has no better evidence itself.
+//! A claim that follows from a line is hidden, and its reason names the line. A claim that follows
+//! from one for which there is not enough evidence has no better evidence itself.
 
 use std::collections::BTreeMap;
 
 use everhold_property::Property;
 
+use super::candidates::{Candidate, Candidates};
 use super::differences::{self, Difference};
 use super::evidence::gather;
-use super::family::{Candidate, Candidates, Form};
+use super::family::{Family, Form};
 use super::lines::{Draft, Hidden, confidences};
 use super::redundant::{self, Split};
 use super::rows::Pairs;
-use super::verdicts::Verdicts;
-use super::{Always, Family, Settings};
-use crate::almost::parallel;
+use super::selection::Selection;
+use super::{Always, Settings};
+use crate::outcome::Bound;
+use crate::parallel;
 
 /// A candidate of one of the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,33 +26,33 @@ pub(super) struct Claim {
     pub(super) candidate: Candidate,
 }
 
-/// What becomes of a claim that held.
+/// The fate of a claim that held.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// It is weighed itself.
+    /// It is weighed on its own evidence.
     Draft(usize),
     /// It follows from this one, or says the same.
     As(Claim),
 }
 
-/// What is found so far.
+/// The claims found so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct Ledger {
     drafts: Vec<Draft>,
     pub(super) found: Always,
     threads: usize,
     /// Families judged so far.
     families: usize,
     fates: BTreeMap<Claim, Fate>,
-    /// What follows from something else, with the weight it would have.
+    /// Claims that follow from another one, with the weight they would have.
     implied: Vec<(Property, Claim, f64)>,
     /// For some drafts, sets of claims that it follows from together.
     through: BTreeMap<usize, Vec<Vec<Claim>>>,
 }
 
-impl Findings {
-    pub(super) fn with(settings: &Settings) -> Findings {
-        Findings { threads: parallel::threads(settings.threads), ..Findings::default() }
+impl Ledger {
+    pub(super) fn with(settings: &Settings) -> Ledger {
+        Ledger { threads: parallel::threads(settings.threads), ..Ledger::default() }
     }
 
     pub(super) fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
@@ -58,14 +60,15 @@ impl Findings {
         self.found.tried += tried;
     }
 
-    pub(super) fn bound(&mut self, words: &str) {
-        if !self.found.bounds.iter().any(|known| known == words) {
-            self.found.bounds.push(words.to_owned());
+    /// Takes note of a limit that was reached.
+    pub(super) fn bound(&mut self, bound: Bound) {
+        if !self.found.bounds.contains(&bound) {
+            self.found.bounds.push(bound);
         }
     }
 
-    /// Judges one family; rows of `also` may refute and do not support, and what holds in a wider
-    /// family already is not said again.
+    /// Judges one family. Rows of `also` may refute a claim and do not support it. Claims that hold in
+    /// a wider family are reported there.
     pub(super) fn family(
         &mut self,
         family: &Family<'_>,
@@ -157,7 +160,7 @@ impl Findings {
             .filter_map(|(property, claim, weight)| Some((property, self.draft_of(claim)?, weight)))
             .collect();
         for (_, by, weight) in &implied {
-            // What says more is worth no less.
+            // The stronger claim is worth at least as much as the weaker one.
             let own = &mut self.drafts[*by].weight;
             *own = own.max(*weight);
         }
@@ -166,17 +169,17 @@ impl Findings {
             (*own, sets.iter().filter_map(drafts).collect())
         });
         let confidences = confidences(&self.drafts, self.found.tried, settings.alpha);
-        let verdicts = Verdicts::of(&self.drafts, &confidences, &through.collect(), settings);
+        let selection = Selection::of(&self.drafts, &confidences, &through.collect(), settings);
         let hidden = &mut self.found.hidden;
         for (property, by, _) in implied {
-            hidden.push(Hidden { property, reason: verdicts.follows(by) });
+            hidden.push(Hidden { property, reason: selection.follows(by) });
         }
         for (place, draft) in self.drafts.iter().enumerate() {
-            if let Some(reason) = verdicts.reason(place) {
+            if let Some(reason) = selection.reason(place) {
                 hidden.push(Hidden { property: draft.property.clone(), reason });
             }
         }
-        self.found.lines = verdicts.lines(&confidences);
+        self.found.lines = selection.lines(&confidences);
         self.found
     }
 }
