@@ -154,7 +154,9 @@ mod tests {
     #[track_caller]
     fn check(records: &[What], expected: &str) {
         let mut shown = Shown::default();
-        records.iter().for_each(|what| drop(shown.apply(what)));
+        for what in &records {
+            let _ = shown.apply(what);
+        }
         assert_eq!(shown.state().to_string(), expected);
     }
 
