@@ -154,7 +154,7 @@ mod tests {
     #[track_caller]
     fn check(records: &[What], expected: &str) {
         let mut shown = Shown::default();
-        for what in &records {
+        for what in records {
             let _ = shown.apply(what);
         }
         assert_eq!(shown.state().to_string(), expected);
