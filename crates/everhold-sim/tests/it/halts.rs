@@ -98,16 +98,19 @@ fn a_handler_that_goes_on_for_ever_is_stopped() {
     }
 }
 
-/// The bound on the time for shrinking is kept, also with tens of thousands of choices.
+/// The bound on the time for shrinking is kept, also with tens of thousands of choices, and wherever in
+/// shrinking it is reached.
 #[test]
 fn shrinking_a_flood_of_choices_ends() {
-    let explorer = Explorer::new().shrink_time(Duration::ZERO).regressions(false);
-    let report = explorer.run(|system: &mut System<Msg>| {
-        let endless = system.node("endless", Endless { what: What::Choose });
-        system.node("sender", Sender { to: vec![(endless, 1)] });
-    });
-    let finding = report.finding().expect("it is a flood");
-    assert!(finding.shrunk.time < Duration::from_secs(20), "{:?}", finding.shrunk);
+    for bound in [0, 25, 50, 100, 200].map(Duration::from_millis) {
+        let explorer = Explorer::new().shrink_time(bound).regressions(false);
+        let report = explorer.run(|system: &mut System<Msg>| {
+            let endless = system.node("endless", Endless { what: What::Choose });
+            system.node("sender", Sender { to: vec![(endless, 1)] });
+        });
+        let shrunk = report.finding().expect("it is a flood").shrunk;
+        assert!(shrunk.time < Duration::from_secs(20), "{bound:?}: {shrunk:?}");
+    }
 }
 
 #[test]
