@@ -157,7 +157,8 @@ pub trait About {
 pub struct Run {
     /// Seeds the strategy's decisions.
     pub seed: u64,
-    /// The most steps that earlier executions had, at least one.
+    /// The number of steps over which faults and changes of priority are spread, at least one: as
+    /// many as the longest of the earlier executions had, or fewer.
     pub steps: u32,
     /// The most faults that may be injected.
     pub faults: u32,
