@@ -163,7 +163,8 @@ pub(crate) trait About {
 pub(crate) struct Run {
     /// Seeds the strategy's decisions.
     pub(crate) seed: u64,
-    /// The most steps that earlier executions had, at least one.
+    /// The number of steps over which faults and changes of priority are spread, at least one: as
+    /// many as the longest of the earlier executions had, or fewer.
     pub(crate) steps: u32,
     /// The most faults that may be injected.
     pub(crate) faults: u32,

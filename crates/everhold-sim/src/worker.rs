@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everhold_node::Message;
+use everhold_node::fingerprint::mix;
 use everhold_trace::Execution;
 
 use crate::coverage::Coverage;
@@ -53,6 +54,24 @@ pub(crate) struct Epoch {
     pub(crate) halt: Arc<AtomicBool>,
 }
 
+/// A horizon is not shortened below this many steps.
+const HORIZON_MIN: u32 = 16;
+
+/// The number of steps over which an execution spreads its faults and changes of priority.
+///
+/// In every other execution it is the whole expected length. Systems with periodic timers are long,
+/// while their bugs are often near the beginning: a few places that are uniform over a thousand steps
+/// almost never fall together into the first thirty. So the other executions halve the length, each
+/// number of halvings being equally likely.
+fn horizon(seed: u64, steps: u32) -> u32 {
+    let halvings = (steps / HORIZON_MIN).checked_ilog2().unwrap_or(0);
+    let drawn = mix(seed, 0x4021);
+    if halvings == 0 || drawn.is_multiple_of(2) {
+        return steps;
+    }
+    steps >> (1 + (drawn >> 1) % u64::from(halvings))
+}
+
 impl Epoch {
     /// The search of an execution.
     pub(crate) fn search_of(&self, index: u64) -> u8 {
@@ -65,7 +84,7 @@ impl Epoch {
         let guided = *search == Search::Guided && !self.parents.is_empty();
         let seed = seed_of(self.seed, index);
         let parent = guided.then(|| Arc::clone(&self.parents[seed as usize % self.parents.len()]));
-        Run { seed, steps: self.steps, faults, parent }
+        Run { seed, steps: horizon(seed, self.steps), faults, parent }
     }
 
     fn end(&self) -> u64 {

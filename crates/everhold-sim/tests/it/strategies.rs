@@ -1,6 +1,8 @@
 //! Each strategy finds what it is known for, and none depends on the number of workers.
 
-use everhold_node::{Cx, Node, NodeId};
+use std::time::Duration;
+
+use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::{Explorer, Faults, Report, Schedule, Search, System};
 use serde::Serialize;
 
@@ -153,3 +155,64 @@ fn a_plain_run_is_the_same_run_everywhere() {
 
 /// Which execution of the default seed shows the order; see above before changing it.
 const PINNED_EXECUTION: u64 = 3;
+
+/// Beats for ever, so executions are as long as the bound allows.
+#[derive(Clone, Serialize)]
+struct Heart {
+    to: NodeId,
+}
+
+impl Node for Heart {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("beat", Duration::from_millis(10));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        cx.send(self.to, 0);
+        cx.set_timer("beat", Duration::from_millis(10));
+    }
+}
+
+/// Remembers on its disk how often it started, and forgets what it heard before.
+#[derive(Clone, Default, Serialize)]
+struct Fragile {
+    heard: u32,
+    starts: u32,
+}
+
+impl Node for Fragile {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        let before: Option<u32> = cx.disk().load("starts").expect("a number");
+        let heard: Option<u32> = cx.disk().load("heard").expect("a number");
+        (self.starts, self.heard) = (before.unwrap_or(0) + 1, heard.unwrap_or(0));
+        cx.disk().save("starts", &self.starts);
+        cx.disk().sync();
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        self.heard += 1;
+        cx.disk().save("heard", &self.heard);
+        cx.disk().sync();
+    }
+}
+
+/// Executions have a thousand steps, and the bug needs two crashes of one node among the first twenty
+/// or so. With places that are uniform over the whole length, one execution in about 10,000 has
+/// them; with horizons that are shortened in half of the executions, at least one in 200, so that
+/// 4,000 executions miss it with probability below 1e-8.
+#[test]
+fn faults_meet_near_the_beginning_of_long_executions() {
+    for seed in 0..3 {
+        let explorer = Explorer::new().regressions(false).seed(seed).executions(4_000);
+        let report = explorer.run(|system: &mut System<Msg>| {
+            let fragile = system.node("fragile", Fragile::default());
+            system.node("heart", Heart { to: fragile });
+            system.faults(Faults::none().crash(2).only(["fragile"]));
+            system.always("time enough between crashes", move |s| {
+                s.get::<Fragile>(fragile).is_none_or(|f| f.starts < 3 || f.heard >= 8)
+            });
+        });
+        assert!(report.finding().is_some(), "seed {seed}: {report}");
+    }
+}
