@@ -1,4 +1,5 @@
-//! Where two runs of one schedule differ first, in words, and where to look for the reason.
+//! The first difference between two runs of one schedule, in words, and where to look for the
+//! reason.
 
 use everhold_node::NodeId;
 use everhold_trace::Value;
@@ -11,7 +12,8 @@ const OUTSIDE: &str = "the node depends on something outside its context: look f
     between nodes or executions (`static`, `Arc`, `Rc`, thread-locals), the time (`Instant`, \
     `SystemTime`), randomness (`rand`, a hasher), threads";
 
-/// The first difference between two recordings: which step, which node, what, and where to look.
+/// The first difference between two recordings: its step, its node, the difference itself, and
+/// where to look for the reason.
 pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
     let name = |recording: &Recording, node: NodeId| {
         recording.nodes.get(node.index()).map_or_else(|| node.to_string(), |info| info.name.clone())
@@ -36,8 +38,8 @@ pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
     })
 }
 
-/// Whether the nodes did something else. Their states are not compared: in another world, sets may be
-/// kept in another order.
+/// Whether the nodes act differently in the two recordings. Their states are not compared: in
+/// another world, sets may be kept in another order.
 pub(crate) fn acts_differently(a: &Recording, b: &Recording) -> bool {
     let differs = |(x, y): (&StepRecord, &StepRecord)| {
         x.node != y.node || x.event != y.event || sends(x) != sends(y) || x.notes != y.notes
@@ -49,7 +51,7 @@ fn sends(step: &StepRecord) -> Vec<String> {
     step.sends.iter().map(|send| format!("{} to {}", send.text, send.to)).collect()
 }
 
-/// What differs inside a step that is the same event at the same node.
+/// The difference within a step that is the same event at the same node in both recordings.
 fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
     if let Some(words) = state(&x.state, &y.state) {
         return Some(words);
@@ -96,7 +98,7 @@ fn event(step: &StepRecord, name: &str) -> String {
     }
 }
 
-/// How two states differ: the innermost field that does.
+/// Describes how two states differ, by the innermost field that does.
 fn state(one: &Value, other: &Value) -> Option<String> {
     let (path, one, other) = field(one, other)?;
     let hint = match (one, other) {

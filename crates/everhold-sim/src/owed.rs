@@ -1,4 +1,5 @@
-//! Why progress was still owed: what the system did instead, and who could not help.
+//! The explanation of progress that is still owed: the steps of the system in the meantime, and the
+//! nodes that could not help.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use crate::env::node_id;
 use crate::failure::Failure;
 use crate::record::{EventRecord, Recording, StepRecord};
 
-/// Steps of a fair tail that are kept where no state came again.
+/// The number of steps of a fair tail that are kept where no state recurred.
 const TAIL_SHOWN: usize = 64;
-/// Sorts of steps that are named.
+/// The number of sorts of steps that are named.
 const SORTS_MAX: usize = 8;
 
-/// Says what the system did while progress was owed, and leaves out the repetitions.
+/// Describes the steps of the system while progress was owed, and leaves out the repetitions.
 pub(crate) fn explain(
     failure: &mut Failure,
     recording: &mut Recording,
@@ -41,11 +42,11 @@ pub(crate) fn explain(
         let name = &recording.nodes[node.index()].name;
         failure.message.push_str(&format!("\n  waiting: at {name} {what}"));
     }
-    // What follows is more of the same.
+    // The later steps are more of the same.
     recording.steps.truncate(recording.lasso.map_or(tail + TAIL_SHOWN, |(_, to)| to + 1));
 }
 
-/// What happened, by sort: how often and where.
+/// The steps by sort, with the number of each and the nodes.
 fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
     let mut sorts: BTreeMap<String, (usize, Vec<NodeId>)> = BTreeMap::new();
     for step in steps {

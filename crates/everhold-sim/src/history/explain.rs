@@ -1,18 +1,19 @@
-//! What is said when no order explains a history.
+//! The explanation that is given when no order explains a history.
 
 use everhold_trace::Value;
 
 use super::Model;
 use super::search::Item;
 
-/// Operations to list before the one that does not fit; the state says what the others did.
+/// The number of operations to list before the one that does not fit; the state shows the effect of
+/// the others.
 const LISTED_MAX: usize = 8;
 
-/// Answers to list that would have been possible.
+/// The number of possible answers to list.
 const POSSIBLE_MAX: usize = 4;
 
-/// Shows the operation that does not fit, what it could have been answered, and the shortest
-/// part of an order of everything before that ends there.
+/// Shows the operation that does not fit, its possible answers, and the shortest final part of an
+/// order of everything before it.
 pub(super) fn explain<M: Model>(
     model: &M,
     items: &[Item<'_, M>],
@@ -56,7 +57,7 @@ fn could_be<Ret: std::fmt::Debug>(possible: &[Ret]) -> String {
     }
 }
 
-/// An operation and how it lies to the one that does not fit.
+/// An operation, and its position in time relative to the one that does not fit.
 fn row<M: Model>(items: &[Item<'_, M>], at: usize, misfit: usize) -> [String; 2] {
     let place = match items[at].returned() {
         _ if at == misfit => "itself, with another answer",

@@ -14,14 +14,14 @@ use crate::untested::Untested;
 /// A token longer than this is not worth pasting; the schedule's file is named instead.
 const TOKEN_MAX: usize = 400;
 
-/// What a failing test prints, without the files that it leaves behind.
+/// The output of a failing test, without the files that it leaves behind.
 pub(super) fn failure(report: &Report, finding: &Finding) -> String {
     let saved = Saved::default();
     let (head, replay) = (head(report, finding), replay(report, finding, &saved));
     format!("{head}\n{replay}\n{}\n{}", body(report, finding), foot(report, &saved, &None))
 }
 
-/// What is violated. Nothing in here can fail.
+/// The first part of a report: the violation. Nothing in here can fail.
 pub(super) fn head(report: &Report, finding: &Finding) -> String {
     let mut out = format!("✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
     for line in finding.failure.message.lines() {
@@ -37,7 +37,7 @@ pub(super) fn replay(report: &Report, finding: &Finding, saved: &Saved) -> Strin
     format!("  Replay     {}", replay_line(report, finding, saved))
 }
 
-/// How it came about.
+/// The second part of a report: how the violation came about.
 pub(super) fn body(report: &Report, finding: &Finding) -> String {
     let mut out = format!("\n            {}\n\n", sizes(finding));
     match attempt("the picture", || Ok(finding.picture())) {
@@ -62,7 +62,7 @@ pub(super) fn body(report: &Report, finding: &Finding) -> String {
     out
 }
 
-/// Where it is kept, and how it was found.
+/// The last part of a report: where the finding is kept, and how it was found.
 pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> String {
     let mut out = String::new();
     let files = [("Trace", &saved.trace), ("Report", &saved.page)];
@@ -88,7 +88,7 @@ pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> Strin
     out
 }
 
-/// The panic's own text: short, because runners cut long ones off.
+/// The text of the panic: short, because test runners cut long ones off.
 pub(super) fn last_words(report: &Report, finding: &Finding, saved: &Saved) -> String {
     let message = finding.failure.message.lines().next().unwrap_or_default();
     let colon = if message.is_empty() { "" } else { ": " };
@@ -113,7 +113,7 @@ pub(super) fn origin(report: &Report, finding: &Finding) -> String {
     }
 }
 
-/// How a finding was come by, in a form that stays true: without wall time.
+/// The origin of a finding, in a form that stays true: without wall time.
 pub(crate) fn story(report: &Report, finding: &Finding) -> String {
     let found = origin(report, finding);
     match finding.shrunk.tries {
@@ -122,7 +122,7 @@ pub(crate) fn story(report: &Report, finding: &Finding) -> String {
     }
 }
 
-/// How much smaller the schedule became.
+/// The extent to which the schedule was shrunk.
 fn shrunk(finding: &Finding) -> String {
     let (before, after) = (&finding.original, &finding.schedule);
     let faults = match (before.faults(), after.faults()) {
@@ -165,13 +165,14 @@ pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> 
     }
 }
 
-/// The way back to an execution that has no schedule, because it could not be replayed alone.
+/// The command that leads back to an execution without a schedule, which could not be replayed
+/// alone.
 fn search_again(report: &Report) -> String {
     let test = report.test.test_name().map(|name| format!(" cargo test {name} -- --exact"));
     format!("EVERHOLD_SEED={}{} (the whole search)", report.seed, test.unwrap_or_default())
 }
 
-/// What a run without findings says: what it did, and what that is worth.
+/// The report of a run without findings: its extent, and how much that proves.
 pub(super) fn clean(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", summary(report));
@@ -213,7 +214,7 @@ pub(super) fn clean(report: &Report) -> String {
     out
 }
 
-/// How executions ended that did not end by themselves.
+/// The executions that did not end by themselves, by the way in which they ended.
 fn ends(out: &mut String, report: &Report) {
     if report.settled > 0 {
         let _ = writeln!(
@@ -248,7 +249,7 @@ fn ends(out: &mut String, report: &Report) {
     }
 }
 
-/// Executions that nobody can judge, and those that took long.
+/// The executions that could not be judged, and those that took long.
 fn doubts(out: &mut String, report: &Report) {
     if let Some(bound) = &report.undecided_bound {
         let _ = writeln!(
@@ -400,7 +401,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// What the weakest model says about the failure.
+/// Explains the meaning of the weakest crash model for the failure.
 fn about_model(model: CrashModel) -> &'static str {
     match model {
         CrashModel::Kill => "it fails already when only the process is killed (CrashModel::Kill)",
