@@ -1,4 +1,4 @@
-//! What hosted nodes recorded, replayed: as it was, shrunk, or with the place where it parts.
+//! Recordings of hosted nodes, replayed: as they were, shrunk, or with the place of the divergence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

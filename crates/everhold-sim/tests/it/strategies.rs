@@ -151,5 +151,5 @@ fn a_plain_run_is_the_same_run_everywhere() {
     );
 }
 
-/// Which execution of the default seed shows the order; see above before changing it.
+/// The execution of the default seed that shows the order; see above before changing it.
 const PINNED_EXECUTION: u64 = 3;
