@@ -10,6 +10,7 @@ use everhold_property::{Property, Scope, print};
 use crate::clock::Stopwatch;
 use crate::explore::Explorer;
 use crate::failure::Cause;
+use crate::report::text::count;
 use crate::report::{Finding, Report};
 use crate::system::System;
 
@@ -159,19 +160,19 @@ fn assert_distinct(candidates: &[Property]) {
 
 impl fmt::Display for Attack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.stood.len() + self.fell.len();
-        let executions = self.report.executions;
+        let all = count((self.stood.len() + self.fell.len()) as u64, "candidate");
+        let executions = count(self.report.executions, "execution");
         writeln!(
             f,
-            "{all} candidates attacked in {executions} executions: {} fell, {} stand",
+            "{all} attacked in {executions}: {} fell, {} stand",
             self.fell.len(),
             self.stood.len()
         )?;
         for Fallen { property, finding } in &self.fell {
             writeln!(
                 f,
-                "\n✗ fell in {} steps: {}",
-                finding.schedule.steps(),
+                "\n✗ fell in {}: {}",
+                count(finding.schedule.steps() as u64, "step"),
                 finding.failure.message
             )?;
             writeln!(f, "{}", print(property).trim_end())?;

@@ -5,6 +5,7 @@ use everhold_node::NodeId;
 use everhold_trace::Value;
 
 use crate::record::{EventRecord, Recording, StepRecord};
+use crate::report::text::count;
 
 const ORDER: &str = "the same items in another order: look for a loop over a `HashMap` or a `HashSet` \
     there; `BTreeMap` and `BTreeSet` have one order";
@@ -34,7 +35,8 @@ pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
         }
     }
     (a.steps.len() != b.steps.len()).then(|| {
-        format!("one run has {} steps, the next {}; {OUTSIDE}", a.steps.len(), b.steps.len())
+        let steps = count(a.steps.len() as u64, "step");
+        format!("one run has {steps}, the next {}; {OUTSIDE}", b.steps.len())
     })
 }
 
@@ -62,8 +64,8 @@ fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
         return Some(match one.iter().zip(&other).find(|(one, other)| one != other) {
             Some((one, other)) => format!("it sent {one} in one run, {other} in the next; {hint}"),
             None => format!(
-                "it sent {} messages in one run, {} in the next; {hint}",
-                one.len(),
+                "it sent {} in one run, {} in the next; {hint}",
+                count(one.len() as u64, "message"),
                 other.len()
             ),
         });
@@ -73,8 +75,8 @@ fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
         return Some(format!("it noted or chose {one} in one run, {other} in the next; {OUTSIDE}"));
     }
     (x.notes.len() != y.notes.len()).then(|| {
-        let (one, other) = (x.notes.len(), y.notes.len());
-        format!("it noted or chose {one} times in one run, {other} in the next; {OUTSIDE}")
+        let (one, other) = (count(x.notes.len() as u64, "time"), y.notes.len());
+        format!("it noted or chose {one} in one run, {other} in the next; {OUTSIDE}")
     })
 }
 
@@ -90,9 +92,9 @@ fn event(step: &StepRecord, name: &str) -> String {
         EventRecord::Start => "the start of all nodes".to_owned(),
         EventRecord::Deliver { text, .. } => format!("{text} arrives at {name}"),
         EventRecord::Timer(timer) => format!("timer {timer} fires at {name}"),
-        EventRecord::Poll(task) => format!("task {task} goes on at {name}"),
-        EventRecord::Restart => format!("{name} comes back"),
-        EventRecord::Heal => "the network becomes whole".to_owned(),
+        EventRecord::Poll(task) => format!("task {task} continues at {name}"),
+        EventRecord::Restart => format!("{name} restarts"),
+        EventRecord::Heal => "the partition ends".to_owned(),
         EventRecord::Fault(fault) => format!("{fault:?} at {name}"),
         EventRecord::Disconnected(peer) => format!("{name} is told that {peer} is disconnected"),
     }

@@ -104,8 +104,7 @@ pub(crate) enum Action<M> {
         node: NodeId,
         peer: NodeId,
     },
-    /// A fault that the environment has carried out already, with the node that it concerns, if
-    /// any.
+    /// A fault that the environment has carried out already.
     Faulted,
 }
 
@@ -120,7 +119,7 @@ pub(crate) struct Env<M> {
     /// Nodes that were added and have not started yet.
     pub(crate) spawned: VecDeque<(String, Blueprint<M>)>,
     pub(crate) halted: Vec<NodeId>,
-    /// Receivers of messages whose guards were not asked yet; they are tracked nodes.
+    /// Tracked nodes with messages about which their guards were not asked yet.
     pub(crate) unchecked: Vec<NodeId>,
     /// The fair end of the execution, once it has begun.
     pub(crate) tail: Option<Tail>,

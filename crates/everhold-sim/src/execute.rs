@@ -12,6 +12,7 @@ use crate::failure::{Cause, Failure};
 use crate::halt::Halt;
 use crate::liveness::Lasso;
 use crate::moves::Moves;
+use crate::report::text::count;
 use crate::strategy::Run;
 use crate::world::{Stepped, World};
 
@@ -269,9 +270,9 @@ impl Execution {
             _ => format!(" (the longest timer takes {longest:.1?})"),
         };
         format!(
-            "patience ended: still owed after {} fair steps without faults and {time:.1?} of virtual \
-             time{timers}; no state came again, so it may only be slow",
-            self.tail_steps - 1
+            "patience ended: still owed after {} without faults and {time:.1?} of virtual \
+             time{timers}; no state came again, so the system may only be slow",
+            count(u64::from(self.tail_steps - 1), "fair step")
         )
     }
 }

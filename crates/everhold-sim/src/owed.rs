@@ -8,6 +8,7 @@ use everhold_node::NodeId;
 use crate::env::node_id;
 use crate::failure::Failure;
 use crate::record::{EventRecord, Recording, StepRecord};
+use crate::report::text::count;
 
 /// The number of steps of a fair tail that are kept where no state recurred.
 const TAIL_SHOWN: usize = 64;
@@ -27,7 +28,7 @@ pub(crate) fn explain(
     let did = sorts(recording, recording.steps.get(from..to.min(all)).unwrap_or_default());
     let when = match recording.lasso {
         Some((from, to)) => format!("the round from step {} to step {to}", from + 1),
-        None => format!("the {} fair steps", all.saturating_sub(tail)),
+        None => format!("the {}", count(all.saturating_sub(tail) as u64, "fair step")),
     };
     if !did.is_empty() {
         failure.message.push_str(&format!("\n  {when}: {did}; none of it helped"));
@@ -65,7 +66,7 @@ fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
     let more = sorts.len().saturating_sub(SORTS_MAX);
     let mut shown: Vec<String> = sorts.iter().take(SORTS_MAX).map(show).collect();
     if more > 0 {
-        shown.push(format!("{more} other sorts"));
+        shown.push(count(more as u64, "other sort"));
     }
     shown.join(", ")
 }

@@ -311,7 +311,8 @@ impl<'s> Page<'s> {
         lines.into_iter().enumerate().map(line).collect()
     }
 
-    /// The lane of the event at which the execution failed; none for a failure to make progress.
+    /// The lane of the event at which the execution failed; none if the failure is that something
+    /// never happens, such as a deadlock.
     fn hook(&self) -> Option<usize> {
         let (failure, last) = (self.scene.failure?, self.scene.happenings.last()?);
         let at_event =

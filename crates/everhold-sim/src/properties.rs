@@ -55,7 +55,7 @@ pub struct Properties {
 
 /// The difference between a node and the last observation of it.
 enum Difference {
-    /// These fields of its state may differ; perhaps there are none.
+    /// These fields of its state differ; none if the list is empty.
     Fields(Vec<String>),
     /// Anything may differ.
     Any,

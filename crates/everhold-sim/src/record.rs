@@ -10,6 +10,7 @@ use crate::execute::{Panic, quietly};
 use crate::failure::{Cause, Failure};
 use crate::fault::{Fault, MessageId};
 use crate::moves::What;
+use crate::report::text::count;
 use crate::schedule::Choice;
 
 /// The number of different problems with showing states and messages that are kept.
@@ -161,7 +162,8 @@ impl Recording {
 fn cut(sends: &mut Vec<SendRecord>, notes: &mut Vec<String>) {
     notes.truncate(FLOOD_SHOWN);
     if sends.len() > FLOOD_SHOWN {
-        notes.push(format!("{} more messages are left out", sends.len() - FLOOD_SHOWN));
+        let more = (sends.len() - FLOOD_SHOWN) as u64;
+        notes.push(format!("left out: {}", count(more, "further message")));
         sends.truncate(FLOOD_SHOWN);
     }
 }

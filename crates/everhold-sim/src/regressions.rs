@@ -200,7 +200,7 @@ pub fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
 fn no_source(file: &str) -> String {
     format!(
         "the test's source file {file} is not found from the folder in which the test runs, so there \
-         is no place for everhold-regressions/; the replay line above is all there is"
+         is no place for everhold-regressions/; keep the replay line above instead"
     )
 }
 

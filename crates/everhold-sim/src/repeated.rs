@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use everhold_node::Message;
 use everhold_trace::Value;
 
+use crate::report::text::count;
 use crate::system::System;
 use crate::worker::SharedSetup;
 
@@ -58,7 +59,7 @@ pub(crate) fn repeated<M: Message>(
 
 /// The nodes with their first states, and everything else that has a name; one line each.
 fn describe<M: Message>(system: &System<M>) -> Vec<String> {
-    let mut lines = vec![format!("{} nodes", system.nodes.len())];
+    let mut lines = vec![count(system.nodes.len() as u64, "node")];
     for (info, (_, blueprint)) in system.names().iter().zip(&system.nodes) {
         let state = unordered(&blueprint.make().observe());
         lines.push(format!("node \"{}\" with state {state}", info.name));

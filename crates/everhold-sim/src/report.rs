@@ -346,13 +346,17 @@ impl Report {
         let Some(finding) = self.findings.first() else {
             println!("{self}");
             match &self.stop {
-                Stop::Interrupted => panic!("interrupted after {} executions", self.executions),
+                Stop::Interrupted => {
+                    panic!("interrupted after {}", text::count(self.executions, "execution"))
+                }
                 Stop::Replayed { skipped: Some(choice) } => panic!(
                     "the schedule no longer fits the program: {choice} cannot happen; the \
                      execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
                      schedule if it came from a regressions file"
                 ),
-                Stop::Diverged { place } => panic!("the replay is not as recorded: {place}"),
+                Stop::Diverged { place } => {
+                    panic!("the replay diverged from the recording: {place}")
+                }
                 Stop::Stalled { .. } => panic!("{}", text::summary(&self)),
                 _ => {}
             }

@@ -259,7 +259,8 @@ impl fmt::Display for TokenError {
             }
             TokenError::Damaged { reason } => write!(
                 f,
-                "the schedule token is damaged: {reason}; copy it again from the failing run, whole"
+                "the schedule token is damaged: {reason}; copy the whole token again from the \
+                 failing run"
             ),
             TokenError::Version { found } => write!(
                 f,
@@ -512,7 +513,7 @@ pub struct Decoder<'a> {
 const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
 /// The error for a token that decodes to an impossible value.
 pub const MAKES_NO_SENSE: TokenError =
-    TokenError::Damaged { reason: "it has a choice of no known kind" };
+    TokenError::Damaged { reason: "it has a choice of an unknown kind" };
 
 impl<'a> Decoder<'a> {
     /// Reads from the beginning.
@@ -674,8 +675,9 @@ fn unbase64(text: &str) -> Result<Vec<u8>, TokenError> {
         let mut word = 0u32;
         for byte in chunk {
             let sextet = ALPHABET.iter().position(|letter| letter == byte);
-            let sextet = sextet
-                .ok_or(TokenError::Damaged { reason: "it has a character that no token has" })?;
+            let sextet = sextet.ok_or(TokenError::Damaged {
+                reason: "it has a character that does not occur in tokens",
+            })?;
             word = (word << 6) | sextet as u32;
         }
         if chunk.len() == 1 {

@@ -1,12 +1,12 @@
 //! From a failing schedule to a small one that fails for the same cause.
 //!
 //! Choices are removed, first in long stretches, then by node and label, at last in pairs. Every
-//! candidate is replayed in two ways. First, a message is identified by the step that sent it, so
-//! that removing a step also removes everything that follows from it: a timer takes its whole round
-//! of a retry loop with it. Second, a choice whose message does not exist may use another one of
-//! its sort: a round is left out, and the message of an earlier one takes its place. Choices that
-//! no longer fit are skipped, those that happened are kept with the names that they have now, and a
-//! candidate counts only if it fails for the same cause.
+//! candidate is replayed in up to two ways. First, a message is identified by the step that sent
+//! it, so that removing a step also removes everything that follows from it: a timer takes its
+//! whole round of a retry loop with it. Second, a choice whose message does not exist may use
+//! another one of its sort: a round is left out, and the message of an earlier one takes its place.
+//! Choices that no longer fit are skipped, those that happened are kept with the names that they
+//! have now, and a candidate counts only if it fails for the same cause.
 //!
 //! Shrinking ends when nothing more can be removed or after a number of steps, both of which are
 //! the same on every machine. The bound on time is for nodes whose steps are slow.

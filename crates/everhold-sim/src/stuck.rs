@@ -149,10 +149,9 @@ fn finding(
 ) -> Finding {
     let event = witness.choices.last().map_or("its start".to_owned(), ToString::to_string);
     let message = format!(
-        "{} did not return from its handler ({event}) within {patience:?}, and not when the execution was \
-         run again alone; look for an endless \
-         loop or a blocking call there, or raise `Explorer::patience` if it is only slow. The \
-         thread cannot be ended and stays behind",
+        "{} did not return from its handler ({event}) within {patience:?}, nor when the execution \
+         was run again alone; look for an endless loop or a blocking call there, or raise \
+         `Explorer::patience` if it is only slow. The thread cannot be ended and stays behind",
         witness.node
     );
     let schedule = Schedule { seed, choices: witness.choices.clone() };

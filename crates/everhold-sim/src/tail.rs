@@ -20,8 +20,8 @@ use crate::rng::Rng;
 const LATENCY_SHARE: f64 = 64.0;
 /// The mean time of a message under way in a system that never set a timer, in nanoseconds.
 const LATENCY_WITHOUT_TIMERS: f64 = 1e6;
-/// The clocks advance while messages arrive after this many mean times. In between they stand
-/// still, so that states recur although messages take random times.
+/// While messages arrive, the clocks advance only once this many mean times have passed. In between
+/// they stand still, so that states recur although messages take random times.
 const LATENCIES_A_TICK: f64 = 16.0;
 /// The number of periods of the longest timer after which progress is taken to be owed for ever.
 pub(crate) const PERIODS: u32 = 32;

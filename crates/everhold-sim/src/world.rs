@@ -385,8 +385,7 @@ impl<M: Message> World<M> {
         slot.blueprint.reset(&mut slot.process);
     }
 
-    /// Takes down a node that died in the middle of an event, with the contents that its disk
-    /// keeps.
+    /// Takes down a node that died in the middle of an event; its disk keeps what the crash leaves.
     fn fall(&mut self, node: NodeId, model: CrashModel) {
         let mut env = self.env.borrow_mut();
         env.fall_inside(node);

@@ -4,6 +4,7 @@ use everhold_trace::Value;
 
 use super::Model;
 use super::search::Item;
+use crate::report::text::count;
 
 /// The number of operations to list before the one that does not fit; the state shows the effect of
 /// the others.
@@ -31,7 +32,7 @@ fn before<M: Model>(model: &M, items: &[Item<'_, M>], order: &[usize], misfit: u
     hidden.iter().for_each(|at| drop(state.apply(items[*at].op)));
     let mut text = format!("\n  everything before it fits, beginning with {}", Value::of(&state));
     if !hidden.is_empty() {
-        text += &format!(" after {} operations", hidden.len());
+        text += &format!(" after {}", count(hidden.len() as u64, "operation"));
     }
     let rows: Vec<[String; 2]> = listed.iter().map(|at| row(items, *at, misfit)).collect();
     let unused = (0..items.len()).filter(|at| *at != misfit && !order.contains(at));
@@ -53,7 +54,10 @@ fn could_be<Ret: std::fmt::Debug>(possible: &[Ret]) -> String {
     match possible.len().saturating_sub(POSSIBLE_MAX) {
         _ if possible.is_empty() => String::new(),
         0 => format!(": it could only be {}", listed.join(" or ")),
-        more => format!(": it could be {} or {more} others", listed.join(", ")),
+        more => {
+            let more = count(more as u64, "other");
+            format!(": it could be {} or {more}", listed.join(", "))
+        }
     }
 }
 

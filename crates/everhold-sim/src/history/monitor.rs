@@ -218,7 +218,9 @@ impl<M: Model> Past<M> {
         match self.history.check(&self.from) {
             Linearizability::Violated(violation) => violation.explanation,
             Linearizability::Holds(_) | Linearizability::Unknown { .. } => {
-                format!("no order explains that {client} got {ret:?}; possible are {possible:?}")
+                format!(
+                    "no order explains that {client} got {ret:?}; the possible answers are {possible:?}"
+                )
             }
         }
     }

@@ -9,6 +9,7 @@ use super::outside::Outside;
 use super::{BadRecording, CLIENTS, Decode};
 use crate::fault::{Fault, MessageId};
 use crate::record::NodeInfo;
+use crate::report::text::count;
 use crate::schedule::{Choice, Schedule};
 use crate::system::System;
 
@@ -142,9 +143,9 @@ impl<'a> Reading<'a> {
         };
         let Some(node) = names.get(number as usize) else {
             return Err(BadRecording(format!(
-                "the recording has a node {}, and the system {} nodes; is it another system?",
+                "the recording has a node {}, but the system has only {}; is it another system?",
                 info.name,
-                names.len()
+                count(names.len() as u64, "node")
             )));
         };
         if node.kind != info.kind {
@@ -257,7 +258,7 @@ impl<'a> Reading<'a> {
         let digits = lines.filter_map(|line| line.strip_prefix("message ")).next();
         let bytes = digits.and_then(unhex).ok_or("what the client sent is not recorded")?;
         let msg =
-            decode(&bytes).map_err(|why| format!("the client's message is no message: {why}"))?;
+            decode(&bytes).map_err(|why| format!("the client's message cannot be read: {why}"))?;
         let said = &mut self.plan.clients[(from.0 - self.members) as usize];
         said.push((to, bytes));
         Ok((said.len() as u32 - 1, fingerprint::kind(&msg).to_owned()))

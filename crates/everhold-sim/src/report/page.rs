@@ -78,7 +78,10 @@ fn coverage(report: &Report) -> Table {
     let seen = report.coverage.pairs.iter().map(|(pair, times)| row(pair, thousands(*times)));
     Table {
         title: "Phases and messages".to_owned(),
-        text: Some(format!("in {} looked at closely", count(report.coverage.sampled, "execution"))),
+        text: Some(format!(
+            "in {} that were examined closely",
+            count(report.coverage.sampled, "execution")
+        )),
         columns: ["kind", "phase", "message", "seen"].map(str::to_owned).to_vec(),
         rows: unseen.chain(seen).collect(),
     }

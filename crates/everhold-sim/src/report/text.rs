@@ -118,7 +118,7 @@ pub(crate) fn story(report: &Report, finding: &Finding) -> String {
     let found = origin(report, finding);
     match finding.shrunk.tries {
         0 => found,
-        tries => format!("{found}, {} ({} tries)", shrunk(finding), thousands(u64::from(tries))),
+        tries => format!("{found}, {} ({})", shrunk(finding), tried(tries)),
     }
 }
 
@@ -127,15 +127,15 @@ fn shrunk(finding: &Finding) -> String {
     let (before, after) = (&finding.original, &finding.schedule);
     let faults = match (before.faults(), after.faults()) {
         (0, 0) => String::new(),
-        (before, after) => format!(", {before} → {after} faults"),
+        (before, after) => format!(", {before} → {}", count(after as u64, "fault")),
     };
-    format!("shrunk {} → {} steps{faults}", before.steps(), after.steps())
+    format!("shrunk {} → {}{faults}", before.steps(), count(after.steps() as u64, "step"))
 }
 
 pub(super) fn sizes(finding: &Finding) -> String {
     if finding.shrunk.tries == 0 {
-        let schedule = &finding.schedule;
-        return format!("{} steps, {} faults", schedule.steps(), schedule.faults());
+        let (steps, faults) = (finding.schedule.steps(), finding.schedule.faults());
+        return format!("{}, {}", count(steps as u64, "step"), count(faults as u64, "fault"));
     }
     let time = finding.shrunk.time.as_secs_f64();
     let end = match finding.shrunk.cut_short {
@@ -144,10 +144,16 @@ pub(super) fn sizes(finding: &Finding) -> String {
         Some(ShrinkBound::Time) => "; the time for shrinking ran out",
     };
     format!(
-        "{} ({} tries, {time:.2} s{end}); replayed twice, same result",
+        "{} ({}, {time:.2} s{end}); replayed twice, same result",
         shrunk(finding),
-        thousands(u64::from(finding.shrunk.tries)),
+        tried(finding.shrunk.tries),
     )
+}
+
+/// "1 try", "2 tries".
+fn tried(tries: u32) -> String {
+    let noun = if tries == 1 { "try" } else { "tries" };
+    format!("{} {noun}", thousands(u64::from(tries)))
 }
 
 pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
@@ -226,9 +232,9 @@ fn ends(out: &mut String, report: &Report) {
     if report.bounded > 0 {
         let _ = writeln!(
             out,
-            "    cut off      {} by the bound of {} steps{}: what comes later was not seen",
+            "    cut off      {} by the bound of {}{}: later steps were not seen",
             count(report.bounded, "execution"),
-            thousands(u64::from(report.steps_max)),
+            count(u64::from(report.steps_max), "step"),
             if report.exhaustive.is_some() { "" } else { ", idle ticks not counted" }
         );
     }
@@ -243,7 +249,7 @@ fn ends(out: &mut String, report: &Report) {
         let _ = writeln!(
             out,
             "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
-             beside the others; raise `temperature_max`, or set timers of similar lengths",
+             compared with the others; raise `temperature_max`, or set timers of similar lengths",
             count(report.unjudged, "execution")
         );
     }
@@ -272,7 +278,7 @@ fn sampled(out: &mut String, report: &Report) {
     let unseen = coverage.unseen_pairs();
     let _ = writeln!(
         out,
-        "    states       {}{} distinct in {} looked at closely",
+        "    states       {}{} distinct in {} that were examined closely",
         about(coverage.states.is_estimate()),
         thousands(coverage.states.distinct()),
         count(coverage.sampled, "execution")
@@ -354,7 +360,9 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Exhausted => "every execution within the bounds was run".to_owned(),
         Stop::Executions(_) => "stopped by the budget of executions: not a proof".to_owned(),
         Stop::Time(time) => format!("stopped by the budget of {time:?}: not a proof"),
-        Stop::Steps(steps) => format!("every execution was run, but only {steps} steps of it"),
+        Stop::Steps(steps) => {
+            format!("every execution was run, but only up to {}", count(u64::from(*steps), "step"))
+        }
         Stop::Interrupted => "interrupted".to_owned(),
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
@@ -363,17 +371,17 @@ pub(super) fn summary(report: &Report) -> String {
             "execution {execution} has not returned from a handler in the search, but did when it was \
              run again alone; is there a lock or another thread that it waits for?"
         ),
-        Stop::Diverged { place } => format!("the replay is not as recorded: {place}"),
+        Stop::Diverged { place } => format!("the replay diverged from the recording: {place}"),
         Stop::Replayed { skipped: Some(choice) } => {
             format!("replayed a schedule that no longer fits: {choice} cannot happen")
         }
     };
     format!(
-        "{found} · {} · {} ({}) · {} steps · {seconds:.2} s ({}/s) · {stop}",
+        "{found} · {} · {} ({}) · {} · {seconds:.2} s ({}/s) · {stop}",
         report.name(),
         count(report.executions, "execution"),
         report.search,
-        thousands(report.steps),
+        count(report.steps, "step"),
         thousands(rate as u64),
     )
 }

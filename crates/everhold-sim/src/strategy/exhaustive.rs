@@ -18,6 +18,7 @@ use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
+use crate::report::text::count;
 use crate::strategy::{About, Done, Reduction, Run, Strategy, upset_of};
 
 /// The coverage of an exhaustive search.
@@ -36,11 +37,12 @@ pub struct Progress {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} transitions", self.transitions)?;
+        write!(f, "{}", count(self.transitions, "transition"))?;
         if self.states > 0 {
-            write!(f, ", {} states", self.states)?;
+            write!(f, ", {}", count(self.states, "state"))?;
         }
-        write!(f, ", {} executions cut short as equivalent, depth {}", self.pruned, self.depth)
+        let pruned = count(self.pruned, "execution");
+        write!(f, ", {pruned} cut short as equivalent, depth {}", self.depth)
     }
 }
 
@@ -206,9 +208,9 @@ impl Exhaustive {
         self.steps[k].clock = clock;
     }
 
-    /// Requests the reverse order of the moves that the last step made impossible. They raced with
-    /// it and will never be executed in this execution: a timer that was cancelled, a message that
-    /// is refused now.
+    /// Requests the moves of its node that the last step made impossible. They raced with it and
+    /// will never be executed in this execution: a timer that was cancelled, a message that is
+    /// refused now.
     fn want_disabled(&mut self, moves: &Moves) {
         let Some(last) = self.steps.last() else { return };
         let Frame::Some(branch) = &mut self.frames[last.frame] else { return };
