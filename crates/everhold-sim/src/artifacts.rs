@@ -20,7 +20,8 @@ pub fn folder() -> PathBuf {
     target.map_or_else(|| PathBuf::from("target"), Path::to_path_buf).join("everhold")
 }
 
-/// The folder of one finding. Its name begins with the test's and is the finding's id.
+/// The folder of one finding, which is named after the finding's id (it begins with the test's
+/// name).
 fn folder_of(report: &Report, finding: &Finding) -> PathBuf {
     folder().join(report.id_of(finding))
 }
@@ -32,7 +33,8 @@ pub(crate) fn save_schedule(report: &Report, finding: &Finding, saved: &mut Save
     saved.schedule = saved.kept(file, "the schedule's file", || Ok(token.into_bytes()));
 }
 
-/// Writes trace and page; what cannot be made or written is said, and the rest goes on.
+/// Writes the trace and the page. One that cannot be made or written is reported, the other is
+/// still written.
 pub(crate) fn save_rest(report: &Report, finding: &Finding, saved: &mut Saved) {
     let folder = folder_of(report, finding);
     let trace = || Ok(bytes(&[finding.trace().with_name(report.name())]));
@@ -42,7 +44,7 @@ pub(crate) fn save_rest(report: &Report, finding: &Finding, saved: &mut Saved) {
 }
 
 impl Saved {
-    /// Makes a file; gives its path if it is there.
+    /// Makes and writes a file; returns its path if that succeeded.
     fn kept(
         &mut self,
         file: PathBuf,
@@ -54,7 +56,7 @@ impl Saved {
     }
 }
 
-/// Executions in the native format.
+/// Executions, encoded in the native format.
 #[must_use]
 pub fn bytes(executions: &[Execution]) -> Vec<u8> {
     let mut bytes = Vec::new();

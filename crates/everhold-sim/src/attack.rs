@@ -1,4 +1,4 @@
-//! Candidates for properties, attacked: the explorer searches for executions that break them.
+//! Attacks on candidate properties: the explorer searches for executions that break them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,25 @@ use everhold_property::{Property, Scope, print};
 use crate::clock::Stopwatch;
 use crate::explore::Explorer;
 use crate::failure::Cause;
+use crate::report::text::count;
 use crate::report::{Finding, Report};
 use crate::system::System;
 
-/// A candidate is only to be shown false; there may be many.
+/// The time for shrinking an execution that breaks a candidate. It is short: the execution only has
+/// to refute the candidate, and there may be many.
 const SHRINK_TIME: Duration = Duration::from_secs(2);
 
-/// What became of the candidates.
+/// The result of an attack on candidate properties.
 #[must_use = "candidates that fell are not properties, or the system has a bug"]
 #[derive(Clone, Debug)]
 pub struct Attack {
-    /// Those that no execution broke.
+    /// The candidates that no execution broke.
     pub stood: Vec<Property>,
-    /// Those that an execution broke, in the order of their fall.
+    /// The candidates that an execution broke, in the order in which they fell.
     pub fell: Vec<Fallen>,
-    /// Those that an explorer cannot judge: they are about chains of recorded events.
+    /// The candidates that an explorer cannot judge: they are about chains of recorded events.
     pub unjudged: Vec<Property>,
-    /// The exploration in which the survivors stood: what their standing is worth.
+    /// The report of the exploration in which the survivors stood, which tells how much was tried.
     pub report: Report,
 }
 
@@ -35,14 +37,15 @@ pub struct Attack {
 pub struct Fallen {
     /// The candidate.
     pub property: Property,
-    /// The execution, shrunk, that breaks it: either the candidate says too much, or this is a
-    /// bug that no one specified.
+    /// The shrunk execution that breaks it: either the candidate claims too much, or this is a bug
+    /// in a behaviour that nobody specified.
     pub finding: Finding,
 }
 
 impl Explorer {
-    /// Searches for executions that break candidates, such as inferred ones: those that fall are
-    /// taken out, each with the execution that breaks it, until the budget is used up.
+    /// Searches for executions that break candidate properties, such as inferred ones, until the
+    /// budget is used up. A candidate that falls is taken out, together with the execution that
+    /// breaks it.
     ///
     /// The system's own properties are checked as always; a violation of one of them ends the
     /// attack and is in its [report](Attack::report).
@@ -112,7 +115,7 @@ fn with<M: Message>(
     }
 }
 
-/// Takes the candidate out that the finding breaks, if it is one.
+/// Takes out the candidate that the finding breaks, if it breaks one.
 fn take(stood: &mut Vec<Property>, finding: &Finding) -> Option<Fallen> {
     let (Cause::Always(name) | Cause::Liveness(name) | Cause::Finally(name)) =
         &finding.failure.cause
@@ -123,7 +126,8 @@ fn take(stood: &mut Vec<Property>, finding: &Finding) -> Option<Fallen> {
     Some(Fallen { property: stood.remove(at), finding: finding.clone() })
 }
 
-/// The rounds are one search: their counts add up, and what the last one found is what is found.
+/// Combines the reports of the rounds. They are one search: their counts add up, and the findings
+/// are those of the last round.
 fn merge(before: Option<Report>, mut last: Report) -> Report {
     if let Some(before) = before {
         // The execution in which a candidate fell was run again without it.
@@ -156,19 +160,19 @@ fn assert_distinct(candidates: &[Property]) {
 
 impl fmt::Display for Attack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.stood.len() + self.fell.len();
-        let executions = self.report.executions;
+        let all = count((self.stood.len() + self.fell.len()) as u64, "candidate");
+        let executions = count(self.report.executions, "execution");
         writeln!(
             f,
-            "{all} candidates attacked in {executions} executions: {} fell, {} stand",
+            "{all} attacked in {executions}: {} fell, {} stand",
             self.fell.len(),
             self.stood.len()
         )?;
         for Fallen { property, finding } in &self.fell {
             writeln!(
                 f,
-                "\n✗ fell in {} steps: {}",
-                finding.schedule.steps(),
+                "\n✗ fell in {}: {}",
+                count(finding.schedule.steps() as u64, "step"),
                 finding.failure.message
             )?;
             writeln!(f, "{}", print(property).trim_end())?;

@@ -1,4 +1,4 @@
-//! Wall time for budgets and reports. Nothing that decides an execution looks here.
+//! Wall time for budgets and reports. Nothing that decides an execution depends on it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a search saw of the system.
+//! The coverage of a search: the part of the system's behaviour that it saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,21 @@ use everhold_node::fingerprint;
 use crate::fault::FaultKind;
 use crate::sketch::Sketch;
 
-/// What was seen in the executions that were looked at closely: the first ones and one in 64.
+/// The behaviour that a search saw. Unless a field says otherwise, it counts only the executions
+/// that were examined closely: the first ones and one in 64.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// For each kind of node and phase, how often each sort of message arrived in it.
     pub pairs: BTreeMap<(String, String, String), u64>,
-    /// Whole states of the system.
+    /// The whole states of the system.
     pub states: Sketch,
-    /// Partial orders of all executions.
+    /// The partial orders of all executions.
     pub orders: Sketch,
     /// Faults injected in all executions.
     pub faults: [u64; FaultKind::ALL.len()],
-    /// How many executions were looked at closely.
+    /// The number of executions that were examined closely.
     pub sampled: u64,
-    /// Counts by number and hash: what was seen before costs no allocation.
+    /// Counts by number and hash, so that counting a known pair allocates nothing.
     quick: BTreeMap<(u32, u64, &'static str), u64>,
     names: BTreeMap<(u32, u64), (String, String)>,
 }
@@ -50,7 +51,7 @@ impl Coverage {
         unseen
     }
 
-    /// A message arrived at a node of this kind in this phase.
+    /// Counts a message that arrived at a node of this kind in this phase.
     pub(crate) fn add_pair(&mut self, kind: u32, name: &str, phase: &str, message: &'static str) {
         let hash = fingerprint::hash(phase);
         let count = self.quick.entry((kind, hash, message)).or_default();

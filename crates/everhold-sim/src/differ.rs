@@ -1,9 +1,11 @@
-//! Where two runs of one schedule differ first, in words, and where to look for the reason.
+//! The first difference between two runs of one schedule, in words, and where to look for the
+//! reason.
 
 use everhold_node::NodeId;
 use everhold_trace::Value;
 
 use crate::record::{EventRecord, Recording, StepRecord};
+use crate::report::text::count;
 
 const ORDER: &str = "the same items in another order: look for a loop over a `HashMap` or a `HashSet` \
     there; `BTreeMap` and `BTreeSet` have one order";
@@ -11,7 +13,8 @@ const OUTSIDE: &str = "the node depends on something outside its context: look f
     between nodes or executions (`static`, `Arc`, `Rc`, thread-locals), the time (`Instant`, \
     `SystemTime`), randomness (`rand`, a hasher), threads";
 
-/// The first difference between two recordings: which step, which node, what, and where to look.
+/// The first difference between two recordings: its step, its node, the difference itself, and
+/// where to look for the reason.
 pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
     let name = |recording: &Recording, node: NodeId| {
         recording.nodes.get(node.index()).map_or_else(|| node.to_string(), |info| info.name.clone())
@@ -32,12 +35,13 @@ pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
         }
     }
     (a.steps.len() != b.steps.len()).then(|| {
-        format!("one run has {} steps, the next {}; {OUTSIDE}", a.steps.len(), b.steps.len())
+        let steps = count(a.steps.len() as u64, "step");
+        format!("one run has {steps}, the next {}; {OUTSIDE}", b.steps.len())
     })
 }
 
-/// Whether the nodes did something else. Their states are not compared: in another world, sets may be
-/// kept in another order.
+/// Whether the nodes act differently in the two recordings. Their states are not compared: in
+/// another world, sets may be kept in another order.
 pub(crate) fn acts_differently(a: &Recording, b: &Recording) -> bool {
     let differs = |(x, y): (&StepRecord, &StepRecord)| {
         x.node != y.node || x.event != y.event || sends(x) != sends(y) || x.notes != y.notes
@@ -49,7 +53,7 @@ fn sends(step: &StepRecord) -> Vec<String> {
     step.sends.iter().map(|send| format!("{} to {}", send.text, send.to)).collect()
 }
 
-/// What differs inside a step that is the same event at the same node.
+/// The difference within a step that is the same event at the same node in both recordings.
 fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
     if let Some(words) = state(&x.state, &y.state) {
         return Some(words);
@@ -60,8 +64,8 @@ fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
         return Some(match one.iter().zip(&other).find(|(one, other)| one != other) {
             Some((one, other)) => format!("it sent {one} in one run, {other} in the next; {hint}"),
             None => format!(
-                "it sent {} messages in one run, {} in the next; {hint}",
-                one.len(),
+                "it sent {} in one run, {} in the next; {hint}",
+                count(one.len() as u64, "message"),
                 other.len()
             ),
         });
@@ -71,8 +75,8 @@ fn inside(x: &StepRecord, y: &StepRecord) -> Option<String> {
         return Some(format!("it noted or chose {one} in one run, {other} in the next; {OUTSIDE}"));
     }
     (x.notes.len() != y.notes.len()).then(|| {
-        let (one, other) = (x.notes.len(), y.notes.len());
-        format!("it noted or chose {one} times in one run, {other} in the next; {OUTSIDE}")
+        let (one, other) = (count(x.notes.len() as u64, "time"), y.notes.len());
+        format!("it noted or chose {one} in one run, {other} in the next; {OUTSIDE}")
     })
 }
 
@@ -88,15 +92,15 @@ fn event(step: &StepRecord, name: &str) -> String {
         EventRecord::Start => "the start of all nodes".to_owned(),
         EventRecord::Deliver { text, .. } => format!("{text} arrives at {name}"),
         EventRecord::Timer(timer) => format!("timer {timer} fires at {name}"),
-        EventRecord::Poll(task) => format!("task {task} goes on at {name}"),
-        EventRecord::Restart => format!("{name} comes back"),
-        EventRecord::Heal => "the network becomes whole".to_owned(),
+        EventRecord::Poll(task) => format!("task {task} continues at {name}"),
+        EventRecord::Restart => format!("{name} restarts"),
+        EventRecord::Heal => "the partition ends".to_owned(),
         EventRecord::Fault(fault) => format!("{fault:?} at {name}"),
         EventRecord::Disconnected(peer) => format!("{name} is told that {peer} is disconnected"),
     }
 }
 
-/// How two states differ: the innermost field that does.
+/// Describes how two states differ, by the innermost field that does.
 fn state(one: &Value, other: &Value) -> Option<String> {
     let (path, one, other) = field(one, other)?;
     let hint = match (one, other) {

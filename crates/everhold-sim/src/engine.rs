@@ -1,7 +1,8 @@
-//! What another engine that runs the same systems shares with the explorer: the parts of a system and
-//! its properties, tokens, regressions files, budgets from the environment, the folder for findings.
+//! The parts that another engine for the same systems shares with the explorer: the parts of a
+//! system and its properties, tokens, regressions files, budgets from the environment, the folder
+//! for findings.
 //!
-//! It is no part of the interface for tests, and may change with every version.
+//! This module is not part of the interface for tests, and may change with every version.
 
 pub use crate::artifacts::{bytes, file_name, folder, write_whole};
 pub use crate::clock::Stopwatch;

@@ -2,11 +2,11 @@
 //!
 //! - `state`: the part that is copied when a search goes back to an earlier point.
 //! - `network`: messages under way, guards and the order of streams.
-//! - `streams`: connections, and what breaks them.
-//! - `time`: timers, and tasks that can go on.
-//! - `faults`: what goes wrong.
+//! - `streams`: connections, and the events that break them.
+//! - `time`: timers, and tasks that are ready to continue.
+//! - `faults`: the menu of faults, and the effect of each.
 //! - `disk`: disks, and crashes in the middle of an event.
-//! - `runtime`: what nodes meet.
+//! - `runtime`: the operations of the nodes' contexts.
 
 mod disk;
 mod faults;
@@ -41,7 +41,7 @@ pub(crate) use state::{NodeState, State, Status};
 /// Marks the second delivery of a duplicated message.
 pub(crate) const DUPLICATE: u32 = 1 << 31;
 
-/// What does not change from execution to execution.
+/// The rules of a system, which do not change from execution to execution.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) network: Network,
@@ -50,18 +50,18 @@ pub(crate) struct Rules {
     pub(crate) links: Links,
     /// The channels of the links, in the form that executions use.
     pub(crate) lines: Vec<Line>,
-    /// Some channel or mailbox can be full.
+    /// Whether some channel or mailbox can be full.
     pub(crate) bounded: bool,
 }
 
 impl Rules {
-    /// Works out what follows from the settings.
+    /// Derives the fields that follow from the settings.
     fn resolve(&mut self) {
         self.lines = self.links.lines(self.network);
         self.bounded = self.links.is_bounded();
     }
 
-    /// Says which rules for links concern a node of this kind.
+    /// Sets the rules for links that concern a node of this kind.
     pub(crate) fn place(&self, kind: &str, node: &mut NodeState) {
         (node.sends, node.takes) = self.links.of_node(kind);
         node.room = self.links.room(kind);
@@ -77,7 +77,7 @@ impl Rules {
     }
 }
 
-/// What the strategy decided, with everything needed to do it.
+/// The decision of the strategy, with everything needed to carry it out.
 pub(crate) enum Action<M> {
     Deliver {
         to: NodeId,
@@ -94,16 +94,17 @@ pub(crate) enum Action<M> {
         timer: Timer,
     },
     Restart(NodeId),
-    /// Done already, inside the environment.
+    /// The partition has ended; the environment has done that already.
     Healed,
     Crash(NodeId),
-    /// The connection between two nodes breaks; what of it still arrives is to be chosen.
+    /// The connection between two nodes breaks; how much of the stream still arrives is to be
+    /// chosen.
     Reset(NodeId, NodeId),
     Disconnected {
         node: NodeId,
         peer: NodeId,
     },
-    /// Done already; the node that it concerns, if one.
+    /// A fault that the environment has carried out already.
     Faulted,
 }
 
@@ -118,28 +119,30 @@ pub(crate) struct Env<M> {
     /// Nodes that were added and have not started yet.
     pub(crate) spawned: VecDeque<(String, Blueprint<M>)>,
     pub(crate) halted: Vec<NodeId>,
-    /// Messages to tracked nodes whose guards were not asked yet.
+    /// Tracked nodes with messages about which their guards were not asked yet.
     pub(crate) unchecked: Vec<NodeId>,
     /// The fair end of the execution, once it has begun.
     pub(crate) tail: Option<Tail>,
     pub(crate) hashing: bool,
-    /// A handler notified, drew or chose: it did more than its node's own business.
+    /// Whether a handler notified a monitor, drew a random number or chose: such a step affects
+    /// more than its own node.
     pub(crate) touched_monitors: bool,
     pub(crate) chose: bool,
-    /// The present step is a message, a task or a fault, or it sent something: no idle tick.
+    /// Whether the present step is a message, a task or a fault, or sent something. Otherwise it is
+    /// an idle tick.
     pub(crate) worked: bool,
-    /// A node looked at its clock.
+    /// Whether a node looked at its clock.
     pub(crate) timed: Cell<bool>,
     pub(crate) in_monitor: Option<usize>,
-    /// What nodes did in the present step.
+    /// The number of effects of nodes in the present step.
     pub(crate) effects: u32,
     /// The bound of a checker that ended the execution.
     pub(crate) undecided: Option<String>,
     /// The message that the present step delivers.
     pub(crate) delivered: Option<(NodeId, u32)>,
-    /// The schedule follows the clocks of a real execution.
+    /// Whether the schedule follows the clocks of a real execution.
     pub(crate) follows: bool,
-    /// Messages that found no room.
+    /// The number of messages that found no room.
     pub(crate) refused: u64,
     /// The rules for links that fitted a message, as bits.
     pub(crate) fitted: u64,
@@ -179,7 +182,7 @@ impl<M: Message> Env<M> {
         env
     }
 
-    /// What holds from here on.
+    /// Sets the rules that hold from here on.
     pub(crate) fn set_rules(&mut self, mut rules: Rules) {
         rules.resolve();
         self.state.left = rules.faults.clone();
@@ -188,7 +191,7 @@ impl<M: Message> Env<M> {
         self.rules = Rc::new(rules);
     }
 
-    /// Answers what the setup asks for at the beginning of an execution.
+    /// Answers a choice that the setup makes at the beginning of an execution.
     pub(crate) fn choose_in_setup(&mut self, label: &'static str, domain: u32) -> u32 {
         let (node, label) = (NodeId(0), format!("setup: {label}"));
         let value = self.decide_in_setup(node, &label, domain);
@@ -216,13 +219,13 @@ impl<M: Message> Env<M> {
         self.reset_state(nodes);
     }
 
-    /// Puts the part that the search copies to its beginning.
+    /// Resets the part that the search copies.
     pub(crate) fn reset_state(&mut self, nodes: usize) {
         let tracks_nodes = self.strategy.tracks_nodes();
         self.state.reset(nodes, tracks_nodes, &self.rules.faults);
     }
 
-    /// A node does something; ends the execution if it does so without end.
+    /// Counts an effect of a node; ends the execution if a step has too many.
     #[inline]
     pub(crate) fn act(&mut self) {
         self.effects += 1;
@@ -241,19 +244,20 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Something happened that concerns other nodes than the one at which it happened.
+    /// Whether something happened that concerns nodes other than the one at which it happened.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !(self.unchecked.is_empty() && self.spawned.is_empty() && self.halted.is_empty())
     }
 
-    /// The last step was a timer that sent, told and chose nothing.
+    /// Whether the last step was a timer that sent, notified and chose nothing.
     #[inline]
     pub(crate) fn was_idle_tick(&self) -> bool {
         !(self.worked || self.touched_monitors || self.chose)
     }
 
-    /// Starts the fair end of the execution: no more faults, what was cut or held is let go.
+    /// Starts the fair end of the execution: there are no more faults, partitions heal, and
+    /// messages that were held back are released.
     pub(crate) fn begin_tail(&mut self) {
         self.state.left = Faults::none();
         self.state.may_fail = true;

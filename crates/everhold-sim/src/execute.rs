@@ -12,19 +12,21 @@ use crate::failure::{Cause, Failure};
 use crate::halt::Halt;
 use crate::liveness::Lasso;
 use crate::moves::Moves;
+use crate::report::text::count;
 use crate::strategy::Run;
 use crate::world::{Stepped, World};
 
-/// How long an execution may be. Reaching a bound is a named outcome, never "holds".
+/// The bounds on the length of an execution. Reaching one is a named outcome, never "holds".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Steps under the strategy that are not idle ticks: timers that send, tell and choose nothing.
-    /// Systems with periodic timers never end by themselves; one that only ticks any more, 64 times
-    /// at every node, is taken to have come to its end. An exhaustive search counts every step.
+    /// The largest number of steps under the strategy, not counting idle ticks (timers that send,
+    /// notify and choose nothing). Systems with periodic timers never end by themselves; one in
+    /// which every node has only ticked, 64 times, is taken to have ended. An exhaustive search
+    /// counts every step.
     pub steps_max: u32,
-    /// The fewest steps of the fair tail that follows if progress is owed then. A monitor that stays
-    /// hot this long, and for 32 times the longest timer of virtual time, is taken to stay hot for
-    /// ever.
+    /// The smallest number of steps of the fair tail, which follows if progress is owed at the end.
+    /// A monitor that stays hot for this long, and for 32 times the longest timer of virtual time,
+    /// is taken to stay hot for ever.
     pub temperature_max: u32,
 }
 
@@ -34,17 +36,19 @@ impl Default for Bounds {
     }
 }
 
-/// A round is believed after this share of the patience that is needed without one, and after this
-/// many rounds: a system that makes progress only with probability one may go round for a while.
+/// A *round* is a stretch of an execution that ends in the state in which it began. One is accepted
+/// as endless after `1/ROUND_PATIENCE` of the patience that is needed without a round, and after
+/// `ROUNDS` repetitions: a system that makes progress only with probability one may repeat a state
+/// for a while.
 const ROUND_PATIENCE: u32 = 4;
 const ROUNDS: u32 = 16;
-/// Where the longest timer is so long that patience would take more than this many times
-/// `temperature_max` steps, for four nodes or fewer, progress is not judged.
+/// Progress is not judged where the longest timer is so long that patience would take more than
+/// this many times `temperature_max` steps (for at most four nodes; in proportion for more).
 const PATIENCE_MAX: u32 = 32;
 
-/// An execution in which nothing but idle ticks happened for this many rounds of all timers is over.
+/// The number of rounds of all timers with nothing but idle ticks after which an execution is over.
 const SETTLED: u32 = 64;
-/// Idle ticks that an execution may have for each step that counts.
+/// The number of idle ticks that an execution may have for each step that counts.
 const TICKS_MAX: u32 = 16;
 
 /// How an execution ended.
@@ -66,13 +70,13 @@ pub(crate) enum Ended {
     Quiet,
     /// The step bound was reached.
     Bounded,
-    /// Nothing but idle ticks happened any more.
+    /// Only idle ticks happened for a long time.
     Settled,
     /// Progress was owed, and the longest timer is too long to wait for it.
     Unjudged,
     /// A checker reached its bound.
     Undecided,
-    /// The strategy had enough: a schedule was over, a state was seen before.
+    /// The strategy ended the execution: its schedule was over, or a state was seen before.
     Stopped,
     Failed,
 }
@@ -102,11 +106,12 @@ struct Execution {
     bounds: Bounds,
     tail_at: Option<usize>,
     tail_steps: u32,
-    /// Steps of the tail since something was owed, and whether it was owed again after it had not been.
+    /// Steps of the tail since nothing was owed, and whether something became owed again after
+    /// that.
     calm: u32,
     flickered: bool,
     lasso: Option<Lasso>,
-    /// Idle ticks so far, and since the last step that was none.
+    /// The idle ticks so far, and those since the last step that was not one.
     ticks: u32,
     in_a_row: u32,
 }
@@ -196,7 +201,7 @@ impl Execution {
         self.tail_steps += 1;
         self.look_for_round(world);
         if !is_hot {
-            // It has to last for a while.
+            // Progress must last for a while.
             self.calm += 1;
             let long = self.calm > temperature_max / ROUND_PATIENCE;
             return (long || self.tail_steps > temperature_max).then_some(Ended::Bounded);
@@ -211,7 +216,8 @@ impl Execution {
             return None;
         }
         if self.flickered {
-            // True and false in turn, without a round: that it never lasts is not known.
+            // True and false in turn, without a round: whether it ever becomes true for good is
+            // unknown.
             return Some(Ended::Bounded);
         }
         if world.env.borrow().is_long_tail() {
@@ -223,8 +229,9 @@ impl Execution {
         (self.tail_steps > cap).then_some(Ended::Unjudged)
     }
 
-    /// Compares states, from the start of the tail if someone will look at the picture. Rounds count
-    /// only from a later step on, in every case: what is found must not depend on who looks.
+    /// Compares states, from the start of the tail if the execution is recorded for a picture.
+    /// Rounds count only from a later step on, in either case: findings must not depend on
+    /// recording.
     fn look_for_round<M: Message>(&mut self, world: &mut World<M>) {
         let counted_from = self.bounds.temperature_max / (2 * ROUND_PATIENCE);
         if self.tail_steps == counted_from.max(1) {
@@ -263,9 +270,9 @@ impl Execution {
             _ => format!(" (the longest timer takes {longest:.1?})"),
         };
         format!(
-            "patience ended: still owed after {} fair steps without faults and {time:.1?} of virtual \
-             time{timers}; no state came again, so it may only be slow",
-            self.tail_steps - 1
+            "patience ended: still owed after {} without faults and {time:.1?} of virtual \
+             time{timers}; no state came again, so the system may only be slow",
+            count(u64::from(self.tail_steps - 1), "fair step")
         )
     }
 }
@@ -285,7 +292,7 @@ fn became_false(rounds: u32) -> String {
     )
 }
 
-/// Nothing can happen: then nothing may be owed.
+/// Judges an execution in which nothing more can happen: then nothing may be owed.
 pub(crate) fn judge_quiet<M: Message>(world: &World<M>) -> Ended {
     if let Some((node, what)) = world.waiting() {
         let message = format!("nothing can happen any more, but at {} {what}", world.name_of(node));
@@ -303,8 +310,8 @@ fn fail<M: Message>(world: &World<M>, cause: Cause, message: String) -> Ended {
     Ended::Failed
 }
 
-/// Turns a panic into a failure of the node, monitor or property in which it happened, and a bound into
-/// what it means.
+/// Turns a panic into a failure of the node, monitor or property in which it happened, and a bound
+/// into the outcome that it stands for.
 pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
     let property = world.panicking_property();
     let in_setup = world.variants.as_ref().is_some_and(|variants| variants.describing);
@@ -340,14 +347,14 @@ pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
     Ended::Failed
 }
 
-/// What a panic said and where.
+/// The message and the place of a panic.
 #[derive(Clone, Debug, Default)]
 pub struct Panic {
-    /// What it said.
+    /// The panic's message.
     pub message: String,
-    /// Where in the source.
+    /// The place in the source.
     pub place: String,
-    /// It was no panic but a bound.
+    /// The bound that was reached, if it was not a real panic.
     pub(crate) halt: Option<Halt>,
 }
 
@@ -362,7 +369,7 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Does something that may fail beside the exploration itself; a panic is an error like any other.
+/// Does something outside the exploration itself that may fail; a panic counts as an error.
 ///
 /// # Errors
 ///
@@ -380,7 +387,7 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// What it panicked with.
+/// The panic of `body`.
 pub fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -407,8 +414,8 @@ pub fn quietly<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     })
 }
 
-/// A place in another crate, without the folder in which this machine keeps it: it goes into files
-/// that are shared.
+/// Shortens a place in another crate by the folder in which this machine keeps the crate, because
+/// the place goes into files that are shared.
 fn short(place: &str) -> String {
     let parts: Vec<&str> = place.split('/').collect();
     match parts.iter().rposition(|part| *part == "src") {

@@ -17,7 +17,7 @@ use crate::stuck::Watchdog;
 use crate::worker::{Failed, SharedSetup};
 use crate::world::{Stepped, World};
 
-/// How many executions pass between two looks at the clock.
+/// The number of executions between two looks at the clock.
 const CLOCK_ONE_IN: u64 = 256;
 
 /// Runs every execution within the bounds, or stops at the first that fails.
@@ -59,8 +59,8 @@ pub(crate) fn exhaust<M: Message>(
     }
 }
 
-/// Runs one execution twice, in worlds that the setup describes anew: a program that is no function of
-/// its schedule cannot be exhausted.
+/// Runs one execution twice, in worlds that the setup describes anew: a program that is not a
+/// function of its schedule cannot be searched exhaustively.
 fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<Finding> {
     let mut world = World::new(setup);
     let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
@@ -92,7 +92,8 @@ fn name(reduction: Reduction) -> &'static str {
     }
 }
 
-/// Faults, tied clocks and room that can be short tie steps of different nodes together, so orders are not reduced then.
+/// The reduction that is sound for this world. Faults, tied clocks, bounded channels and choices of
+/// the setup make steps of different nodes depend on each other, so orders are not reduced then.
 fn supported<M: Message>(world: &World<M>, reduction: Reduction, report: &mut Report) -> Reduction {
     let env = world.env.borrow();
     let rules = &env.rules;
@@ -130,11 +131,12 @@ struct Copy<M> {
     choices: usize,
     open: Vec<bool>,
     properties: Option<Properties>,
-    /// Nodes at which something happened since, as bits; all of them if there are many.
+    /// The nodes at which something happened since, as bits; all bits are set if there are many
+    /// nodes.
     touched: u64,
 }
 
-/// How a path ended.
+/// The way in which a path ended.
 enum End {
     Leaf,
     Pruned,
@@ -143,7 +145,7 @@ enum End {
 }
 
 impl<M: Message> DepthFirst<M> {
-    /// Goes through all executions; gives the one that fails, if one does.
+    /// Runs all executions; returns the one that fails, if one does.
     fn run(&mut self, options: &Options, report: &mut Report) -> Option<Failed> {
         if let Err(panic) = quietly(|| self.search(options, report)) {
             report.executions += 1;
@@ -206,7 +208,7 @@ impl<M: Message> DepthFirst<M> {
         self.world.env.borrow().strategy.progress()
     }
 
-    /// From where the world is to the end of an execution.
+    /// Runs from the world's present state to the end of an execution.
     fn walk(&mut self, steps_max: u32) -> End {
         if self.world.env.borrow().failure.is_some() {
             return End::Failed;
@@ -254,7 +256,7 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    /// Remembers the world as it is, unless it was just restored to here.
+    /// Copies the present world, unless it was just restored to this point.
     fn copy(&mut self) {
         let choices = self.world.env.borrow().log.len();
         if self.copies.last().is_some_and(|copy| copy.choices == choices) {
@@ -267,7 +269,7 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    /// Puts the world where the next alternative is to be tried.
+    /// Puts the world back to the point at which the next alternative is to be tried.
     fn go_back(&mut self, choices: usize, seed: u64) {
         while self.copies.last().is_some_and(|copy| copy.choices > choices) {
             let inner = self.copies.pop().expect("it was just seen");
@@ -296,7 +298,8 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    /// Putting the world back forgets which goals were reached and which properties were decided.
+    /// Keeps the goals that were reached and the properties that were decided, because putting the
+    /// world back forgets them.
     fn keep_goals(&mut self) {
         let reached = self.world.reached_goals();
         self.goals.iter_mut().zip(reached).for_each(|(goal, reached)| *goal |= reached);
@@ -354,12 +357,12 @@ impl<M: Message> Copy<M> {
         true
     }
 
-    /// Puts the world back to this point; only what was touched since is copied. Goals stay
-    /// reached: an exhaustive search asks whether, not how often.
+    /// Puts the world back to this point; only the parts that were touched since are copied. Goals
+    /// stay reached: an exhaustive search asks whether they are, not how often.
     fn restore(&mut self, world: &mut World<M>) {
         let mut env = world.env.borrow_mut();
         let added = world.slots.len() != self.processes.len();
-        // Senders reach into the inboxes of tracked nodes, so those change without a step.
+        // Senders change the inboxes of tracked nodes, so those change without a step of their own.
         let tied = added || env.state.nodes.iter().any(|node| node.tracked);
         let all = tied || self.processes.len() > 64 || env.rules.clocks.are_tied();
         env.state.copy_from(&self.state, (!all).then_some(self.touched));

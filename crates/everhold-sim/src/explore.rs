@@ -33,11 +33,11 @@ const DEFAULT_TIME: Duration = Duration::from_secs(60);
 /// Epochs grow, so that the portfolio learns early and synchronises rarely.
 const EPOCH_FIRST: u64 = 128;
 const EPOCH_MAX: u64 = 2_048;
-/// What strategies take for the length of an execution before they have seen one.
+/// The length of an execution that strategies assume before they have seen one.
 const STEPS_GUESS: u32 = 64;
-/// How far the bound on steps may grow by itself.
+/// The largest value up to which the bound on steps grows by itself.
 const STEPS_MAX: u32 = 8_000;
-/// How often the explorer looks up from waiting.
+/// The interval at which the explorer looks at its workers.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Explores the executions of a system with the default budget: 10,000 executions or a minute,
@@ -45,10 +45,10 @@ const TICK: Duration = Duration::from_millis(50);
 ///
 /// The environment can change the budget (`EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`,
 /// `EVERHOLD_SEED`, `EVERHOLD_WORKERS`), ask for the traces of the first executions
-/// (`EVERHOLD_TRACES`) or for one execution (`EVERHOLD_REPLAY`); what an [`Explorer`] is told
-/// explicitly wins. `EVERHOLD_SCALE` multiplies the numbers of executions and the time, whoever gave
-/// them: a nightly run with `EVERHOLD_SCALE=10` does ten times as much, also where the code sets the
-/// budget.
+/// (`EVERHOLD_TRACES`) or for one execution (`EVERHOLD_REPLAY`); settings made explicitly on an
+/// [`Explorer`] take precedence. `EVERHOLD_SCALE` multiplies the number of executions and the time
+/// wherever they were set: a nightly run with `EVERHOLD_SCALE=10` does ten times as much, even
+/// where the code sets the budget.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};
@@ -89,7 +89,7 @@ pub fn explore<M: Message>(setup: impl Fn(&mut System<M>) + Send + Sync + 'stati
     Explorer::new().run(setup)
 }
 
-/// How to explore; see [`explore()`] for the defaults.
+/// The settings of an exploration; see [`explore()`] for the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Explorer {
     executions: Option<u64>,
@@ -107,7 +107,7 @@ pub struct Explorer {
     traces: Option<u64>,
     /// The number of the first execution, when a search goes on.
     first: u64,
-    /// The budget is multiplied already.
+    /// Whether the budget is multiplied already.
     scaled: bool,
 }
 
@@ -124,7 +124,7 @@ impl Explorer {
         Explorer { executions: Some(executions), ..self }
     }
 
-    /// Stops after this much wall time; what was run by then depends on the machine.
+    /// Stops after this much wall time; the number of executions by then depends on the machine.
     #[must_use]
     pub fn time(self, time: Duration) -> Self {
         Explorer { time: Some(time), ..self }
@@ -136,13 +136,13 @@ impl Explorer {
         Explorer { seed: Some(seed), ..self }
     }
 
-    /// Uses this many threads. What is found does not depend on it.
+    /// Uses this many threads. The findings do not depend on the number.
     #[must_use]
     pub fn workers(self, workers: usize) -> Self {
         Explorer { workers: Some(workers), ..self }
     }
 
-    /// Searches in another way than with the portfolio.
+    /// Sets the search; the default is the portfolio.
     #[must_use]
     pub fn search(self, search: Search) -> Self {
         Explorer { search: Some(search), ..self }
@@ -167,7 +167,7 @@ impl Explorer {
         Explorer { replay: Some(schedule), ..self }
     }
 
-    /// Goes on after a finding, until there are this many with different causes.
+    /// Continues after a finding, until there are this many with different causes.
     #[must_use]
     pub fn findings(self, findings_max: usize) -> Self {
         Explorer { findings_max: Some(findings_max), ..self }
@@ -179,8 +179,9 @@ impl Explorer {
         Explorer { shrink_time: Some(time), ..self }
     }
 
-    /// Suspects a handler that does not return for this long; ten seconds by default. Its execution is
-    /// run again, alone: if it hangs there as well, that is a finding, else it was only slow.
+    /// Suspects a handler that has not returned for this long; ten seconds by default. Its
+    /// execution is run again, alone: if it hangs there as well, that is a finding, otherwise it
+    /// was only slow.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Explorer { patience: Some(patience), ..self }
@@ -198,14 +199,15 @@ impl Explorer {
         Explorer { regressions: Some(on), ..self }
     }
 
-    /// Keeps the traces of the first executions, this many, in [`Report::traces`]: what inference
-    /// learns from. A search that should not end at a finding also needs [`findings`](Self::findings).
+    /// Keeps the traces of the first executions, this many, in [`Report::traces`], from which
+    /// properties can be inferred. A search that should not end at a finding also needs
+    /// [`findings`](Self::findings).
     #[must_use]
     pub fn traces(self, traces: u64) -> Self {
         Explorer { traces: Some(traces), ..self }
     }
 
-    /// The same search, going on with the execution in which a part of it stopped.
+    /// The same search, continued from the execution in which a part of it stopped.
     #[track_caller]
     pub(crate) fn going_on_after(self, part: &Report) -> Self {
         let options = Options::resolve(self.clone()).unwrap_or_else(|problem| panic!("{problem}"));
@@ -219,7 +221,7 @@ impl Explorer {
         }
     }
 
-    /// Explores.
+    /// Runs the exploration.
     ///
     /// # Panics
     ///
@@ -262,7 +264,8 @@ impl Explorer {
     }
 }
 
-/// What the explorer was told, or else the environment, or else the defaults.
+/// The settings that are in force: those of the explorer, or else of the environment, or else the
+/// defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) executions: u64,
@@ -271,7 +274,7 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     pub(crate) search: Search,
     pub(crate) bounds: Bounds,
-    /// Nobody told the bounds, so they may follow the system.
+    /// Whether no bounds were set, so that they may adapt to the system.
     pub(crate) adapts: bool,
     pub(crate) replay: Option<Schedule>,
     pub(crate) findings_max: usize,
@@ -282,7 +285,7 @@ pub(crate) struct Options {
     pub(crate) first: u64,
 }
 
-/// Options that cannot be followed.
+/// The reason why options cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOption(String);
 
@@ -309,7 +312,7 @@ impl Options {
             None => regressions::replay_asked_for().map_err(BadOption)?,
         };
         let scale = if told.scaled { 1 } else { scale()? };
-        // A bound on time alone means: as many as fit.
+        // A bound on time alone means: as many executions as fit.
         let unbounded = if time.is_some() { u64::MAX } else { DEFAULT_EXECUTIONS };
         let endless = if executions.is_some() { Duration::MAX } else { DEFAULT_TIME };
         let options = Options {
@@ -367,11 +370,11 @@ impl Options {
     }
 }
 
-/// The whole number in a variable of the environment, if it is set.
+/// Reads a whole number from a variable of the environment, if it is set.
 ///
 /// # Errors
 ///
-/// If it is something else.
+/// If its value is something else.
 pub fn number(variable: &str) -> Result<Option<u64>, BadOption> {
     let Ok(text) = std::env::var(variable) else { return Ok(None) };
     let digits = text.trim().replace('_', "");
@@ -380,8 +383,8 @@ pub fn number(variable: &str) -> Result<Option<u64>, BadOption> {
     })
 }
 
-/// Runs the setup on another thread, to see whether it describes the same system there. If it cannot
-/// run there, the workers will tell.
+/// Runs the setup on another thread, to see whether it describes the same system there. If it
+/// cannot run there, the workers will report that.
 fn run_elsewhere<M: Message>(setup: &SharedSetup<M>) {
     thread::scope(|scope| {
         let run = || drop(quietly(|| setup(&mut System::new())));
@@ -389,11 +392,11 @@ fn run_elsewhere<M: Message>(setup: &SharedSetup<M>) {
     });
 }
 
-/// How many times as much is done as the budget says.
+/// The factor by which the budget is multiplied.
 ///
 /// # Errors
 ///
-/// If `EVERHOLD_SCALE` is no number from 1.
+/// If `EVERHOLD_SCALE` is not a whole number from 1.
 pub fn scale() -> Result<u32, BadOption> {
     let Some(scale) = number("EVERHOLD_SCALE")? else { return Ok(1) };
     u32::try_from(scale).ok().filter(|scale| *scale > 0).ok_or_else(|| {
@@ -453,7 +456,7 @@ impl<M: Message> Exploration<M> {
         }
     }
 
-    /// Runs what failed before. True if something fails again.
+    /// Runs the schedules that failed before. True if one fails again.
     fn run_regressions(&self, report: &mut Report) -> bool {
         let (saved, problems) = regressions::load(&report.test);
         report.problems.extend(problems);
@@ -526,8 +529,8 @@ impl<M: Message> Exploration<M> {
         report.tally = portfolio.tally;
     }
 
-    /// Lets executions become longer if most are cut off before a goal was ever reached. Depends
-    /// only on finished epochs, so not on the number of workers.
+    /// Raises the bound on steps if most executions are cut off before a goal was ever reached.
+    /// Depends only on finished epochs, so not on the number of workers.
     fn adapt(&self, ran: &[Ran], report: &mut Report) {
         let cut_off = ran.iter().filter(|ran| ran.bounded).count();
         let missed = report.missed_goals().next().is_some();
@@ -560,20 +563,20 @@ impl<M: Message> Exploration<M> {
     }
 }
 
-/// The most steps of an execution, at most as many as the bound: faults and changes of priority are
-/// for the beginning, not for ticks that go on and on.
+/// The length of the longest execution, at most the bound: faults and changes of priority belong at
+/// the beginning, not among ticks that never end.
 fn longest(ran: &[Ran], steps_max: u32) -> u32 {
     ran.iter().map(|ran| ran.steps).max().unwrap_or(0).min(steps_max)
 }
 
-/// The worker threads. They are left alone, not joined, if one of them is stuck.
+/// The worker threads. If one of them is stuck, they are abandoned instead of joined.
 struct Crew {
     orders: Vec<Sender<Arc<Epoch>>>,
     results: Receiver<(usize, thread::Result<Batch>)>,
     pulses: Vec<Arc<Pulse>>,
 }
 
-/// What became of an epoch.
+/// The result of an epoch.
 struct EpochDone {
     batches: Vec<Batch>,
     stop: Option<Stop>,
@@ -583,19 +586,20 @@ struct EpochDone {
     slow: u64,
 }
 
-/// Looks at a worker from time to time.
+/// The observations of one worker.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     beat: u64,
-    /// Looks since it moved last. Time is not counted: it also passes while nobody runs.
+    /// Looks since it last moved. Looks are counted and not time, since time also passes while no
+    /// thread runs.
     still: u32,
-    /// How often its execution was run again and returned.
+    /// The number of times that its execution was run again and returned.
     cleared: u32,
     /// The execution that was counted as slow last, plus one.
     counted: u64,
 }
 
-/// A worker that stands still is given up after its execution returned this often elsewhere.
+/// A worker that stands still is abandoned after its execution returned this often elsewhere.
 const CLEARED_MAX: u32 = 3;
 
 impl Crew {
@@ -666,7 +670,7 @@ impl Crew {
         done
     }
 
-    /// Notices who moved and who did not.
+    /// Notes which workers moved and which did not.
     fn look(&self, busy: &[bool], looks: &mut [Look], patience: Duration, done: &mut EpochDone) {
         for (number, pulse) in self.pulses.iter().enumerate().filter(|(number, _)| busy[*number]) {
             let (beat, look) = (pulse.beats.load(Ordering::Relaxed), &mut looks[number]);
@@ -683,8 +687,8 @@ impl Crew {
         }
     }
 
-    /// A worker that has stood still for long, once all others are done or stand still as well: then
-    /// its execution can be run again without anybody who takes the processor away.
+    /// A worker that has stood still for long, once all others are done or stand still as well:
+    /// then its execution can be run again without other threads that compete for the processor.
     fn suspect(&self, busy: &[bool], looks: &[Look], patience: Duration) -> Option<(usize, u64)> {
         let executions = self.pulses.iter().map(|pulse| pulse.execution.load(Ordering::Relaxed));
         let working = executions.enumerate().filter(|(number, _)| busy[*number]);
@@ -700,7 +704,7 @@ impl Crew {
         Some((first.0, first.1 - 1))
     }
 
-    /// Runs the execution of a suspect again: only if it hangs there as well, it is stuck.
+    /// Runs the execution of a suspect again: it is stuck only if it hangs there as well.
     fn judge(
         &self,
         (worker, execution): (usize, u64),
@@ -720,7 +724,7 @@ impl Crew {
     }
 }
 
-/// Looks in this much time.
+/// The number of looks in this much time.
 fn ticks(time: Duration) -> u32 {
     u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,17 +1,17 @@
-//! What is wrong with an execution.
+//! Failures of executions, and their causes.
 
 use std::fmt;
 
-/// Why an execution is not as it should be.
+/// A failure of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was violated: two executions fail alike if this is equal.
+    /// The cause; two executions fail alike if their causes are equal.
     pub cause: Cause,
-    /// The values that show it.
+    /// The values that show the failure.
     pub message: String,
 }
 
-/// What was violated, without the values of the particular execution.
+/// The cause of a failure, without the values of the particular execution.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// An `always` property is false.
@@ -30,7 +30,7 @@ pub enum Cause {
     Deadlock(String),
     /// A handler of this kind of node did not return.
     Stuck(String),
-    /// A node of this kind sent, set or added without end.
+    /// A node of this kind sent messages, set timers or added nodes without end.
     Flood(String),
     /// The execution is not a function of its schedule.
     Nondeterminism,

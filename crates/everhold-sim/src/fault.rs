@@ -1,4 +1,4 @@
-//! What may go wrong, and how often in one execution.
+//! The faults that may occur, and how often in one execution.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,11 +33,11 @@ pub struct Faults {
     pub resets: u32,
     /// Times that a node's clock jumps by at most `skew_max` in either direction.
     pub skews: u32,
-    /// How far a clock jumps.
+    /// The largest jump of a clock.
     pub skew_max: Duration,
-    /// Crashes that keep a half of a record or an entry that they do not keep whole.
+    /// Crashes that keep one half of a record or an entry that they do not keep whole.
     pub torn_writes: u32,
-    /// What a crash can do to writes that were not synced.
+    /// The damage that a crash can do to writes that were not synced.
     pub crash_model: CrashModel,
     /// Operations of a disk that fail with `EIO`.
     pub disk_errors: u32,
@@ -50,54 +50,56 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A network that reorders, and nothing worse.
+    /// No faults; the network may still reorder messages.
     #[must_use]
     pub fn none() -> Self {
         Faults::default()
     }
 
-    /// Up to `n` crashes; a crashed node restarts sooner or later. A crash falls between two events
-    /// of the node, or before or after any operation of its [disk](everhold_node::Disk) within one:
-    /// what the handler did before that has happened, the rest has not.
+    /// Allows up to `n` crashes; a crashed node restarts sooner or later. A crash falls between two
+    /// events of the node, or before or after any operation of its [disk](everhold_node::Disk)
+    /// within one: the effects of the handler before that point have happened, the later ones do
+    /// not.
     #[must_use]
     pub fn crash(self, n: u32) -> Self {
         Faults { crashes: n, ..self }
     }
 
-    /// Up to `n` nodes stop for ever.
+    /// Allows up to `n` nodes to stop for ever.
     #[must_use]
     pub fn stop(self, n: u32) -> Self {
         Faults { stops: n, ..self }
     }
 
-    /// Up to `n` messages are lost. On [streams](crate::Network::Streams) the connection breaks at
-    /// such a message: what was sent before it arrives, nothing after it does, and both ends are
-    /// [told](everhold_node::Node::disconnected).
+    /// Allows up to `n` messages to be lost. On [streams](crate::Network::Streams) the connection
+    /// breaks at such a message: the messages sent before it arrive, those after it do not, and
+    /// both ends are [told](everhold_node::Node::disconnected).
     #[must_use]
     pub fn lose(self, n: u32) -> Self {
         Faults { losses: n, ..self }
     }
 
-    /// Up to `n` messages are delivered twice. A stream never does that.
+    /// Allows up to `n` messages to be delivered twice. A stream never does that.
     #[must_use]
     pub fn duplicate(self, n: u32) -> Self {
         Faults { duplicates: n, ..self }
     }
 
-    /// Up to `n` messages are held back until nothing else can happen. Where timers never stop,
-    /// that is not before the fair tail.
+    /// Allows up to `n` messages to be held back until nothing else can happen. Where timers never
+    /// stop, that is not before the fair tail.
     #[must_use]
     pub fn delay(self, n: u32) -> Self {
         Faults { delays: n, ..self }
     }
 
-    /// Up to `n` partitions, one at a time.
+    /// Allows up to `n` partitions, one at a time.
     #[must_use]
     pub fn partition(self, n: u32) -> Self {
         Faults { partitions: n, ..self }
     }
 
-    /// Up to `n` partitions in which one side hears the other and is not heard, one at a time.
+    /// Allows up to `n` partitions in which one side hears the other and is not heard, one at a
+    /// time.
     ///
     /// ```
     /// use everhold_sim::Faults;
@@ -109,30 +111,31 @@ impl Faults {
         Faults { one_way_partitions: n, ..self }
     }
 
-    /// Up to `n` connections break. On [streams](crate::Network::Streams) two nodes are connected
-    /// from their first message on. When their connection breaks, a beginning of what was under way
-    /// in each direction still arrives, then each end is
-    /// [told](everhold_node::Node::disconnected). Until it is told, what it sends is lost; after
-    /// that, its next message makes a new connection.
+    /// Allows up to `n` connections to break. On [streams](crate::Network::Streams) two nodes are
+    /// connected from their first message on. When their connection breaks, a prefix of the
+    /// messages under way in each direction still arrives, then each end is
+    /// [told](everhold_node::Node::disconnected). Messages that an end sends before it is told are
+    /// lost; after that, its next message opens a new connection.
     #[must_use]
     pub fn reset(self, n: u32) -> Self {
         Faults { resets: n, ..self }
     }
 
-    /// Up to `n` clock jumps of at most `max`.
+    /// Allows up to `n` clock jumps of at most `max`.
     #[must_use]
     pub fn clock_skew(self, n: u32, max: Duration) -> Self {
         Faults { skews: n, skew_max: max, ..self }
     }
 
-    /// Up to `n` of the crashes tear a write: they keep a half of a record or of an entry of a log.
-    /// Files of bytes are torn by every crash, sector by sector.
+    /// Allows up to `n` of the crashes to tear a write: they keep one half of a record or of an
+    /// entry of a log. Files of bytes are torn by every crash, sector by sector.
     #[must_use]
     pub fn torn_write(self, n: u32) -> Self {
         Faults { torn_writes: n, ..self }
     }
 
-    /// What a crash can do to writes that were not synced; [`CrashModel::Ext4`] unless told.
+    /// Sets the damage that a crash can do to writes that were not synced; [`CrashModel::Ext4`] by
+    /// default.
     ///
     /// ```
     /// use everhold_sim::{CrashModel, Faults};
@@ -144,23 +147,23 @@ impl Faults {
         Faults { crash_model, ..self }
     }
 
-    /// Up to `n` operations of a disk fail with `EIO`. A node that calls `try_sync` and the like
-    /// sees the error; any other dies of it, as a process that panics, and comes back. What a failed
-    /// sync was to write is never written by a later one, as on Linux.
+    /// Allows up to `n` operations of a disk to fail with `EIO`. A node that calls `try_sync` and
+    /// the like sees the error; any other dies of it, like a process that panics, and restarts.
+    /// Data that a failed sync should have written is never written by a later one, as on Linux.
     #[must_use]
     pub fn disk_error(self, n: u32) -> Self {
         Faults { disk_errors: n, ..self }
     }
 
-    /// Up to `n` times a disk is full (`ENOSPC`), for the rest of an event. A node that calls
-    /// `try_put` and the like sees the error; any other dies of it and comes back.
+    /// Allows a disk to be full (`ENOSPC`) up to `n` times, each for the rest of an event. A node
+    /// that calls `try_put` and the like sees the error; any other dies of it and restarts.
     #[must_use]
     pub fn full_disk(self, n: u32) -> Self {
         Faults { full_disks: n, ..self }
     }
 
-    /// Up to `n` times a disk is slow for a while: on a virtual clock with a
-    /// `DiskModel`, which says what a disk costs otherwise.
+    /// Allows a disk to be slow for a while, up to `n` times. This takes effect on a virtual clock
+    /// with a `DiskModel`, which states the usual cost of disk operations.
     #[must_use]
     pub fn slow_disk(self, n: u32) -> Self {
         Faults { slow_disks: n, ..self }
@@ -172,7 +175,7 @@ impl Faults {
         Faults { kinds: kinds.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The kinds that faults are restricted to; none if they strike all.
+    /// The kinds to which faults are restricted; empty if they strike all.
     pub(crate) fn kinds(&self) -> &[String] {
         &self.kinds
     }
@@ -183,7 +186,8 @@ impl Faults {
         self.kinds.is_empty() || self.kinds.iter().any(|name| name == kind)
     }
 
-    /// The most faults one execution can have. Torn writes come with a crash.
+    /// The largest number of faults of one execution. Torn writes are not counted: each is part of
+    /// a crash.
     pub(crate) fn total(&self) -> u32 {
         let apart = [
             self.stops,
@@ -202,7 +206,7 @@ impl Faults {
     }
 }
 
-/// One thing that went wrong.
+/// A fault of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// A node lost its memory and what it had not synced.
@@ -292,7 +296,7 @@ impl FaultKind {
 /// The nodes on one side of a partition: the smaller one, so they are few.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Side {
-    /// In order; what is beyond `len` is [`NOBODY`].
+    /// In order; the places from `len` on are [`NOBODY`].
     nodes: [NodeId; Side::MAX],
     len: u8,
 }
@@ -300,10 +304,10 @@ pub struct Side {
 const NOBODY: NodeId = NodeId(u32::MAX);
 
 impl Side {
-    /// The most nodes that are cut off together.
+    /// The largest number of nodes that are cut off together.
     pub const MAX: usize = 6;
 
-    /// These nodes; `None` if there are none or more than [`MAX`](Side::MAX).
+    /// The side with these nodes; `None` if there are none or more than [`MAX`](Side::MAX).
     pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> Option<Side> {
         let mut side = Side { nodes: [NOBODY; Side::MAX], len: 0 };
         for node in nodes {
@@ -334,12 +338,12 @@ impl fmt::Debug for Side {
     }
 }
 
-/// A message, by who sent it and its number among that sender's messages.
+/// A message, identified by its sender and its number among the messages of that sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The sender.
     pub from: NodeId,
-    /// Counted from zero in order of sending.
+    /// The number, counted from zero in order of sending.
     pub sequence: u32,
 }
 

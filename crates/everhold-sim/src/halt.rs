@@ -6,22 +6,22 @@ use std::panic::resume_unwind;
 
 use crate::execute::is_muted;
 
-/// How much a node may do in one step: messages, timers, choices, draws, notes, disk operations, new
-/// nodes. A handler that goes on for ever reaches it before memory ends.
+/// The largest number of effects of a node in one step: messages, timers, choices, draws, notes,
+/// disk operations, new nodes. A handler in an endless loop reaches it before memory runs out.
 pub(crate) const EFFECTS_MAX: u32 = 65_536;
-/// Nodes of a system, if nodes add more.
+/// The largest number of nodes of a system in which nodes add others.
 pub(crate) const NODES_MAX: usize = 10_000;
-/// Messages under way at the same time.
+/// The largest number of messages under way at the same time.
 pub(crate) const UNDER_WAY_MAX: usize = 250_000;
-/// The memory that messages under way may take, what they point to not counted.
+/// The memory that messages under way may take, not counting data that they point to.
 pub(crate) const UNDER_WAY_BYTES_MAX: usize = 256 << 20;
 
 /// The bound that ended an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// A node did too much: that is wrong.
+    /// A node did too much, which is a failure.
     TooMuch(String),
-    /// A checker gave up: nobody knows whether the execution is right.
+    /// A checker gave up: whether the execution is right is unknown.
     Undecided(String),
 }
 

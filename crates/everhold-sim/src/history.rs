@@ -1,12 +1,13 @@
-//! Is there an order of these operations that explains every answer? A linearizability checker
-//! for recorded histories, against a sequential reference model.
+//! A linearizability checker for recorded histories: it decides whether some order of the
+//! operations explains every answer, against a sequential reference model.
 //!
-//! - [`Model`]: the object as it would be if everybody waited for their turn.
-//! - [`History`]: who called what, and when the answers came; [`History::check`] judges it.
+//! - [`Model`]: the object as it would behave if operations came one after the other.
+//! - [`History`]: the calls of each client and the times of the answers; [`History::check`] judges
+//!   it.
 //! - [`Linearizable`]: the same as a monitor, judged at every answer while a system runs.
 //! - `search`: finds an order (Wing and Gong, with Lowe's memoisation).
-//! - `frontier`: all states an object may be in by now, kept from answer to answer.
-//! - `explain`: what is said when there is no order.
+//! - `frontier`: all states in which an object may be by now, kept from answer to answer.
+//! - `explain`: the explanation that is given when there is no order.
 //!
 //! ```
 //! use everhold_node::NodeId;
@@ -64,25 +65,26 @@ use search::{Found, Item, Order};
 
 /// An object as it would behave if operations came one after the other.
 ///
-/// States are told apart by a 64-bit hash of their serialised form
-/// ([`fingerprint::hash`](everhold_node::fingerprint::hash)), so whatever decides an answer must
-/// be serialised. Two different states with one hash, which among a million states happens with a
-/// probability below 1e-7, could hide an order and raise a false alarm.
+/// States are distinguished by a 64-bit hash of their serialised form
+/// ([`fingerprint::hash`](everhold_node::fingerprint::hash)), so everything that decides an answer
+/// must be serialised. Two different states with the same hash, which among a million states occur
+/// with a probability below 1e-7, could hide an order and raise a false alarm.
 pub trait Model: Clone + Serialize {
-    /// What a client asks for.
+    /// An operation that a client requests.
     type Op: Clone + Debug + Serialize + 'static;
-    /// What it is answered.
+    /// The answer to an operation.
     type Ret: Clone + Debug + PartialEq + Serialize + 'static;
 
     /// Carries out `op`. The answer and the new state are functions of the old state and `op`.
     fn apply(&mut self, op: &Self::Op) -> Self::Ret;
 
-    /// Which independent part of the object `op` touches, such as the key of a map: a number, or
+    /// The independent part of the object that `op` touches, such as the key of a map: a number, or
     /// a hash of a name.
     ///
-    /// A history is linearizable if that of each part is, and short histories are cheaper by far
-    /// (Horn and Kroening, *Faster linearizability checking via P-compositionality*, 2015). Only
-    /// right if no answer in one part depends on operations in another.
+    /// A history is linearizable if the history of each part is, and short histories are far
+    /// cheaper to check (Horn and Kroening, *Faster linearizability checking via
+    /// P-compositionality*, 2015). This is only right if no answer in one part depends on
+    /// operations in another.
     #[must_use]
     fn part(op: &Self::Op) -> u64 {
         let _ = op;
@@ -102,7 +104,7 @@ pub trait Model: Clone + Serialize {
     }
 }
 
-/// Who calls operations, one at a time: a node, or one of its tasks.
+/// A caller of operations, one at a time: a node, or one of its tasks.
 ///
 /// ```
 /// use everhold_node::NodeId;
@@ -112,9 +114,9 @@ pub trait Model: Clone + Serialize {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ClientId {
-    /// Where the client runs.
+    /// The node on which the client runs.
     pub node: NodeId,
-    /// Tells the clients of one node apart; zero if there is only one.
+    /// Distinguishes the clients of one node; zero if there is only one.
     pub task: u32,
 }
 
@@ -151,7 +153,7 @@ pub struct OpId(pub usize);
 #[derive(Clone, Debug)]
 pub struct History<Op, Ret> {
     operations: Vec<Recorded<Op, Ret>>,
-    /// Calls and answers so far; their numbers are the times below.
+    /// The number of calls and answers so far, which are numbered; the numbers are the times below.
     events: usize,
     configurations_max: usize,
 }
@@ -159,11 +161,11 @@ pub struct History<Op, Ret> {
 /// One operation of a [`History`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded<Op, Ret> {
-    /// Who called it.
+    /// The client that called it.
     pub client: ClientId,
-    /// What was called.
+    /// The operation.
     pub op: Op,
-    /// What was answered, if it was.
+    /// The answer, if there was one.
     pub ret: Option<Ret>,
     invoked: usize,
     returned: usize,
@@ -176,7 +178,7 @@ impl<Op, Ret> Default for History<Op, Ret> {
 }
 
 impl<Op, Ret> History<Op, Ret> {
-    /// A history in which nothing was called.
+    /// A history without operations.
     #[must_use]
     pub fn new() -> Self {
         History { operations: Vec::new(), events: 0, configurations_max: 1_000_000 }
@@ -189,7 +191,7 @@ impl<Op, Ret> History<Op, Ret> {
         History { configurations_max, ..self }
     }
 
-    /// `client` calls `op`.
+    /// Records that `client` calls `op`.
     pub fn invoke(&mut self, client: impl Into<ClientId>, op: Op) -> OpId {
         let (invoked, client) = (self.tick(), client.into());
         let recorded = Recorded { client, op, ret: None, invoked, returned: usize::MAX };
@@ -197,7 +199,7 @@ impl<Op, Ret> History<Op, Ret> {
         OpId(self.operations.len() - 1)
     }
 
-    /// The operation is answered.
+    /// Records the answer to the operation.
     ///
     /// # Panics
     ///
@@ -210,13 +212,13 @@ impl<Op, Ret> History<Op, Ret> {
         operation.returned = returned;
     }
 
-    /// What was recorded of an operation.
+    /// The record of an operation.
     #[must_use]
     pub fn get(&self, id: OpId) -> &Recorded<Op, Ret> {
         &self.operations[id.0]
     }
 
-    /// How many operations were called.
+    /// The number of operations that were called.
     #[must_use]
     pub fn len(&self) -> usize {
         self.operations.len()
@@ -243,14 +245,14 @@ pub enum Linearizability<Ret> {
     Holds(Vec<OpId>),
     /// There is no such order.
     Violated(Violation<Ret>),
-    /// The search was given up: silence beyond the bound means nothing.
+    /// The search was given up at a bound; whether there is an order is unknown.
     Unknown {
         /// The bound that was reached, see [`History::configurations_max`].
         configurations_max: usize,
     },
 }
 
-/// Why no order explains a history.
+/// The reason why no order explains a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation<Ret> {
     /// Explains every answer that came before the one that does not fit. Empty if the bound was
@@ -260,7 +262,7 @@ pub struct Violation<Ret> {
     pub misfit: OpId,
     /// The answers it could have had. Empty if there were too many cases to list.
     pub possible: Vec<Ret>,
-    /// All of this for a person to read.
+    /// An explanation for a person to read.
     pub explanation: String,
 }
 
@@ -277,7 +279,7 @@ impl<Ret> Linearizability<Ret> {
         matches!(self, Linearizability::Holds(_))
     }
 
-    /// What is wrong, if the history is known to have no order.
+    /// The violation, if the history is known to have no order.
     #[must_use]
     pub fn violation(&self) -> Option<&Violation<Ret>> {
         match self {
@@ -288,7 +290,7 @@ impl<Ret> Linearizability<Ret> {
 
     /// # Panics
     ///
-    /// Unless an order was found; says why.
+    /// Unless an order was found; the message says why.
     #[track_caller]
     pub fn assert_holds(&self) {
         assert!(self.holds(), "{self}");
@@ -407,7 +409,7 @@ impl<Op: Clone, Ret> History<Op, Ret> {
         violation(model, &until, order, misfit, self.possible(model, &until))
     }
 
-    /// The answers that the last operation to be answered could have had.
+    /// The possible answers of the operation that was answered last.
     fn possible<M>(&self, model: &M, items: &[Item<'_, M>]) -> Vec<Ret>
     where
         M: Model<Op = Op, Ret = Ret>,
@@ -461,7 +463,7 @@ fn points<M: Model>(items: &[Item<'_, M>], order: &[usize]) -> Vec<(usize, OpId)
     order.iter().map(point).collect()
 }
 
-/// One order from those of the parts (linearizability is a local property: Herlihy and Wing,
+/// Merges the orders of the parts into one (linearizability is a local property: Herlihy and Wing,
 /// 1990, theorem 1). The sort is stable, so operations of one part keep their order.
 fn merge(orders: Vec<Vec<(usize, OpId)>>) -> Vec<OpId> {
     let mut all: Vec<(usize, OpId)> = orders.into_iter().flatten().collect();

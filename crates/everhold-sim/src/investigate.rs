@@ -1,4 +1,4 @@
-//! From a failing execution to a finding: replayed, verified, shrunk, recorded.
+//! From a failing execution to a finding: replay, verification, shrinking, recording.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ use crate::stuck::Watchdog;
 use crate::worker::{Failed, SharedSetup};
 use crate::world::World;
 
-/// When it is said that a handler does not return in a replay.
+/// The time after which a handler that does not return in a replay is reported.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One more look at an execution.
+/// The outcome and the recording of a replay.
 pub(crate) struct Replayed {
     pub(crate) outcome: Outcome,
     pub(crate) recording: Recording,
@@ -45,7 +45,8 @@ impl<M: Message> Replayer<M> {
         Replayer { world: World::new(setup), bounds, sought: None }
     }
 
-    /// Says so, while it is kept, if a handler does not return.
+    /// Returns a guard that reports a handler that does not return for as long as the guard is
+    /// kept.
     pub(crate) fn watched(&mut self) -> Watchdog {
         Watchdog::over(&mut self.world, "a replay", PATIENCE)
     }
@@ -71,7 +72,7 @@ impl<M: Message> Replayer<M> {
         execute(&mut self.world, &run, self.bounds)
     }
 
-    /// A search's log, recorded.
+    /// Runs the log of a search again and records it.
     pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, Recording) {
         let strategy = RawReplay::new(failed.log.clone(), failed.tail_at);
         let mut outcome = self.run(Box::new(strategy), failed.seed, false, true);
@@ -79,8 +80,8 @@ impl<M: Message> Replayer<M> {
         (outcome, recording)
     }
 
-    /// A schedule, recorded. Where messages that it names are not there and nothing fails, it is tried
-    /// again with the newest of their sort in place of the oldest.
+    /// Runs a schedule and records it. If messages that it names do not exist and nothing fails, it
+    /// is tried again with the newest message of their sort instead of the oldest.
     pub(crate) fn replay(&mut self, schedule: &Schedule) -> Replayed {
         let oldest = self.replay_with(schedule, Fit::Number);
         if oldest.outcome.failure.is_some() || !oldest.trail.replaced {
@@ -120,14 +121,15 @@ impl<M: Message> Replayer<M> {
 }
 
 impl<M: Message> Replayer<M> {
-    /// The choices of a schedule that happened, as they did, if it fails for this cause.
+    /// The choices of a schedule that happened, with the names that they had, if it fails for this
+    /// cause.
     pub(crate) fn reproduces(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Vec<Choice>> {
         let tried = Oracle::run(self, Script::of(schedule), schedule.seed, cause);
         Some(tried.failing?.into_iter().map(|happened| happened.choice).collect())
     }
 
-    /// The model of a crash that allows least, of those under which the schedule fails alike; `None`
-    /// if no node with a disk crashes in it. The schedule was just replayed.
+    /// The least permissive crash model under which the schedule fails alike; `None` if no node
+    /// with a disk crashes in it. The schedule was just replayed.
     fn weakest_model(&mut self, schedule: &Schedule, cause: &Cause) -> Option<CrashModel> {
         if !schedule.has_crash() || !self.world.env.borrow().uses_disks() {
             return None;
@@ -137,8 +139,8 @@ impl<M: Message> Replayer<M> {
         Some(weaker.find(|model| self.under(*model, schedule, cause).is_some()).unwrap_or(told))
     }
 
-    /// The same failure with nothing lost from the disk, by a crash at another operation of the same
-    /// event: what is left is easier to understand than a loss.
+    /// The same failure with nothing lost from the disk, by a crash at another operation of the
+    /// same event: that is easier to understand than a loss.
     fn without_loss(&mut self, schedule: &Schedule, cause: &Cause) -> Option<Schedule> {
         if self.model() == CrashModel::Kill || !schedule.has_crash() {
             return None;
@@ -171,7 +173,7 @@ impl<M: Message> Replayer<M> {
         self.world.env.borrow().rules.faults.crash_model
     }
 
-    /// Gives the model before.
+    /// Sets the crash model; returns the one before.
     fn set_model(&mut self, model: CrashModel) -> CrashModel {
         let mut env = self.world.env.borrow_mut();
         let rules = Rc::make_mut(&mut env.rules);
@@ -179,8 +181,9 @@ impl<M: Message> Replayer<M> {
     }
 }
 
-/// The schedule, and the same with a crash at another operation of its event. Places that have a name
-/// of their own come first: there are many syncs, and after an edit another one would be meant.
+/// The schedule, and its variants with a crash at another operation of the same event. Places that
+/// have a name of their own come first: there are many syncs, and after an edit another one would
+/// be meant.
 fn other_places(schedule: &Schedule, recording: &Recording) -> Vec<Schedule> {
     let (mut first, mut rest) = (Vec::new(), vec![schedule.clone()]);
     for (at, choice) in schedule.choices.iter().enumerate() {
@@ -263,7 +266,7 @@ fn investigate<M: Message>(
     }
 }
 
-/// The same, and whatever fails meanwhile, the violation itself is not lost.
+/// Does the same as [`investigate`], but keeps the violation itself whatever fails meanwhile.
 pub(crate) fn investigate_safely<M: Message>(
     setup: &SharedSetup<M>,
     failed: &Failed,
@@ -300,7 +303,8 @@ pub(crate) fn finish<M: Message>(
     Finding { failure, schedule, original, recording, shrunk, origin }
 }
 
-/// The execution is not a function of its schedule: says where it first differs.
+/// The finding that the execution is not a function of its schedule, with the place of the first
+/// difference.
 fn diverged<M: Message>(
     setup: &SharedSetup<M>,
     replayer: &mut Replayer<M>,
@@ -310,7 +314,7 @@ fn diverged<M: Message>(
     seen: Option<&Failure>,
     origin: Origin,
 ) -> Finding {
-    // The same world first, where memory is shared between executions, then another one.
+    // The same world is tried first, where executions share memory, then another one.
     let (_, again) = replayer.raw(failed);
     let place = first_difference(&recording, &again).or_else(|| {
         let (_, elsewhere) = Replayer::new(setup, replayer.bounds).raw(failed);

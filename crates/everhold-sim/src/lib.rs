@@ -1,24 +1,29 @@
-//! Nodes under control: a strategy decides what happens next, and what breaks is replayed,
-//! shrunk and explained.
+//! Nodes under control: a strategy decides what happens next, and executions that fail are
+//! replayed, shrunk and explained.
 //!
 //! Start with [`explore()`]; use an [`Explorer`] for budgets, strategies and seeds.
 //!
 //! In reading order:
 //!
-//! - [`system`]: what is tested; [`fault`]: what may go wrong; [`links`]: on which links; [`view`]: what properties see.
+//! - [`system`]: the system under test; [`fault`]: its faults; [`links`]: rules for single links;
+//!   [`view`]: the state that properties see.
 //! - `properties`: properties in the language, checked while an execution runs.
-//! - `env`, `world`: one execution's surroundings and nodes; a step function.
-//! - `moves`: what can happen next; [`strategy`]: who decides.
-//! - `execute`: an execution from start to end; `liveness`: going round for ever.
-//! - [`schedule`]: the choices of an execution as a token; [`record`]: what happened in it.
+//! - `env`, `world`: the surroundings and the nodes of one execution; a step function.
+//! - `moves`: the steps that can happen next; [`strategy`]: the choice among them.
+//! - `execute`: an execution from start to end; `liveness`: executions that repeat a state for
+//!   ever.
+//! - [`schedule`]: the choices of an execution as a token; [`record`]: the recording of an
+//!   execution.
 //! - [`explore()`](mod@explore), `worker`, `portfolio`: many executions on all cores.
-//! - `investigate`, `shrink`: from a failing execution to a finding; `recorded`: from what hosted
-//!   nodes recorded.
+//! - `investigate`, `shrink`: from a failing execution to a finding; `recorded`: from the
+//!   recordings of hosted nodes.
 //! - [`attack`]: candidates for properties, and the executions that break them.
-//! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: what is said in the end.
+//! - [`report`], [`coverage`], [`sketch`], `picture`, `regressions`: the results, and how they are
+//!   shown and kept.
 //! - [`history`]: a linearizability checker.
 //!
-//! The crate `everhold-timed` runs the same systems on a virtual clock. `engine` is the seam between the two.
+//! The crate `everhold-timed` runs the same systems on a virtual clock; `engine` is its interface
+//! to this crate.
 
 mod artifacts;
 mod clock;

@@ -11,12 +11,12 @@ use crate::system::Network;
 /// The most rules of a system, a rule in both directions counted twice.
 const RULES_MAX: usize = 64;
 
-/// Which links, and which kinds of messages, have which [`Channel`].
+/// Rules that give links, and kinds of messages, a [`Channel`] of their own.
 ///
-/// The *last* rule that fits a message decides alone, so write the general ones first. What no rule
-/// fits travels as the system's [`Network`] says. Nodes are named by their kinds, messages by the
-/// names of their enum's variants. A rule that fitted no message of any execution is told in the
-/// report.
+/// The *last* rule that fits a message decides alone, so write the general ones first. A message
+/// that no rule fits travels as the system's [`Network`] says. Nodes are named by their kinds,
+/// messages by the names of their enum's variants. The report names each rule that fitted no
+/// message of any execution.
 ///
 /// ```
 /// use everhold_sim::{Channel, Faults, Links, System};
@@ -48,13 +48,14 @@ struct Rule {
     channel: Channel,
 }
 
-/// How messages travel: in which order, what may go wrong, how many may be under way.
+/// The way in which messages travel: their order, the faults that may strike them, the number that
+/// may be under way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Channel {
     network: Option<Network>,
     spared: Spared,
     capacity: Option<u32>,
-    /// How another engine has messages travel.
+    /// The settings of another engine for this channel.
     remark: Option<Remark>,
 }
 
@@ -118,7 +119,8 @@ impl Channel {
     }
 
     /// No message is lost, doubled or held back here, and no connection is reset, whatever the
-    /// [budget](crate::Faults). Partitions hold up messages as elsewhere, and a crash breaks streams.
+    /// [budget](crate::Faults). Partitions hold up messages as elsewhere, and a crash breaks
+    /// streams.
     #[must_use]
     pub fn reliable(self) -> Self {
         let kinds = [FaultKind::Lose, FaultKind::Duplicate, FaultKind::Delay, FaultKind::Reset];
@@ -135,8 +137,8 @@ impl Channel {
         self
     }
 
-    /// At most this many messages are under way from one node to another. One that finds no room
-    /// is refused by [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
+    /// At most this many messages are under way from one node to another. A message that finds no
+    /// room is refused by [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
     /// [`Cx::send`](everhold_node::Cx::send).
     #[must_use]
     pub fn capacity(self, messages: u32) -> Self {
@@ -184,8 +186,8 @@ impl Links {
         self.rule(None, None, Some(kind), channel)
     }
 
-    /// Nodes of a kind have room for this many messages that they have not handled yet, from
-    /// whomever. One that finds no room is refused by
+    /// Nodes of a kind have room for this many messages, from any sender, that they have not
+    /// handled yet. A message that finds no room is refused by
     /// [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
     /// [`Cx::send`](everhold_node::Cx::send).
     #[must_use]
@@ -221,7 +223,8 @@ impl Links {
         !self.mailboxes.is_empty() || self.rules.iter().any(|rule| rule.channel.capacity.is_some())
     }
 
-    /// The rules that fit what a node of this kind sends, and what it is sent, as bits.
+    /// The rules that fit the messages that a node of this kind sends, and those that it receives,
+    /// as bits.
     #[doc(hidden)]
     #[must_use]
     pub fn of_node(&self, kind: &str) -> (u64, u64) {
@@ -233,7 +236,7 @@ impl Links {
         (bits(&|rule| fits(&rule.from)), bits(&|rule| fits(&rule.to)))
     }
 
-    /// Of some rules those that fit a kind of message.
+    /// Those of some rules that fit a kind of message.
     #[doc(hidden)]
     #[must_use]
     pub fn of_message(&self, mut rules: u64, kind: &str) -> u64 {
@@ -245,7 +248,7 @@ impl Links {
         rules
     }
 
-    /// How many messages a node of this kind has room for.
+    /// The number of messages for which a node of this kind has room.
     #[doc(hidden)]
     #[must_use]
     pub fn room(&self, kind: &str) -> u32 {
@@ -268,7 +271,7 @@ impl Links {
         self.rules.iter().map(|rule| rule.channel.remark.as_ref()?.0.as_any().downcast_ref())
     }
 
-    /// What is wrong with rules of which only these fitted any message.
+    /// Describes the rules that are useless, if only those in `fitted` fitted any message.
     pub(crate) fn problems(&self, fitted: u64, nodes: &[NodeInfo]) -> Vec<String> {
         let both = |rule: &Rule| {
             let back = |other: &Rule| other.from == rule.to && other.to == rule.from;
@@ -304,11 +307,11 @@ impl Rule {
 /// A channel in the form that executions use.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// In which order messages arrive.
+    /// The order in which messages arrive.
     pub network: Network,
-    /// What does not go wrong.
+    /// The faults that do not strike.
     pub spared: Spared,
-    /// How many messages may be under way.
+    /// The number of messages that may be under way.
     pub capacity: u32,
 }
 

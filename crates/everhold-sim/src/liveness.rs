@@ -1,10 +1,11 @@
-//! Going round for ever: a state that comes back while progress is owed.
+//! The search for endless rounds: states that recur while progress is owed.
 //!
-//! A state here is the whole state: nodes, disks, monitors, messages under way, and every timer with
-//! the time that it still has to wait. An execution that returns to a state it was in can repeat
-//! what it did in between for ever. That is a violation only if the repetition is fair: everything
-//! that was possible at some point of the round also happened in it. A round in which a node drew,
-//! chose or looked at its clock is not counted, since it could go on differently.
+//! A state here is the whole state: nodes, disks, monitors, messages under way, and every timer
+//! with the time for which it still has to wait. An execution that returns to a state can repeat
+//! the steps in between for ever; these steps are a *round*. That is a violation only if the
+//! repetition is fair: everything that was possible at some point of the round also happened in it.
+//! A round in which a node drew, chose or looked at its clock is not counted, since it could
+//! continue differently.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +16,9 @@ use crate::env::{State, node_id};
 use crate::moves::{Move, What};
 use crate::world::World;
 
-/// States are compared where not more than this can happen, and where only timers are left.
+/// States are compared where at most this many moves are possible, and where only timers are left.
 const MOVES_MAX: u32 = 64;
-/// A state that did not come again within this many steps is given up.
+/// A state that did not recur within this many steps is given up.
 const ROUND_MAX: usize = 20_000;
 
 /// Watches the fair tail for a round.
@@ -26,25 +27,25 @@ pub(crate) struct Lasso {
     /// States since a node last drew, chose or looked at its clock.
     seen: BTreeSet<u64>,
     anchor: Option<Anchor>,
-    /// How often a state came again, fairly.
+    /// The number of times that a state recurred, fairly.
     pub(crate) rounds: u32,
     /// The shortest round, by the steps before and after it.
     pub(crate) shortest: Option<(usize, usize)>,
 }
 
-/// A state that came twice and is waited for.
+/// A state that occurred twice, whose next occurrence is awaited.
 #[derive(Debug)]
 struct Anchor {
     state: u64,
     step: usize,
-    /// Nothing was under way, so everything that a round began it also ended.
+    /// Nothing was under way, so a round also ended everything that it began.
     quiet: bool,
     possible: BTreeSet<u64>,
     happened: BTreeSet<u64>,
 }
 
 impl Lasso {
-    /// Looks at the present state.
+    /// Examines the present state.
     pub(crate) fn look<M: Message>(&mut self, world: &World<M>) {
         let env = world.env.borrow();
         let state = &env.state;
@@ -100,7 +101,8 @@ impl Anchor {
     }
 }
 
-/// Everything that could happen, timers that are not next at their node included: they will be.
+/// Everything that could happen, including timers that are not the next ones of their node: they
+/// will be.
 fn possible<M: Message>(state: &State<M>) -> Vec<u64> {
     let mut names: Vec<u64> = state.moves.iter().map(|offered| name(state, offered)).collect();
     for (index, node) in state.nodes.iter().enumerate() {
@@ -113,7 +115,7 @@ fn timer_name(node: NodeId, timer: Timer) -> u64 {
     mix(mix(3, u64::from(node.0)), hash(&(timer.name, timer.id)))
 }
 
-/// What a move is, without the numbers that grow for ever: content, not identity.
+/// The name of a move without the numbers that grow for ever: it describes content, not identity.
 pub(crate) fn name<M: Message>(state: &State<M>, offered: &Move) -> u64 {
     let node = u64::from(offered.node.0);
     match offered.what {

@@ -61,7 +61,7 @@ impl MonitorSlot {
         }
     }
 
-    /// Tells it of an event.
+    /// Passes an event to the monitor.
     pub fn observe(&mut self, event: &dyn Any) {
         self.now.observe(event);
     }

@@ -1,4 +1,5 @@
-//! What can happen next: the set from which a strategy picks, maintained and never recomputed.
+//! The set of moves that can happen next, from which a strategy picks. It is maintained, never
+//! recomputed.
 
 use everhold_node::fingerprint::mix;
 use everhold_node::{NodeId, TaskId};
@@ -8,13 +9,14 @@ use crate::fault::FaultKind;
 /// Something that can happen now, apart from faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
-    /// What it is.
+    /// The kind of the move.
     pub(crate) what: What,
     /// The node at which it happens.
     pub(crate) node: NodeId,
-    /// The step that made it possible: the send, the setting of the timer. Zero is the start.
+    /// The step that made it possible, such as the send or the setting of the timer. Zero is the
+    /// start.
     pub(crate) born: u32,
-    /// The same in every execution that begins alike; tells moves apart.
+    /// The identity of the move: it is the same in every execution with the same beginning.
     pub(crate) id: u64,
 }
 
@@ -23,11 +25,11 @@ pub(crate) struct Move {
 pub(crate) enum What {
     /// A message arrives; the index is the message's place in the network.
     Deliver(u32),
-    /// A task of an async node goes on.
+    /// A task of an async node continues.
     Poll(TaskId),
     /// The node's next timer fires.
     Timer,
-    /// A crashed node comes back.
+    /// A crashed node restarts.
     Restart,
     /// The partition ends.
     Heal,
@@ -36,7 +38,8 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Timers, restarts and heals happen when they are chosen or when nothing else can.
+    /// Whether it is a timer, a restart or a heal: these happen when they are chosen or when
+    /// nothing else can.
     #[must_use]
     pub(crate) fn is_idle(self) -> bool {
         match self {
@@ -162,7 +165,7 @@ impl Moves {
         }
     }
 
-    /// Becomes a copy of `other`, in the memory it has.
+    /// Becomes a copy of `other`, reusing its own memory.
     pub(crate) fn copy_from(&mut self, other: &Moves) {
         self.slots.clone_from(&other.slots);
         self.free.clone_from(&other.free);
@@ -237,7 +240,8 @@ impl Moves {
         }
     }
 
-    /// The born step of a move that is already offered changes, as when a timer is set again.
+    /// Changes the step at which a move that is already offered became possible, as when a timer is
+    /// set again.
     pub(crate) fn renew(&mut self, slot: Slot, born: u32, id: u64) {
         let offered = &mut self.slots[slot as usize].offered;
         (offered.born, offered.id) = (born, id);
@@ -256,7 +260,7 @@ pub(crate) struct FaultMenu {
     disk: DiskMenu,
 }
 
-/// The faults that can strike a disk within an event, if nodes use any.
+/// The faults that can strike a disk within an event, if nodes use one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskMenu {
     /// A crash at an operation.
@@ -268,7 +272,7 @@ pub(crate) struct DiskMenu {
 }
 
 impl FaultMenu {
-    /// How many different faults could be injected now.
+    /// The number of different faults that could be injected now.
     #[must_use]
     #[inline]
     pub(crate) fn len(&self) -> u32 {
@@ -281,7 +285,7 @@ impl FaultMenu {
         self.total == 0
     }
 
-    /// How many faults of one kind could be injected now.
+    /// The number of faults of one kind that could be injected now.
     #[must_use]
     pub(crate) fn of(&self, kind: FaultKind) -> u32 {
         self.counts[kind as usize]
@@ -293,8 +297,8 @@ impl FaultMenu {
         self.counts[..kind as usize].iter().sum()
     }
 
-    /// How many faults make something possible where nothing is: crashes, after which a node comes
-    /// back, and broken connections, of which their ends are told.
+    /// The number of faults that make something possible where nothing is: crashes, after which a
+    /// node restarts, and broken connections, whose ends are notified.
     #[must_use]
     pub(crate) fn awakening(&self) -> u32 {
         self.of(FaultKind::Crash) + self.of(FaultKind::Reset)
@@ -309,7 +313,7 @@ impl FaultMenu {
         }
     }
 
-    /// The faults that are no picks: they strike within an event, when a disk is used.
+    /// The faults that are not picks: they strike within an event, when a disk is used.
     #[must_use]
     pub(crate) fn disk(&self) -> DiskMenu {
         self.disk
@@ -343,8 +347,8 @@ impl FaultMenu {
     }
 }
 
-/// Identities of moves. They depend on what a node did before, not on what happened elsewhere,
-/// so independent steps can be swapped without renaming anything.
+/// Identities of moves. They depend on the past of their node, not on events elsewhere, so
+/// independent steps can be swapped without renaming anything.
 pub(crate) mod identity {
     use super::{NodeId, TaskId, mix};
 

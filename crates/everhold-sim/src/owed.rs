@@ -1,4 +1,5 @@
-//! Why progress was still owed: what the system did instead, and who could not help.
+//! The explanation of progress that is still owed: the steps of the system in the meantime, and the
+//! nodes that could not help.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use everhold_node::NodeId;
 use crate::env::node_id;
 use crate::failure::Failure;
 use crate::record::{EventRecord, Recording, StepRecord};
+use crate::report::text::count;
 
-/// Steps of a fair tail that are kept where no state came again.
+/// The number of steps of a fair tail that are kept where no state recurred.
 const TAIL_SHOWN: usize = 64;
-/// Sorts of steps that are named.
+/// The number of sorts of steps that are named.
 const SORTS_MAX: usize = 8;
 
-/// Says what the system did while progress was owed, and leaves out the repetitions.
+/// Describes the steps of the system while progress was owed, and leaves out the repetitions.
 pub(crate) fn explain(
     failure: &mut Failure,
     recording: &mut Recording,
@@ -26,7 +28,7 @@ pub(crate) fn explain(
     let did = sorts(recording, recording.steps.get(from..to.min(all)).unwrap_or_default());
     let when = match recording.lasso {
         Some((from, to)) => format!("the round from step {} to step {to}", from + 1),
-        None => format!("the {} fair steps", all.saturating_sub(tail)),
+        None => format!("the {}", count(all.saturating_sub(tail) as u64, "fair step")),
     };
     if !did.is_empty() {
         failure.message.push_str(&format!("\n  {when}: {did}; none of it helped"));
@@ -41,11 +43,11 @@ pub(crate) fn explain(
         let name = &recording.nodes[node.index()].name;
         failure.message.push_str(&format!("\n  waiting: at {name} {what}"));
     }
-    // What follows is more of the same.
+    // The later steps are more of the same.
     recording.steps.truncate(recording.lasso.map_or(tail + TAIL_SHOWN, |(_, to)| to + 1));
 }
 
-/// What happened, by sort: how often and where.
+/// The steps by sort, with the number of each and the nodes.
 fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
     let mut sorts: BTreeMap<String, (usize, Vec<NodeId>)> = BTreeMap::new();
     for step in steps {
@@ -64,7 +66,7 @@ fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
     let more = sorts.len().saturating_sub(SORTS_MAX);
     let mut shown: Vec<String> = sorts.iter().take(SORTS_MAX).map(show).collect();
     if more > 0 {
-        shown.push(format!("{more} other sorts"));
+        shown.push(count(more as u64, "other sort"));
     }
     shown.join(", ")
 }

@@ -1,10 +1,10 @@
 //! The space-time picture of an execution, for a terminal.
 //!
-//! - `scene`: what there is to draw: events, arrows, changes of state, in words.
+//! - `scene`: the contents of a picture: events, arrows and changes of state, in words.
 //! - `words`: values, messages and changes as short text.
-//! - `lanes`: a lane for each node; `list`: one line a step, where lanes do not fit.
-//! - `select`: which steps are shown if not all can be.
-//! - `glyphs`: box drawing, or plain ASCII.
+//! - `lanes`: a lane for each node; `list`: one line per step, where lanes do not fit.
+//! - `select`: the steps that are shown if not all can be.
+//! - `glyphs`: the characters: box drawing, or plain ASCII.
 
 mod glyphs;
 mod lanes;
@@ -25,14 +25,15 @@ use list::List;
 use scene::{Happening, Scene};
 use words::shorten;
 
-/// How much room a picture has and what it may be drawn with.
+/// The room for a picture, and the characters that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Columns. Every character counts as one.
+    /// The number of columns. Every character counts as one.
     pub(crate) width_max: usize,
-    /// Rows, the failure's own words included. Longer executions lose steps in their middle.
+    /// The number of rows, including the failure's message. Longer executions lose steps in their
+    /// middle.
     pub(crate) rows_max: usize,
-    /// For terminals and files that do not take Unicode.
+    /// The set of characters, for terminals and files that do not take Unicode.
     pub(crate) charset: Charset,
 }
 
@@ -52,16 +53,16 @@ pub(crate) fn draw(recording: &Recording, options: &Options) -> String {
     Page::new(&scene, layout, options).draw()
 }
 
-/// Rows that the failure's words may take; reports have the rest of them elsewhere.
+/// The number of rows that the failure's message may take; reports have the rest of it elsewhere.
 const FAILURE_ROWS_MAX: usize = 3;
 
-/// Columns that the failure's words need to hang under their event.
+/// The number of columns that the failure's message needs to hang under its event.
 const HANGING_MIN: usize = 56;
 
-/// Rows that the changes of one step may take, if there is room.
+/// The number of rows that the changes of one step may take, if there is room.
 const STEP_ROWS_MAX: usize = 3;
 
-/// Between the drawn part of a row and its words.
+/// The space between the drawn part of a row and its words.
 const GAP: &str = "   ";
 
 enum Layout {
@@ -94,7 +95,8 @@ impl Layout {
         }
     }
 
-    /// The drawn part of a step. Steps must come in order, since lanes remember who is down.
+    /// The drawn part of a step. Steps must come in order, since lanes remember which nodes are
+    /// down.
     fn draw(&mut self, happening: &Happening) -> String {
         match self {
             Layout::Lanes(lanes) => lanes.draw(happening),
@@ -110,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// The drawn part of a row that stands for steps left out.
+    /// The drawn part of a row that stands for steps that are left out.
     fn gap(&self) -> String {
         match self {
             Layout::Lanes(lanes) => lanes.gap(),
@@ -139,7 +141,7 @@ struct Page<'s> {
     layout: Layout,
     glyphs: &'static Glyphs,
     gutter: usize,
-    /// Columns for words at the right.
+    /// The number of columns for words at the right.
     room: usize,
     width_max: usize,
     rows_max: usize,
@@ -175,7 +177,7 @@ impl<'s> Page<'s> {
         self.out
     }
 
-    /// The steps to show, and how many rows each may take.
+    /// The steps to show, and the number of rows that each may take.
     fn select(&self, rows: usize) -> (BTreeSet<usize>, usize) {
         let all = &self.scene.happenings;
         for step_rows in (1..=STEP_ROWS_MAX).rev() {
@@ -222,7 +224,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Says how many steps are not shown; gives the new count.
+    /// Adds a row that says how many steps are not shown; returns the new count.
     fn leave_out(&mut self, hidden: usize, step: usize) -> usize {
         if hidden > 0 {
             let words = format!("{hidden} step{} left out", if hidden == 1 { "" } else { "s" });
@@ -286,7 +288,7 @@ impl<'s> Page<'s> {
         rows.iter().map(|row| shorten(row, self.room, self.glyphs)).collect()
     }
 
-    /// What failed, hung under the event at which it did if there is room.
+    /// The failure's message, hung under the event at which the execution failed if there is room.
     fn failure(&self) -> Vec<String> {
         let Some(failure) = self.scene.failure else { return Vec::new() };
         let hook = self.hook().filter(|column| self.can_hang(*column));
@@ -309,7 +311,8 @@ impl<'s> Page<'s> {
         lines.into_iter().enumerate().map(line).collect()
     }
 
-    /// The lane of the event at which the execution failed. What never happens has none.
+    /// The lane of the event at which the execution failed; none if the failure is that something
+    /// never happens, such as a deadlock.
     fn hook(&self) -> Option<usize> {
         let (failure, last) = (self.scene.failure?, self.scene.happenings.last()?);
         let at_event =

@@ -1,4 +1,4 @@
-//! Which strategy runs how often: by how much each finds that is new.
+//! The share of each strategy in the executions, by the number of new orders that it finds.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::rng::Rng;
 use crate::strategy::Search;
 use crate::worker::Ran;
 
-/// Random keeps this share whatever happens: it is a hard baseline, and the others' guarantees
-/// hold for shallow bugs only.
+/// The share that the random strategy always keeps: it is a hard baseline, and the others'
+/// guarantees hold for shallow bugs only.
 const RANDOM_FLOOR: f64 = 0.2;
-/// No strategy falls below this share.
+/// The smallest share of a strategy.
 const FLOOR: f64 = 0.05;
-/// Interesting executions that are kept as parents.
+/// The number of interesting executions that are kept as parents.
 const PARENTS_MAX: usize = 64;
 
-/// Plans executions and learns from them, between epochs only, so that what is planned does not
-/// depend on how fast the workers are.
+/// Plans executions and learns from them, between epochs only, so that the plan does not depend on
+/// how fast the workers are.
 #[derive(Debug)]
 pub(crate) struct Portfolio {
     pub(crate) searches: Vec<Search>,
@@ -29,16 +29,16 @@ pub(crate) struct Portfolio {
     pub(crate) tally: Vec<Tally>,
 }
 
-/// What one strategy contributed.
+/// The contribution of one strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The strategy's name.
     pub search: String,
-    /// Its executions.
+    /// The number of its executions.
     pub executions: u64,
-    /// Those that showed an order of events which was new then.
+    /// The number of those that showed an order of events that was new at the time.
     pub new_orders: u64,
-    /// Those that failed.
+    /// The number of those that failed.
     pub failures: u64,
 }
 
@@ -133,7 +133,7 @@ impl Portfolio {
     }
 }
 
-/// Remembers hashes in constant memory; may take a new one for known, never the reverse.
+/// Remembers hashes in constant memory; it may take a new hash for a known one, never the reverse.
 #[derive(Debug)]
 struct Seen(Vec<u64>);
 

@@ -17,11 +17,11 @@ use everhold_trace::Value;
 use crate::failure::{Cause, Failure};
 use crate::scene::Scene;
 
-/// Reads properties, or says everything that is wrong with them.
+/// Reads properties; if there are errors, reports all of them.
 ///
 /// # Errors
 ///
-/// All of them, each with its place.
+/// All errors of the text, each with its place.
 pub fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
     let errors = |found: Vec<Diagnostic>| render_all(&found, origin, text);
     let properties = parse(text).into_result().map_err(errors)?;
@@ -29,7 +29,7 @@ pub fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
     if sampled.is_empty() { Ok(properties) } else { Err(errors(sampled)) }
 }
 
-/// A sampled property would be searched in full, which is not what it says.
+/// The error for a sampled property: the search would judge it in full, against its own words.
 fn is_sampled(property: &Property) -> Option<Diagnostic> {
     let part = sampling_text(property.sampling);
     let message = format!("`{part}` in \"{}\" is for a watch", property.name);
@@ -37,7 +37,7 @@ fn is_sampled(property: &Property) -> Option<Diagnostic> {
     (!part.is_empty()).then(|| Diagnostic::new(property.span, message).with_help(help))
 }
 
-/// The system's properties and what they see.
+/// The system's properties and the states that they see.
 #[derive(Clone, Debug)]
 pub struct Properties {
     checkers: Vec<Checker>,
@@ -53,11 +53,11 @@ pub struct Properties {
     judged: Vec<bool>,
 }
 
-/// How a node differs from what was seen of it before.
+/// The difference between a node and the last observation of it.
 enum Difference {
-    /// In these fields of its state, perhaps in none.
+    /// These fields of its state differ; none if the list is empty.
     Fields(Vec<String>),
-    /// In any way.
+    /// Anything may differ.
     Any,
 }
 
@@ -86,7 +86,7 @@ impl State for Seen {
 }
 
 impl Properties {
-    /// Those of a system, unless it has none.
+    /// The properties of a system, unless it has none.
     #[must_use]
     pub fn new(properties: &[Property], library: &Library) -> Option<Properties> {
         if properties.is_empty() {
@@ -96,7 +96,7 @@ impl Properties {
         Some(Properties::of(checkers.collect()))
     }
 
-    /// Those that these checkers check.
+    /// The properties that these checkers check.
     #[must_use]
     pub fn of(checkers: Vec<Checker>) -> Properties {
         let scope =
@@ -114,18 +114,18 @@ impl Properties {
         }
     }
 
-    /// The goals among them: their names, in order.
+    /// The names of the goals among them, in order.
     pub(crate) fn goals(&self) -> impl Iterator<Item = &str> {
         let goals = self.checkers.iter().filter(|c| is_goal(c));
         goals.map(|checker| checker.rule().property().name.as_str())
     }
 
-    /// The names of all, in order.
+    /// The names of all properties, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.checkers.iter().map(|checker| checker.rule().property().name.clone())
     }
 
-    /// Whether a state has decided each of them.
+    /// Whether a state has decided each property.
     pub(crate) fn judged(&self) -> Vec<bool> {
         let decided = |checker: &Checker| {
             let tally = checker.tally();
@@ -134,7 +134,7 @@ impl Properties {
         self.judged.iter().zip(&self.checkers).map(|(before, c)| *before || decided(c)).collect()
     }
 
-    /// Which properties were decided by those that stood here before.
+    /// Takes over which properties were decided by earlier checkers, in the same order.
     pub(crate) fn remember(&mut self, judged: &[bool]) {
         self.judged.iter_mut().zip(judged).for_each(|(now, before)| *now |= *before);
     }
@@ -155,7 +155,7 @@ impl Properties {
         self.checkers.iter().filter(|c| is_goal(c)).map(Checker::reached)
     }
 
-    /// What is wrong with the properties, judged by the states that nodes start in.
+    /// Problems with the properties, judged by the states in which nodes start.
     pub(crate) fn problems(&self, library: &Library) -> Vec<String> {
         let mut schema = Schema::default();
         for (member, state) in self.seen.members.iter().zip(&self.seen.states) {
@@ -173,7 +173,7 @@ impl Properties {
         found.into_iter().map(|d| d.message).chain(chains).collect()
     }
 
-    /// A new execution: takes every node's first state.
+    /// Begins a new execution with every node's first state.
     pub fn start<M: Message>(&mut self, scene: Scene<'_, M>, world: &Names<'_>) -> Option<Failure> {
         self.judged = self.judged();
         self.checkers.iter_mut().for_each(Checker::reset);
@@ -189,7 +189,7 @@ impl Properties {
         self.judge(scene, Changed::All, &Difference::Any, 0)
     }
 
-    /// After a step at `node`.
+    /// Judges the state after a step at `node`.
     pub fn step<M: Message>(
         &mut self,
         scene: Scene<'_, M>,
@@ -203,7 +203,7 @@ impl Properties {
                 self.observe(scene, crate::env::node_id(at));
             }
         }
-        // A message changes a channel at another node than where the step was.
+        // A message changes a channel at a node other than that of the step.
         let all = added || self.asks_for_channels;
         let changed = if all { Changed::All } else { Changed::Node(node) };
         let seen = self.observe(scene, node);
@@ -223,7 +223,7 @@ impl Properties {
         }
     }
 
-    /// Looks at a node; says how it differs from what was seen before.
+    /// Observes a node; returns the difference from the last observation.
     fn observe<M: Message>(&mut self, scene: Scene<'_, M>, node: NodeId) -> Difference {
         let at = node.index();
         let up = scene.is_up(node);
@@ -243,7 +243,8 @@ impl Properties {
         if turned { Difference::Any } else { difference }
     }
 
-    /// What was sent in this step was sent in the state that the node has now.
+    /// Remembers the sender's state for the messages that were sent in this step: it is the state
+    /// that the node has now.
     fn remember_sends<M: Message>(&mut self, scene: Scene<'_, M>, node: NodeId) {
         let (at, sent) = (node.index(), scene.sent(node));
         if let Some(state) = &self.seen.states[at] {
@@ -254,7 +255,7 @@ impl Properties {
         self.sent[at] = sent;
     }
 
-    /// Judges the state, by those whom the difference concerns.
+    /// Judges the state, with the properties that the difference concerns.
     fn judge<M: Message>(
         &mut self,
         scene: Scene<'_, M>,
@@ -316,19 +317,20 @@ impl Properties {
         })
     }
 
-    /// The first property that still owes something.
+    /// The first property that still owes progress.
     pub(crate) fn hot(&self) -> Option<Cause> {
         let open = self.checkers.iter().find(|checker| checker.is_open())?;
         let name = open.rule().property().name.clone();
         Some(if is_finally(open) { Cause::Finally(name) } else { Cause::Liveness(name) })
     }
 
-    /// Whether one of them must be true at the end.
+    /// Whether a property must be true at the end.
     pub(crate) fn has_finally(&self) -> bool {
         self.checkers.iter().any(is_finally)
     }
 
-    /// Hash of what the properties remember besides the present state, if one remembers anything.
+    /// A hash of what the properties remember in addition to the present state, if one remembers
+    /// anything.
     pub(crate) fn memory(&self) -> Option<u64> {
         let mut remembering = self.checkers.iter().filter(|checker| remembers(checker)).peekable();
         remembering.peek()?;
@@ -344,7 +346,8 @@ fn is_goal(checker: &Checker) -> bool {
     checker.rule().property().modality == Modality::Sometimes
 }
 
-/// Chains are judged on traces, and of a goal it is told whether it was reached.
+/// Whether a property is judged elsewhere: chains are judged on traces, and of a goal the report
+/// states whether it was reached.
 fn is_judged_elsewhere(checker: &Checker) -> bool {
     is_goal(checker) || checker.rule().property().scope == Scope::Chains
 }
@@ -367,8 +370,8 @@ fn compare(old: Option<&Value>, new: &Value) -> Difference {
     }
 }
 
-/// Whether a property must be judged again. One that looks back or owes something always is: it
-/// matters how often and for how long a state is seen. A goal that is reached never is.
+/// Whether a property must be judged again. One that looks back or owes progress always must,
+/// because the number and the times of the states matter. A goal that is reached never must.
 fn concerns(difference: &Difference, checker: &Checker) -> bool {
     let program = checker.rule().program();
     match difference {
@@ -394,7 +397,7 @@ fn memory_of(checker: &Checker) -> u64 {
     let progress = checker.progress();
     let reached = checker.reached() && !is_finally(checker);
     let bounded = checker.rule().property().modality.within().is_some();
-    // Since when something is owed matters only if it can be late.
+    // The time since which something is owed matters only if it has a deadline.
     let time = |point| if bounded { point } else { (0, 0) };
     let owed: Vec<_> = progress.owed.iter().map(|(b, at)| (format!("{b:?}"), time(*at))).collect();
     let past: Vec<String> = progress.past.iter().map(|state| format!("{state:?}")).collect();

@@ -10,58 +10,59 @@ use crate::execute::{Panic, quietly};
 use crate::failure::{Cause, Failure};
 use crate::fault::{Fault, MessageId};
 use crate::moves::What;
+use crate::report::text::count;
 use crate::schedule::Choice;
 
-/// Different problems with showing states and messages that are kept.
+/// The number of different problems with showing states and messages that are kept.
 const PROBLEMS_MAX: usize = 8;
 
 /// Everything that happened in one execution, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// The nodes, those that were added later included.
+    /// The nodes, including those that were added later.
     pub nodes: Vec<NodeInfo>,
     /// The state of every node of the setup before the first step.
     pub initial: Vec<Value>,
-    /// What happened, step by step; the start of all nodes is step 0.
+    /// The steps, in order; the start of all nodes is step 0.
     pub steps: Vec<StepRecord>,
-    /// How the execution ended, if it failed.
+    /// The failure, if the execution failed.
     pub failure: Option<Failure>,
     /// The choices, typed and labelled.
     pub choices: Vec<Choice>,
     /// The step at which the fair tail begins.
     pub tail_at: Option<usize>,
-    /// Steps between which the execution would go round for ever.
+    /// The first and the last step of the round that the execution would repeat for ever.
     pub lasso: Option<(usize, usize)>,
     /// The monitors' states at the end.
     pub monitors: Vec<(String, Value)>,
-    /// What could not be recorded or made small, and why.
+    /// Parts that could not be recorded or made small, with the reasons.
     pub problems: Vec<String>,
     /// The first panic while a state or a message was shown: a failure if there is no other.
     pub(crate) unshown: Option<Failure>,
-    /// For a finding in which a node with a disk crashes: the model of a crash that allows least, of
-    /// those under which its schedule fails.
+    /// For a finding in which a node with a disk crashes: the least permissive crash model under
+    /// which its schedule fails.
     pub crash_model: Option<CrashModel>,
 }
 
-/// Who a node is.
+/// The name and the kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Unique in the system, such as `storage-1`.
+    /// The name, which is unique in the system, such as `storage-1`.
     pub name: String,
-    /// What sort of node it is.
+    /// The kind of the node.
     pub kind: String,
 }
 
 /// One step of an execution.
 #[derive(Clone, Debug)]
 pub struct StepRecord {
-    /// Where it happened.
+    /// The node at which it happened.
     pub node: NodeId,
-    /// What happened.
+    /// The event.
     pub event: EventRecord,
-    /// What the node sent during it.
+    /// The messages that the node sent during it.
     pub sends: Vec<SendRecord>,
-    /// What was noted, chosen or notified during it.
+    /// The notes, choices and notifications during it.
     pub notes: Vec<String>,
     /// The node's state after it.
     pub state: Value,
@@ -74,16 +75,16 @@ pub struct StepRecord {
 pub struct SpawnRecord {
     /// The new node.
     pub node: NodeId,
-    /// What it sent at its start.
+    /// The messages that it sent at its start.
     pub sends: Vec<SendRecord>,
-    /// What it noted, chose or notified at its start.
+    /// The notes, choices and notifications at its start.
     pub notes: Vec<String>,
     /// Its state after its start.
     pub state: Value,
 }
 
 impl StepRecord {
-    /// Everything that was sent during the step, also by nodes that were added in it.
+    /// All messages that were sent during the step, including those of nodes that were added in it.
     pub fn all_sends(&self) -> impl Iterator<Item = &SendRecord> {
         self.sends.iter().chain(self.spawned.iter().flat_map(|spawned| &spawned.sends))
     }
@@ -97,31 +98,31 @@ impl StepRecord {
     }
 }
 
-/// What a step was.
+/// The event of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventRecord {
     /// All nodes started.
     Start,
     /// A message arrived.
     Deliver {
-        /// Which one.
+        /// The message.
         message: MessageId,
-        /// Its sort.
+        /// The sort of the message.
         kind: &'static str,
-        /// Its text.
+        /// The text of the message.
         text: String,
-        /// What it says.
+        /// The contents of the message.
         payload: Value,
     },
     /// A timer fired.
     Timer(String),
-    /// A task went on.
+    /// A task continued.
     Poll(u32),
-    /// A node came back.
+    /// A node restarted.
     Restart,
-    /// The network became whole again.
+    /// The partition ended.
     Heal,
-    /// Something went wrong.
+    /// A fault struck.
     Fault(Fault),
     /// The node was told that its connection to this peer ended.
     Disconnected(NodeId),
@@ -130,25 +131,25 @@ pub enum EventRecord {
 /// A message as it was sent.
 #[derive(Clone, Debug)]
 pub struct SendRecord {
-    /// To whom.
+    /// The receiver.
     pub to: NodeId,
-    /// Which one.
+    /// The identity of the message.
     pub message: MessageId,
-    /// Its sort.
+    /// The sort of the message.
     pub kind: &'static str,
-    /// Its text.
+    /// The text of the message.
     pub text: String,
-    /// What it says.
+    /// The contents of the message.
     pub payload: Value,
-    /// The network had nowhere to deliver it.
+    /// Whether the network had nowhere to deliver it.
     pub lost: bool,
 }
 
-/// Of a step that sent without end, this many messages are kept.
+/// The number of messages that are kept of a step that sent without end.
 const FLOOD_SHOWN: usize = 100;
 
 impl Recording {
-    /// Leaves out most of what was sent in a step that sent without end: it is more of the same.
+    /// Leaves out most messages of a step that sent without end: they are more of the same.
     pub(crate) fn cut_flood(&mut self, failure: Option<&Failure>) {
         let flood = failure.is_some_and(|failure| matches!(failure.cause, Cause::Flood(_)));
         let Some(step) = self.steps.last_mut().filter(|_| flood) else { return };
@@ -161,12 +162,13 @@ impl Recording {
 fn cut(sends: &mut Vec<SendRecord>, notes: &mut Vec<String>) {
     notes.truncate(FLOOD_SHOWN);
     if sends.len() > FLOOD_SHOWN {
-        notes.push(format!("{} more messages are left out", sends.len() - FLOOD_SHOWN));
+        let more = (sends.len() - FLOOD_SHOWN) as u64;
+        notes.push(format!("left out: {}", count(more, "further message")));
         sends.truncate(FLOOD_SHOWN);
     }
 }
 
-/// Takes notes while a world runs.
+/// Records an execution while a world runs.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) recording: Recording,
@@ -174,7 +176,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A panic in the `Debug` or `Serialize` of a node, message or event: told, and no more.
+    /// Notes a panic in the `Debug` or `Serialize` of a node, message or event; the execution
+    /// continues.
     pub(crate) fn unshown(&mut self, what: &str, panic: Panic) {
         let problem = format!("{what} cannot be shown: {panic}");
         let Recording { problems, unshown, .. } = &mut self.recording;
@@ -242,7 +245,7 @@ impl Recorder {
         self.recording.steps.push(StepRecord { node, event, sends, notes, state, spawned });
     }
 
-    /// A node that was added in the present step is about to start.
+    /// Opens the record of a node that was added in the present step and is about to start.
     pub(crate) fn spawn(&mut self, node: NodeId, info: NodeInfo) {
         self.recording.nodes.push(info);
         let (sends, notes, state) = (Vec::new(), Vec::new(), Value::Null);
@@ -251,7 +254,7 @@ impl Recorder {
         }
     }
 
-    /// The state of an added node after its start.
+    /// Records the state of an added node after its start.
     pub(crate) fn spawned(&mut self, node: NodeId, state: Value) {
         let step = self.recording.steps.last_mut();
         if let Some(spawned) = step.and_then(|step| step.spawn_of(node)) {
@@ -259,7 +262,7 @@ impl Recorder {
         }
     }
 
-    /// What a node showed last, before the step that is open.
+    /// The last state of a node that is recorded before the step that is open.
     pub(crate) fn last_state(&self, node: NodeId) -> Value {
         let shown = |step: &'_ StepRecord| {
             let own = step.node == node && step.event != EventRecord::Start;
@@ -290,7 +293,7 @@ impl Recorder {
         }
     }
 
-    /// A message that was just sent, or was in flight, will not arrive.
+    /// Notes that a message that was just sent, or was in flight, will not arrive.
     pub(crate) fn lost<M: Message>(&mut self, from: NodeId, _: NodeId, sequence: u32, _: &M) {
         let message = MessageId { from, sequence };
         let steps = self.recording.steps.iter_mut().rev();
@@ -314,19 +317,20 @@ impl Recorder {
         self.note(node, text);
     }
 
-    /// A choice that the notes tell in other words.
+    /// Records a choice that the notes describe in other words.
     pub(crate) fn chose_silently(&mut self, node: NodeId, label: String, domain: u32, value: u32) {
         self.recording.choices.push(Choice::Choose { node, label, domain, value });
     }
 
-    /// Something went wrong in the middle of the present event; the choice belongs where the event
-    /// began to use its disk.
+    /// Records a fault in the middle of the present event; its choice belongs where the event began
+    /// to use its disk.
     pub(crate) fn upset(&mut self, at: usize, node: NodeId, place: String, nth: u32) {
         self.note(node, place.clone());
         self.recording.choices.insert(at, Choice::Upset { node, place, nth });
     }
 
-    /// A node fell in the middle of the present event: a step of its own, but no choice.
+    /// Records that a node crashed in the middle of the present event: a step of its own, but not a
+    /// choice.
     pub(crate) fn fell(&mut self, node: NodeId, fault: Fault) {
         let is_its_own = |step: &StepRecord| step.node == node && step.event != EventRecord::Start;
         if self.recording.steps.last().is_some_and(is_its_own) {

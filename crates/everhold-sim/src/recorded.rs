@@ -1,8 +1,8 @@
-//! What hosted nodes recorded, as a schedule: replayed, and shrunk like any other finding.
+//! Recordings of hosted nodes as schedules: replayed, and shrunk like any other finding.
 //!
-//! A recording has the order of events and what came from outside; the explorer delivers, fires
-//! and crashes in that order, with the clocks that were recorded. If that violates a property, the
-//! schedule is tried again on the explorer's own clocks, and made small there.
+//! A recording has the order of events and the inputs from outside; the explorer delivers messages,
+//! fires timers and crashes nodes in that order, with the clocks that were recorded. If that
+//! violates a property, the schedule is tried again on the explorer's own clocks, and shrunk there.
 
 mod outside;
 mod plan;
@@ -28,13 +28,13 @@ use crate::world::World;
 
 use plan::Plan;
 
-/// Clients of a hosted system have numbers from here on.
+/// The first of the numbers that stand for clients of a hosted system.
 const CLIENTS: u32 = 1 << 31;
 
-/// Reads a message as the hosts wrote it; `decode` of their codec.
+/// Reads a message as the hosts wrote it: the `decode` of their codec.
 pub type Decode<M> = fn(&[u8]) -> Result<M, String>;
 
-/// A recording that is none of this system.
+/// The reason why a recording cannot be replayed on this system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecording(String);
 
@@ -47,12 +47,13 @@ impl fmt::Display for BadRecording {
 impl std::error::Error for BadRecording {}
 
 impl Explorer {
-    /// Replays what hosted nodes recorded. `setup` makes the same nodes with the same numbers; more
-    /// of them do no harm. What clients sent is sent again by nodes of the kind `outside`, which
-    /// `decode` helps to read. Crashes that were recorded are allowed, whatever the setup's faults.
+    /// Replays a recording of hosted nodes. `setup` makes the same nodes with the same numbers;
+    /// additional nodes do no harm. The messages of clients are sent again by nodes of the kind
+    /// `outside`; `decode` reads them. Crashes that were recorded are allowed, whatever the setup's
+    /// faults.
     ///
     /// The report has the violation that the recording shows, shrunk. If it shows none, the verdict
-    /// is unknown; if the nodes did not do again what they had done, it is diverged, and
+    /// is unknown; if the nodes diverged from the recording, the verdict is diverged, and
     /// [`Stop::Diverged`] has the place.
     ///
     /// # Errors
@@ -107,8 +108,8 @@ impl Explorer {
     }
 }
 
-/// Tries the schedule on the explorer's own clocks, where leaving something out is an execution
-/// like any other, and makes it small.
+/// Tries the schedule on the explorer's own clocks, where an execution that leaves something out is
+/// like any other, and shrinks it.
 fn make_small<M: Message>(
     replayer: &mut Replayer<M>,
     plan: &Plan,
@@ -120,7 +121,7 @@ fn make_small<M: Message>(
     let seed = plan.schedule.seed;
     let used = replayed.trail.used.iter().map(|at| plan.schedule.choices[*at].clone());
     let original = Schedule { seed, choices: used.collect() };
-    // As it happened, with what each crash left of a disk.
+    // The choices as they happened, with the contents that each crash left on a disk.
     let mut plain = Schedule { seed, choices: replayed.recording.choices.clone() };
     plain.choices.retain(|choice| !matches!(choice, Choice::Clock { .. }));
     let origin = Origin { execution: None, search: "a recording".to_owned() };
@@ -137,7 +138,7 @@ fn make_small<M: Message>(
     finish(replayer, schedule, original, shrunk, origin, failure)
 }
 
-/// The first event at which the nodes did not do what they had done.
+/// The first event at which the nodes diverged from the recording.
 fn divergence(plan: &Plan, recording: &Execution, replayed: &Replayed) -> Option<String> {
     let used: BTreeSet<usize> = replayed.trail.used.iter().copied().collect();
     let mut choices = plan.schedule.choices.iter().enumerate();
@@ -149,7 +150,7 @@ fn divergence(plan: &Plan, recording: &Execution, replayed: &Replayed) -> Option
     Some(format!("{}: {what}", plan.place(recording, event)))
 }
 
-/// The first event after which a node has another state than it showed.
+/// The first event after which a node has another state than it showed in the recording.
 fn other_state(plan: &Plan, recording: &Execution, replayed: &Replayed) -> Option<(usize, String)> {
     let states = recording.local_states();
     let choices = replayed.trail.used.iter().filter(|at| plan.schedule.choices[**at].is_step());
@@ -169,7 +170,8 @@ fn other_state(plan: &Plan, recording: &Execution, replayed: &Replayed) -> Optio
     None
 }
 
-/// Where two states differ. Times of the wall clock and who asked from outside cannot be the same.
+/// The difference between two states. Times of the wall clock and the identities of outside callers
+/// cannot be the same, so they do not count.
 fn difference(shown: &Value, now: &Value) -> Option<String> {
     match (shown, now) {
         (Value::Record(a), Value::Record(b)) => a.iter().find_map(|(name, shown)| {

@@ -1,10 +1,10 @@
 //! Executions that failed before, in a file beside the test: they run first.
 //!
-//! `tests/it/raft.rs` keeps its executions in `tests/it/everhold-regressions/raft.txt`, one per line:
-//! the test's name, the token, and after `#` what it violated and how it was found. The token is a schedule of the explorer
-//! or the draws of a timed execution; each reader leaves the tokens of the other alone.
-//! Tests that fail at the same time, in one process or in several, add their lines under the file's own
-//! lock.
+//! `tests/it/raft.rs` keeps its executions in `tests/it/everhold-regressions/raft.txt`, one per
+//! line: the test's name, the token, and after `#` the violation and how it was found. The token is
+//! a schedule of the explorer or the draws of a timed execution; each reader ignores the tokens of
+//! the other. Tests that fail at the same time, in one process or in several, add their lines under
+//! the file's own lock.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -21,10 +21,10 @@ const HEADER: &str = "\
 # Executions that failed. Everhold runs them first; commit this file.
 # To drop one, delete its line. Format: test name, token, # what it violated; how it was found.
 ";
-/// Between what an execution violated and how it was found.
+/// The text between the violation of an execution and how it was found.
 pub(crate) const STORY: &str = "; found in ";
 
-/// The file in which an execution is kept, or why it is not there.
+/// The file in which an execution is kept, or the reason why it is not kept.
 pub type Kept = Result<PathBuf, String>;
 
 /// An execution from a regressions file.
@@ -45,10 +45,10 @@ pub trait Token: Sized {
     ///
     /// # Errors
     ///
-    /// If it is none, or damaged.
+    /// If the text is not such a token, or is damaged.
     fn parse_token(text: &str) -> Result<Self, TokenError>;
 
-    /// Whether it is a token of another kind of execution.
+    /// Whether a text is a token of another kind of execution.
     fn is_others(text: &str) -> bool {
         is_token(text) && !text.trim_start().starts_with(Self::PREFIX)
     }
@@ -69,7 +69,7 @@ impl Token for Schedule {
     }
 }
 
-/// The test that explores.
+/// The identity of the test that explores.
 #[derive(Clone, Debug)]
 pub struct TestId {
     file: String,
@@ -78,7 +78,8 @@ pub struct TestId {
 }
 
 impl TestId {
-    /// The test on this thread that calls from there, and what it calls its exploration.
+    /// The test that runs on this thread, with the place of its call and the name that it gave its
+    /// exploration, if any.
     #[must_use]
     pub fn new(caller: &Location<'_>, told: Option<String>) -> Self {
         // The test harness names its threads after the tests.
@@ -87,20 +88,20 @@ impl TestId {
         TestId { file: caller.file().to_owned(), test, told }
     }
 
-    /// A name for people.
+    /// The name that people read.
     #[must_use]
     pub fn name(&self) -> &str {
         let told = self.told.as_deref();
         told.or(self.test.as_deref()).unwrap_or("exploration")
     }
 
-    /// The name under which `cargo test` knows it.
+    /// The name under which `cargo test` runs it.
     #[must_use]
     pub fn test_name(&self) -> Option<&str> {
         self.test.as_deref()
     }
 
-    /// What tells this exploration apart from others in the same file.
+    /// The key that distinguishes this exploration from others in the same file.
     fn key(&self) -> Option<String> {
         let test = self.test.as_deref()?;
         Some(match &self.told {
@@ -126,13 +127,14 @@ impl TestId {
     }
 }
 
-/// The compiler names source files from the workspace's root, tests run in the package's folder.
+/// Finds a source file: the compiler names it from the workspace's root, tests run in the package's
+/// folder.
 fn find_source(file: &str) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|folder| folder.join(file)).find(|path| path.is_file())
 }
 
-/// The saved executions of a test, and what is wrong with its file.
+/// The saved executions of a test, and the problems with its file.
 pub fn load<T: Token>(test: &TestId) -> (Vec<Known<T>>, Vec<String>) {
     let (Some(key), Some(file)) = (test.key(), test.regressions_file()) else {
         return (Vec::new(), Vec::new());
@@ -144,7 +146,7 @@ pub fn load<T: Token>(test: &TestId) -> (Vec<Known<T>>, Vec<String>) {
     }
 }
 
-/// Reads while nobody writes.
+/// Reads a file while no process writes to it.
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     locked(file.lock_shared())?;
@@ -153,7 +155,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Some file systems know no locks; then a single write at the end has to do.
+/// Accepts that some file systems have no locks; then a single write at the end has to do.
 fn locked(lock: io::Result<()>) -> io::Result<()> {
     match lock {
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
@@ -181,7 +183,8 @@ fn parse<T: Token>(bytes: &[u8], key: &str, file: &Path) -> (Vec<Known<T>>, Vec<
     (known, problems)
 }
 
-/// Adds a failing execution to the test's file, if there is a test. Says where, or why not.
+/// Adds a failing execution to the test's file, if there is a test. Returns the file, or the reason
+/// why it was not kept.
 pub fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
     let key = test.key()?;
     Some(attempt("keeping the execution", || {
@@ -197,7 +200,7 @@ pub fn keep(test: &TestId, token: &str, violates: &str) -> Option<Kept> {
 fn no_source(file: &str) -> String {
     format!(
         "the test's source file {file} is not found from the folder in which the test runs, so there \
-         is no place for everhold-regressions/; the replay line above is all there is"
+         is no place for everhold-regressions/; keep the replay line above instead"
     )
 }
 
@@ -205,9 +208,10 @@ fn has_line(known: &[u8], start: &str) -> bool {
     String::from_utf8_lossy(known).lines().any(|line| line.starts_with(start))
 }
 
-/// Adds a line to a file that others may add to at the same time, unless one begins like it.
+/// Adds a line to a file to which others may add at the same time, unless a line with this
+/// beginning is there already.
 fn add(file: &Path, start: &str, line: &str) -> io::Result<()> {
-    // Also where the file can only be read.
+    // This also works where the file can only be read.
     if read(file).is_ok_and(|known| has_line(&known, start)) {
         return Ok(());
     }
@@ -226,7 +230,7 @@ fn add(file: &Path, start: &str, line: &str) -> io::Result<()> {
         added.push('\n');
     }
     let _ = writeln!(added, "{line}");
-    // On a full disk nothing half written stays behind.
+    // On a full disk no half-written line stays behind.
     let written = file.write_all(added.as_bytes()).and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(file.set_len(known.len() as u64)))
 }
@@ -240,8 +244,8 @@ fn by_digits(digits: &str) -> Option<PathBuf> {
     alike.next().is_none().then(|| one.path().join("schedule.txt"))
 }
 
-/// The execution that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id. None if it
-/// names an execution of the other kind.
+/// The execution that `EVERHOLD_REPLAY` names: a token, a file with one, or a finding's id. `None`
+/// if it names an execution of the other kind.
 ///
 /// # Errors
 ///

@@ -1,15 +1,16 @@
-//! The setup closure must describe the same system every time it runs: it runs once for every thread
-//! and once more for every replay.
+//! The check that the setup closure describes the same system every time it runs: once for every
+//! thread, and once more for every replay.
 
 use std::sync::{Arc, OnceLock};
 
 use everhold_node::Message;
 use everhold_trace::Value;
 
+use crate::report::text::count;
 use crate::system::System;
 use crate::worker::SharedSetup;
 
-/// What the first run of a setup described, and how a later run differed.
+/// The description of the system by the first run of a setup, and the difference of a later run.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
     first: OnceLock<Vec<String>>,
@@ -17,7 +18,7 @@ pub(crate) struct Repeated {
 }
 
 impl Repeated {
-    /// How two runs of the setup differ, if they do.
+    /// The difference between two runs of the setup, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
         let difference = self.problem.get()?;
         Some(format!(
@@ -28,7 +29,8 @@ impl Repeated {
         ))
     }
 
-    /// Systems that the strategy chose differ as they should.
+    /// Compares a system with the first one, unless the strategy chose it: such systems are meant
+    /// to differ.
     fn compare<M: Message>(&self, system: &System<M>) {
         if system.oracle.is_some() {
             return;
@@ -36,7 +38,7 @@ impl Repeated {
         let now = describe(system);
         let first = self.first.get_or_init(|| now.clone());
         if let Some(difference) = difference(first, &now) {
-            // A second difference adds nothing.
+            // Only the first difference is kept.
             let _ = self.problem.set(difference);
         }
     }
@@ -55,9 +57,9 @@ pub(crate) fn repeated<M: Message>(
     (Arc::new(setup), repeated)
 }
 
-/// The nodes with their first states, and everything else that has a name; a line each.
+/// The nodes with their first states, and everything else that has a name; one line each.
 fn describe<M: Message>(system: &System<M>) -> Vec<String> {
-    let mut lines = vec![format!("{} nodes", system.nodes.len())];
+    let mut lines = vec![count(system.nodes.len() as u64, "node")];
     for (info, (_, blueprint)) in system.names().iter().zip(&system.nodes) {
         let state = unordered(&blueprint.make().observe());
         lines.push(format!("node \"{}\" with state {state}", info.name));
@@ -76,7 +78,7 @@ fn describe<M: Message>(system: &System<M>) -> Vec<String> {
     lines
 }
 
-/// A value whose lists are sorted: sets come in any order, and that alone does no harm.
+/// A value whose lists are sorted: sets come in any order, which alone does no harm.
 fn unordered(value: &Value) -> Value {
     match value {
         Value::List(items) => {

@@ -1,4 +1,5 @@
-//! What an exploration found, what it did, and what its silence means.
+//! The report of an exploration: its findings, its extent, and the meaning of a run without
+//! findings.
 
 pub(crate) mod page;
 pub(crate) mod text;
@@ -30,7 +31,7 @@ use crate::worker::{Batch, Failed, Ran};
 pub struct Report {
     /// Where the exploration was started.
     pub(crate) test: TestId,
-    /// How it searched.
+    /// The search that was used.
     pub search: String,
     /// The seed of the search.
     pub seed: u64,
@@ -38,71 +39,72 @@ pub struct Report {
     pub workers: usize,
     /// The nodes that the setup made.
     pub nodes: Vec<NodeInfo>,
-    /// Why it ended.
+    /// The reason why it ended.
     pub stop: Stop,
-    /// Executions that were run.
+    /// The number of executions that were run.
     pub executions: u64,
-    /// Steps of all of them.
+    /// The number of steps of all executions.
     pub steps: u64,
-    /// Wall time.
+    /// The wall time.
     pub time: Duration,
-    /// What is wrong, each with another cause.
+    /// The findings, each with a different cause.
     pub findings: Vec<Finding>,
     /// The `sometimes` goals.
     pub goals: Vec<Goal>,
-    /// What was seen.
+    /// The coverage of the search.
     pub coverage: Coverage,
-    /// What each strategy contributed.
+    /// The contribution of each strategy.
     pub tally: Vec<Tally>,
-    /// Executions that were cut off by the bound on steps.
+    /// The number of executions that were cut off by the bound on steps.
     pub bounded: u64,
-    /// Executions that ended because only timers without consequence fired any more.
+    /// The number of executions that ended because only timers without consequence still fired.
     pub settled: u64,
-    /// The bound on steps of the last executions; it grows with the system unless it was told.
+    /// The bound on steps of the last executions; it adapts to the system unless it was set.
     pub steps_max: u32,
-    /// Executions in which progress was still owed when patience ran out before the longest timer had
-    /// fired often enough: neither right nor wrong.
+    /// The number of executions in which progress was still owed when patience ran out before the
+    /// longest timer had fired often enough: neither right nor wrong.
     pub unjudged: u64,
-    /// Executions that ended where a checker reached its bound: neither right nor wrong.
+    /// The number of executions that ended where a checker reached its bound: neither right nor
+    /// wrong.
     pub undecided: u64,
-    /// The first of these bounds.
+    /// The first bound that a checker reached.
     pub undecided_bound: Option<String>,
-    /// Executions with a handler that took longer than [`Explorer::patience`](crate::Explorer::patience)
-    /// and returned. How many there are depends on the machine.
+    /// The number of executions with a handler that took longer than
+    /// [`Explorer::patience`](crate::Explorer::patience) and returned. It depends on the machine.
     pub slow: u64,
-    /// Messages that found no room, in all executions; see [`Links`](crate::Links).
+    /// The number of messages that found no room, in all executions; see [`Links`](crate::Links).
     pub refused: u64,
     /// The rules for links that fitted a message, as bits.
     pub(crate) fitted: u64,
-    /// Executions that were run twice to see whether they are the same.
+    /// The number of executions that were run twice to see whether they are the same.
     pub rechecked: u64,
-    /// Saved schedules that were run first.
+    /// The number of saved schedules that were run first.
     pub regressions: u64,
-    /// What went wrong beside the exploration itself, such as an unreadable regressions file.
+    /// Problems outside the exploration itself, such as an unreadable regressions file.
     pub problems: Vec<String>,
-    /// The first executions, as many as the explorer was told to keep.
+    /// The traces of the first executions, as many as the explorer was told to keep.
     pub traces: Vec<Execution>,
-    /// What an exhaustive search covered.
+    /// The coverage of an exhaustive search.
     pub exhaustive: Option<Progress>,
     pub(crate) expected: Expected,
     pub(crate) next_index: u64,
     pub(crate) traces_file: Option<PathBuf>,
 }
 
-/// Why an exploration ended.
+/// The reason why an exploration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Every execution within the bounds was run.
     Exhausted,
-    /// The budget of executions was used up; silence beyond it means nothing.
+    /// The budget of executions was used up; nothing is known about executions beyond it.
     Executions(u64),
     /// The budget of time was used up.
     Time(Duration),
     /// Every execution was run up to this many steps; some of them were longer.
     Steps(u32),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// Enough was found.
+    /// Enough findings were made.
     Found,
     /// Only one schedule was asked for.
     Replayed {
@@ -111,7 +113,7 @@ pub enum Stop {
     },
     /// A checker reached this bound, and the search could not go on after it.
     Undecided {
-        /// Whose, and how to raise it.
+        /// The checker with its bound, and how to raise it.
         bound: String,
     },
     /// A handler has not returned in the search, but did when its execution was run again alone.
@@ -119,19 +121,19 @@ pub enum Stop {
         /// The number of the execution.
         execution: u64,
     },
-    /// A recording was replayed, and the nodes did not do again what they had done.
+    /// A recording was replayed, and the nodes diverged from it.
     Diverged {
-        /// Where, and what was different.
+        /// The place, and the difference.
         place: String,
     },
 }
 
-/// The answer in a word.
+/// The result of an exploration in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every execution within the bounds was run and none is wrong.
+    /// Every execution within the bounds was run and none fails.
     Holds,
-    /// An execution is wrong.
+    /// An execution fails.
     Violated,
     /// A bound was reached first.
     Unknown,
@@ -144,7 +146,7 @@ pub enum Verdict {
 pub struct Goal {
     /// Its name.
     pub name: String,
-    /// How many executions reached it; an exhaustive search only tells whether one did.
+    /// The number of executions that reached it; an exhaustive search only records whether one did.
     pub reached: u64,
 }
 
@@ -154,24 +156,24 @@ impl Goal {
     }
 }
 
-/// An execution that is not as it should be, with the evidence.
+/// A failing execution, with the evidence.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What is wrong.
+    /// The failure.
     pub failure: Failure,
     /// The smallest schedule that shows it.
     pub schedule: Schedule,
-    /// The schedule as it was found.
+    /// The schedule that the search found.
     pub original: Schedule,
-    /// What happens under the small one.
+    /// The recording of the execution under the small schedule.
     pub recording: Recording,
-    /// How it was made small.
+    /// The statistics of shrinking.
     pub shrunk: Shrunk,
-    /// Where it came from.
+    /// The execution that showed it first.
     pub origin: Origin,
 }
 
-/// Which execution showed it first.
+/// The execution that showed a finding first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Its number in the search.
@@ -181,14 +183,15 @@ pub struct Origin {
 }
 
 impl Finding {
-    /// A short name of its schedule: eight hexadecimal digits. [`Report::id_of`] says in addition
-    /// whose it is.
+    /// A short name of its schedule: eight hexadecimal digits. [`Report::id_of`] adds the name of
+    /// the test.
     #[must_use]
     pub fn id(&self) -> String {
         self.schedule.id()
     }
 
-    /// Without a schedule, the only way back to the execution is the whole search.
+    /// Whether there is a schedule to replay. Without one, the only way back to the execution is
+    /// the whole search.
     pub(crate) fn has_schedule(&self) -> bool {
         !(self.schedule.choices.is_empty() && self.recording.steps.is_empty())
     }
@@ -247,7 +250,7 @@ impl Report {
         }
     }
 
-    /// The answer in a word.
+    /// The result in a word.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let diverged = |finding: &Finding| finding.failure.cause == Cause::Nondeterminism;
@@ -278,9 +281,9 @@ impl Report {
         self.test.id_of(&finding.schedule.token())
     }
 
-    /// What the test is about and no execution showed: goals, kinds of nodes, properties that were
-    /// never decided. Empty where that could not be expected: after a finding, an interruption, or the
-    /// replay of one schedule.
+    /// The subjects of the test that no execution showed: goals, kinds of nodes, properties that
+    /// were never decided. Empty where they could not be expected: after a finding, an
+    /// interruption, or the replay of one schedule.
     #[must_use]
     pub fn untested(&self) -> Vec<Untested> {
         let whole = matches!(
@@ -293,14 +296,15 @@ impl Report {
         self.expected.untested(&self.goals)
     }
 
-    /// The test as the report names it.
+    /// The name of the test in reports.
     #[must_use]
     pub fn name(&self) -> &str {
         self.test.name()
     }
 
-    /// The report as a page: the first finding with its space-time diagram, or what a run without
-    /// findings covered. [`assert_holds`](Self::assert_holds) writes the page of a finding itself.
+    /// The report as a page: the first finding with its space-time diagram, or the coverage of a
+    /// run without findings. [`assert_holds`](Self::assert_holds) writes the page of a finding
+    /// itself.
     #[must_use]
     pub fn page(&self) -> Page {
         match self.findings.first() {
@@ -320,7 +324,7 @@ impl Report {
         artifacts::write_whole(path, &artifacts::bytes(&self.traces)).map_err(std::io::Error::other)
     }
 
-    /// Ends the test: prints the report, and panics if something is wrong.
+    /// Ends the test: prints the report, and panics if the test fails.
     ///
     /// A failing schedule is saved in a regressions file beside the test and runs first from then
     /// on; commit it. The schedule, the trace of the execution and a page that shows it are written
@@ -330,8 +334,8 @@ impl Report {
     ///
     /// If there is a finding, if a replayed schedule no longer fits, if the exploration was
     /// interrupted, or if something was [never tested](Self::untested): a goal that no execution
-    /// reached, a kind of node that does not exist. Not if a bound was reached: then the printed report
-    /// says what was covered.
+    /// reached, a kind of node that does not exist. A bound that was reached is no reason to panic:
+    /// the printed report then states the coverage.
     #[track_caller]
     pub fn assert_holds(mut self) {
         // First of all, before anything that may fail.
@@ -342,13 +346,17 @@ impl Report {
         let Some(finding) = self.findings.first() else {
             println!("{self}");
             match &self.stop {
-                Stop::Interrupted => panic!("interrupted after {} executions", self.executions),
+                Stop::Interrupted => {
+                    panic!("interrupted after {}", text::count(self.executions, "execution"))
+                }
                 Stop::Replayed { skipped: Some(choice) } => panic!(
                     "the schedule no longer fits the program: {choice} cannot happen; the \
                      execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
                      schedule if it came from a regressions file"
                 ),
-                Stop::Diverged { place } => panic!("the replay is not as recorded: {place}"),
+                Stop::Diverged { place } => {
+                    panic!("the replay diverged from the recording: {place}")
+                }
                 Stop::Stalled { .. } => panic!("{}", text::summary(&self)),
                 _ => {}
             }
@@ -381,7 +389,7 @@ impl Report {
         regressions::keep(&self.test, &finding.schedule.token(), &violates)
     }
 
-    /// Writes the traces that were asked for where the next command finds them.
+    /// Writes the traces that were requested to the file where the next command finds them.
     fn leave_traces(&mut self) {
         if self.traces.is_empty() {
             return;
@@ -394,8 +402,8 @@ impl Report {
         }
     }
 
-    /// Takes in the executions of an epoch, in their order; gives them back with the first one
-    /// that fails for a new cause.
+    /// Takes in the executions of an epoch, in their order; returns them with the first one that
+    /// fails for a new cause.
     pub(crate) fn absorb(&mut self, mut batches: Vec<Batch>) -> (Vec<Ran>, Option<Failed>) {
         for batch in &batches {
             self.coverage.merge(&batch.coverage);
@@ -437,7 +445,7 @@ impl Report {
         }
     }
 
-    /// After a finding that does not end the search: goes on with the execution after it.
+    /// Continues with the execution after a finding that does not end the search.
     pub(crate) fn rewind_to(&mut self, failed: u64) {
         self.next_index = failed + 1;
     }
@@ -457,7 +465,7 @@ fn show(part: &str) {
     let _ = quietly(|| println!("{part}"));
 }
 
-/// Where the evidence was written, as far as it could be.
+/// The files to which the evidence was written, as far as that was possible.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) schedule: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What properties look at, whichever engine runs the nodes.
+//! The view that properties have of nodes and network, whichever engine runs the nodes.
 
 use std::fmt;
 
@@ -8,19 +8,20 @@ use crate::env::{Env, Status};
 use crate::system::Clocks;
 use crate::world::Slot;
 
-/// Nodes and network at one moment of an execution, as another engine than the explorer holds them.
+/// Nodes and network at one moment of an execution, as an engine other than the explorer holds
+/// them.
 pub trait Stage<M: Message> {
-    /// How many nodes there are or were.
+    /// The number of nodes, including those that are gone.
     fn nodes(&self) -> usize;
     /// A node, whether it is up or not.
     fn process(&self, index: usize) -> Option<&dyn Process<M>>;
     /// Whether a node is up.
     fn is_up(&self, node: NodeId) -> bool;
-    /// Places in which a message may be under way.
+    /// The number of places in which a message may be under way.
     fn places(&self) -> usize;
     /// The message in a place: sender, receiver, content.
     fn flight(&self, place: usize) -> Option<(NodeId, NodeId, &M)>;
-    /// How many messages a node has sent.
+    /// The number of messages that a node has sent.
     fn sent(&self, node: NodeId) -> u32;
     /// The message that the present step delivers: sender, and number among its messages.
     fn delivered(&self) -> Option<(NodeId, u32)>;
@@ -40,9 +41,9 @@ impl<M: Message> Clone for Scene<'_, M> {
 impl<M: Message> Copy for Scene<'_, M> {}
 
 enum Held<'a, M: Message> {
-    /// Under a strategy.
+    /// An execution under a strategy.
     Explored(&'a [Slot<M>], &'a Env<M>),
-    /// By another engine.
+    /// An execution of another engine.
     Elsewhere(&'a dyn Stage<M>),
 }
 
@@ -97,7 +98,7 @@ impl<'a, M: Message> Scene<'a, M> {
         }
     }
 
-    /// Places in which a message may be under way.
+    /// The number of places in which a message may be under way.
     pub(crate) fn places(self) -> usize {
         match self.0 {
             Held::Explored(_, env) => env.state.flights.len(),
@@ -116,7 +117,7 @@ impl<'a, M: Message> Scene<'a, M> {
         }
     }
 
-    /// How many messages a node has sent.
+    /// The number of messages that a node has sent.
     pub(crate) fn sent(self, node: NodeId) -> u32 {
         match self.0 {
             Held::Explored(_, env) => env.state.sent(node),

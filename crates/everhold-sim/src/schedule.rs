@@ -1,7 +1,7 @@
 //! The recorded choices that produced an execution, and their printable form.
 //!
-//! A schedule names what happened by node and label, not by position, so it still fits after an
-//! edit: whoever removes a choice, as shrinking does, leaves the others meaningful.
+//! A schedule names steps by node and label, not by position, so it still fits after an edit: when
+//! a choice is removed, as shrinking does, the others keep their meaning.
 //!
 //! A token is `eh1-` and the base64url form of: a version byte, the seed (8 bytes, little
 //! endian), a table of names (timers and labels), the choices as variable-length numbers, and a
@@ -17,15 +17,15 @@ use crate::record::EventRecord;
 
 /// The version of the token format.
 const VERSION: u8 = 1;
-/// What every token begins with.
+/// The beginning of every token.
 const PREFIX: &str = "eh1-";
 
 /// The choices of one execution; with the program they determine it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// Seeds the nodes' random streams and the fair tail.
+    /// The seed of the nodes' random streams and of the fair tail.
     pub seed: u64,
-    /// What was chosen, in order.
+    /// The choices, in order.
     pub choices: Vec<Choice>,
 }
 
@@ -34,68 +34,68 @@ pub struct Schedule {
 pub enum Choice {
     /// A message arrived.
     Deliver {
-        /// At whom.
+        /// The receiver.
         to: NodeId,
-        /// Which one.
+        /// The message.
         message: MessageId,
-        /// Its sort; what is looked for if this very message does not exist.
+        /// The sort of the message, by which one is looked for if this very message does not exist.
         kind: String,
     },
     /// A timer fired.
     Timer {
-        /// Whose.
+        /// The node.
         node: NodeId,
-        /// Which one.
+        /// The timer.
         timer: String,
     },
-    /// A task went on.
+    /// A task continued.
     Poll {
-        /// Whose.
+        /// The node.
         node: NodeId,
-        /// Which one.
+        /// The task.
         task: u32,
     },
-    /// A crashed node came back.
+    /// A crashed node restarted.
     Restart(NodeId),
     /// The partition ended.
     Heal,
-    /// Something went wrong.
+    /// A fault struck.
     Fault(Fault),
     /// A node chose a value.
     Choose {
-        /// Who.
+        /// The node.
         node: NodeId,
-        /// What for.
+        /// The purpose of the choice.
         label: String,
-        /// Out of how many.
+        /// The number of possibilities.
         domain: u32,
         /// The answer.
         value: u32,
     },
     /// From here on the execution is fair and without faults.
     Tail,
-    /// A node's clock showed at least this much, in nanoseconds: in schedules of real executions,
-    /// whose timers fired when they did.
+    /// A node's clock showed at least this much: in schedules of real executions, whose timers
+    /// fired at times of their own.
     Clock {
-        /// Whose.
+        /// The node.
         node: NodeId,
-        /// What it showed.
+        /// The time that the clock showed, in nanoseconds.
         nanos: u64,
     },
     /// A node was told that its connection to a peer ended.
     Disconnected {
-        /// Who was told.
+        /// The node that was told.
         node: NodeId,
         /// The other end.
         peer: NodeId,
     },
-    /// In the middle of an event something went wrong with the node's disk, or the node crashed.
+    /// A fault struck the node's disk in the middle of an event, or the node crashed there.
     Upset {
-        /// Whose disk.
+        /// The node.
         node: NodeId,
-        /// What, and at which operation, such as `crash before put vote`.
+        /// The fault and its operation, such as `crash before put vote`.
         place: String,
-        /// How many operations of the same name the event had before.
+        /// The number of earlier operations of the same name in the event.
         nth: u32,
     },
 }
@@ -116,7 +116,7 @@ impl Choice {
         }
     }
 
-    /// The node at which it happens, if it is a step of one.
+    /// The node at which it happens, if it is a step of a node.
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {
         match self {
@@ -143,7 +143,7 @@ impl Choice {
         )
     }
 
-    /// True if something went wrong.
+    /// True if this choice is a fault.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         matches!(self, Choice::Fault(_) | Choice::Upset { .. })
@@ -184,7 +184,7 @@ impl Schedule {
         self.choices.iter().filter(|choice| choice.is_step()).count()
     }
 
-    /// Whether it follows the clocks of a real execution.
+    /// Whether the schedule follows the clocks of a real execution.
     #[must_use]
     pub fn follows_clocks(&self) -> bool {
         self.choices.iter().any(|choice| matches!(choice, Choice::Clock { .. }))
@@ -230,23 +230,23 @@ impl Schedule {
     }
 }
 
-/// Why a text is not a schedule.
+/// The reason why a text is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
     /// It does not begin like a token.
     Foreign {
-        /// How it begins.
+        /// The beginning of the text.
         text: String,
     },
-    /// It begins like a token, but the rest is not right.
+    /// It begins like a token, but the rest is invalid.
     Damaged {
-        /// What is not right.
+        /// The defect.
         reason: &'static str,
     },
     /// Another version of Everhold wrote it.
     Version {
-        /// Its version.
+        /// The version of the token.
         found: u8,
     },
 }
@@ -259,7 +259,8 @@ impl fmt::Display for TokenError {
             }
             TokenError::Damaged { reason } => write!(
                 f,
-                "the schedule token is damaged: {reason}; copy it again from the failing run, whole"
+                "the schedule token is damaged: {reason}; copy the whole token again from the \
+                 failing run"
             ),
             TokenError::Version { found } => write!(
                 f,
@@ -329,7 +330,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// What was written.
+    /// The bytes that were written.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.bytes
@@ -468,7 +469,7 @@ impl Encoder {
         }
     }
 
-    /// A mask where the nodes fit into one, otherwise their numbers.
+    /// Writes a side as a mask where its nodes fit into one, otherwise as their numbers.
     fn partition(&mut self, side: Side) {
         if side.nodes().iter().any(|node| node.0 >= u64::BITS) {
             return self.side(24, side);
@@ -510,9 +511,9 @@ pub struct Decoder<'a> {
 }
 
 const ENDS: TokenError = TokenError::Damaged { reason: "it ends in the middle of a choice" };
-/// The error for a token that decodes to something that cannot be.
+/// The error for a token that decodes to an impossible value.
 pub const MAKES_NO_SENSE: TokenError =
-    TokenError::Damaged { reason: "it has a choice of no known kind" };
+    TokenError::Damaged { reason: "it has a choice of an unknown kind" };
 
 impl<'a> Decoder<'a> {
     /// Reads from the beginning.
@@ -521,7 +522,7 @@ impl<'a> Decoder<'a> {
         Decoder { bytes, names: Vec::new() }
     }
 
-    /// Whether all was read.
+    /// Whether all bytes were read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -674,8 +675,9 @@ fn unbase64(text: &str) -> Result<Vec<u8>, TokenError> {
         let mut word = 0u32;
         for byte in chunk {
             let sextet = ALPHABET.iter().position(|letter| letter == byte);
-            let sextet = sextet
-                .ok_or(TokenError::Damaged { reason: "it has a character that no token has" })?;
+            let sextet = sextet.ok_or(TokenError::Damaged {
+                reason: "it has a character that does not occur in tokens",
+            })?;
             word = (word << 6) | sextet as u32;
         }
         if chunk.len() == 1 {

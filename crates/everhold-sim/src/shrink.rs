@@ -1,14 +1,14 @@
-//! From a failing schedule to a small one that fails alike.
+//! From a failing schedule to a small one that fails for the same cause.
 //!
-//! Choices are taken out, in long stretches first, then by node and label, at last in pairs. Every
-//! candidate is replayed twice. First a message is known by the step that sent it, so without a
-//! step everything that follows from it goes as well: a timer takes its whole round of a retry
-//! loop with it. Then a choice whose message is not there may use another of its sort: a round
-//! is left out, and the message of an earlier one takes its place. What no longer fits is skipped,
-//! what happened is kept with the names that it has now, and a candidate counts only if it fails
-//! for the same cause.
+//! Choices are removed, first in long stretches, then by node and label, at last in pairs. Every
+//! candidate is replayed in up to two ways. First, a message is identified by the step that sent
+//! it, so that removing a step also removes everything that follows from it: a timer takes its
+//! whole round of a retry loop with it. Second, a choice whose message does not exist may use
+//! another one of its sort: a round is left out, and the message of an earlier one takes its place.
+//! Choices that no longer fit are skipped, those that happened are kept with the names that they
+//! have now, and a candidate counts only if it fails for the same cause.
 //!
-//! Shrinking ends when nothing more can be taken out or after a number of steps, both of which are
+//! Shrinking ends when nothing more can be removed or after a number of steps, both of which are
 //! the same on every machine. The bound on time is for nodes whose steps are slow.
 
 use std::collections::BTreeSet;
@@ -21,21 +21,21 @@ use crate::failure::Cause;
 use crate::schedule::{Choice, Schedule};
 use crate::strategy::script::{Fit, Happened, Line, Script, lines};
 
-/// The most steps that all tries together may take.
+/// The largest number of steps of all tries together.
 const STEPS_MAX: u64 = 2_000_000;
-/// Schedules up to this length are tried without each pair of choices.
+/// Schedules of at most this length are tried without each pair of choices.
 const PAIRS_MAX: usize = 40;
 
-/// What shrinking did.
+/// The statistics of shrinking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shrunk {
-    /// Schedules that were tried.
+    /// The number of schedules that were tried.
     pub tries: u32,
-    /// The steps of all of them.
+    /// The number of steps of all tries.
     pub steps: u64,
-    /// How long it took.
+    /// The time that shrinking took.
     pub time: Duration,
-    /// Which bound was reached before nothing more could be removed.
+    /// The bound that was reached before nothing more could be removed.
     pub cut_short: Option<ShrinkBound>,
 }
 
@@ -44,7 +44,7 @@ pub struct Shrunk {
 pub enum ShrinkBound {
     /// The number of steps of all tries; the same on every machine.
     Steps,
-    /// The time; a faster machine may come further.
+    /// The time; a faster machine may get further.
     Time,
 }
 
@@ -53,12 +53,12 @@ pub(crate) trait Oracle {
     fn run(&mut self, script: Script, seed: u64, cause: &Cause) -> Tried;
 }
 
-/// What came of a script.
+/// The result of a script.
 pub(crate) struct Tried {
     /// The choices that happened, if it failed for the same cause.
     pub(crate) failing: Option<Vec<Happened>>,
     pub(crate) steps: u32,
-    /// Something did not fit.
+    /// Whether a choice did not fit.
     pub(crate) skipped: bool,
 }
 
@@ -97,7 +97,8 @@ struct Shrinker<'a> {
     time_max: Duration,
 }
 
-/// Smaller is better: faults, then choices, then chosen values, then changes of node.
+/// The size of a schedule: faults, then choices, then chosen values, then changes of node. Smaller
+/// is better.
 type Measure = (usize, usize, u64, usize);
 
 impl Shrinker<'_> {
@@ -112,7 +113,8 @@ impl Shrinker<'_> {
         self.stats.cut_short.is_some()
     }
 
-    /// Learns which step sent which message. False if there is no time, or it does not fail.
+    /// Learns which step sent which message. False if there is no time, or if the schedule does not
+    /// fail.
     fn begin(&mut self) -> bool {
         if self.is_over() {
             return false;
@@ -155,7 +157,7 @@ impl Shrinker<'_> {
         tried
     }
 
-    /// Takes a candidate over if it fails alike and is smaller.
+    /// Accepts a candidate if it fails for the same cause and is smaller.
     fn accept(&mut self, candidate: &[Line]) -> bool {
         for fit in [Fit::Cause, Fit::CauseOrSort] {
             if self.is_over() {
@@ -175,7 +177,7 @@ impl Shrinker<'_> {
         false
     }
 
-    /// Tries it without the choices at these places.
+    /// Tries the schedule without the choices at these places.
     fn accept_without(&mut self, places: &[usize]) -> bool {
         let dropped: BTreeSet<usize> = places.iter().copied().collect();
         let kept = self.best.iter().filter(|line| !dropped.contains(&line.place)).cloned();
@@ -183,8 +185,9 @@ impl Shrinker<'_> {
         self.accept(&kept)
     }
 
-    /// A failure that shows only in the end, when nothing happens any more or for too long, needs
-    /// a beginning and not the rest: let the fair tail supply that.
+    /// Ends the schedule in a fair tail as early as possible. A failure that shows only at the end,
+    /// when nothing happens any more or progress is overdue, needs a beginning and not the rest,
+    /// which the tail supplies.
     fn end_in_tail(&mut self) {
         let tail = self.best.iter().position(|line| line.choice == Choice::Tail);
         let (mut low, mut high) = (0, tail.unwrap_or(self.best.len()));
@@ -218,7 +221,7 @@ impl Shrinker<'_> {
         true
     }
 
-    /// A failure that shows at once does not need fairness.
+    /// Drops the fair tail: a failure that shows at once does not need fairness.
     fn drop_tail(&mut self) {
         if let Some(tail) = self.best.iter().position(|line| line.choice == Choice::Tail) {
             self.accept_without(&[tail]);
@@ -229,12 +232,12 @@ impl Shrinker<'_> {
         self.thin_from(1, Choice::is_fault);
     }
 
-    /// Without stretches of the choices of a sort, long stretches first.
+    /// Removes stretches of the choices of a sort, long stretches first.
     fn thin(&mut self, belongs: impl Fn(&Choice) -> bool) {
         self.thin_from(self.best.len(), belongs);
     }
 
-    /// The same, with stretches of at most `most` choices; later ones go first.
+    /// Does the same with stretches of at most `most` choices; later ones go first.
     fn thin_from(&mut self, most: usize, belongs: impl Fn(&Choice) -> bool) {
         let mut size = self.places(&belongs).len().min(most).max(1);
         loop {
@@ -255,14 +258,15 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The places of the choices of a sort. The beginning of the tail is no choice to leave out.
+    /// The places of the choices of a sort. The beginning of the tail is not a choice that can be
+    /// left out.
     fn places(&self, belongs: impl Fn(&Choice) -> bool) -> Vec<usize> {
         let is_one = |choice: &Choice| *choice != Choice::Tail && belongs(choice);
         self.best.iter().filter(|line| is_one(&line.choice)).map(|line| line.place).collect()
     }
 
-    /// What a node does, and what it does for one reason, is often superfluous as a whole. The
-    /// timer of a retry loop, taken out in stretches, takes whole rounds with it.
+    /// Removes groups: the steps of one node, or its steps for one reason, are often superfluous as
+    /// a whole. The timer of a retry loop, removed in stretches, takes whole rounds with it.
     fn thin_groups(&mut self) {
         for node in self.groups(Choice::node) {
             let places = self.places(|choice| choice.node() == Some(node));
@@ -277,7 +281,8 @@ impl Shrinker<'_> {
         self.best.iter().filter_map(|line| group(&line.choice)).collect()
     }
 
-    /// Two choices may be superfluous only together: what one does, the other undoes.
+    /// Removes pairs: two choices may be superfluous only together, because one undoes the effect
+    /// of the other.
     fn drop_pairs(&mut self) {
         let mut first = 0;
         while first < self.best.len() && self.best.len() <= PAIRS_MAX {
@@ -295,7 +300,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Chosen values towards zero.
+    /// Lowers chosen values towards zero.
     fn lower_values(&mut self) {
         for at in 0..self.best.len() {
             if self.is_over() {
@@ -326,7 +331,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Moves steps next to the last one of the same node: fewer changes to follow with the eye.
+    /// Moves steps next to the last one of the same node, so that readers have fewer changes to
+    /// follow.
     fn join_steps(&mut self) {
         for at in 1..self.best.len() {
             if self.is_over() {
@@ -347,7 +353,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// The node of a choice and what it does there.
+/// The node of a choice and the name of its action there.
 fn group(choice: &Choice) -> Option<(NodeId, String)> {
     let label = match choice {
         Choice::Deliver { kind, .. } => kind.as_str(),

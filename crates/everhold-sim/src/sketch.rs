@@ -1,14 +1,15 @@
-//! Counting distinct things in constant memory.
+//! Estimates of the number of distinct values, in constant memory.
 
 use std::collections::BTreeMap;
 
-/// How many hashes are kept; the error of an estimate is about one in the root of this.
+/// The number of hashes that are kept; the relative error of an estimate is about `1 / sqrt(KEPT)`.
 const KEPT: usize = 4096;
 
-/// Estimates how many different hashes were added, and how much was not seen yet.
+/// Estimates the number of different hashes that were added, and the probability that the next one
+/// is new.
 ///
 /// Keeps the smallest hashes with their counts (a bottom-k sketch), so two sketches merge into
-/// exactly the sketch of both inputs, whoever saw what.
+/// exactly the sketch of both inputs, however these were divided.
 ///
 /// ```
 /// use everhold_sim::sketch::Sketch;
@@ -40,7 +41,7 @@ impl Sketch {
         }
     }
 
-    /// Adds everything that another sketch saw.
+    /// Adds all observations of another sketch.
     pub fn merge(&mut self, other: &Sketch) {
         for (hash, count) in &other.counts {
             self.add_many(*hash, *count);
@@ -48,13 +49,13 @@ impl Sketch {
         self.added += other.added;
     }
 
-    /// How many observations were added.
+    /// The number of observations that were added.
     #[must_use]
     pub fn added(&self) -> u64 {
         self.added
     }
 
-    /// How many different hashes there were: exact up to 4,096, then an estimate.
+    /// The number of different hashes: exact up to 4,096, then an estimate.
     #[must_use]
     pub fn distinct(&self) -> u64 {
         match self.counts.last_key_value() {
@@ -72,8 +73,8 @@ impl Sketch {
         self.counts.len() >= KEPT
     }
 
-    /// Good and Turing's estimate of the probability that the next observation is new: the share
-    /// of those seen exactly once.
+    /// The Good-Turing estimate of the probability that the next observation is new: the share of
+    /// observations whose hash was seen exactly once.
     #[must_use]
     pub fn unseen(&self) -> f64 {
         let once = self.counts.values().filter(|count| **count == 1).count() as f64;
@@ -106,7 +107,8 @@ mod tests {
         assert_eq!(left.distinct(), both.distinct());
     }
 
-    /// The standard error is 1/sqrt(4096) = 1.6 %; five of them are missed once in 1.7 million.
+    /// The standard error is 1/sqrt(4096) = 1.6 %; an estimate is off by five of them once in 1.7
+    /// million.
     #[test]
     fn estimates_are_close() {
         let mut sketch = Sketch::default();

@@ -1,4 +1,4 @@
-//! Who decides what happens next. Each strategy is one file; none of them executes anything.
+//! Strategies, which decide what happens next. Each is one file; none of them executes anything.
 
 mod delay;
 mod exhaustive;
@@ -34,19 +34,20 @@ pub(crate) use scheduler::Scheduler;
 
 /// Decides what happens next; never executes anything itself.
 ///
-/// It is internal: what it may ask, and in which order it is asked, changes with the explorer. A search is
-/// chosen with [`Search`].
+/// It is internal: the questions that it is asked, and their order, change with the explorer. A
+/// search is chosen with [`Search`].
 pub(crate) trait Strategy {
-    /// A new execution begins.
+    /// Begins a new execution.
     fn begin(&mut self, run: &Run);
 
-    /// Picks one of the moves, which are never none, or a fault. `None` ends the execution.
+    /// Picks one of the moves, of which there is at least one, or a fault. `None` ends the
+    /// execution.
     ///
-    /// `about` tells more of a move than most strategies want to know.
+    /// `about` gives details of moves that most strategies do not need.
     fn pick(&mut self, moves: &Moves, about: &dyn About) -> Option<u32>;
 
-    /// Nothing can happen, but a node may still crash and come back, or a connection break. The pick of such a fault, or
-    /// `None` to leave it at that.
+    /// Picks a fault when nothing can happen, but a node may still crash and restart, or a
+    /// connection break; `None` picks none.
     fn at_quiet(&mut self, moves: &Moves, about: &dyn About) -> Option<u32> {
         let _ = (moves, about);
         None
@@ -55,32 +56,33 @@ pub(crate) trait Strategy {
     /// Answers a node's [`choose`](everhold_node::Cx::choose). `None` means the first possibility.
     fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32>;
 
-    /// Answers a node's [`choose_weighted`](everhold_node::Cx::choose_weighted). `None` means the first
-    /// possible option. By default, an answer to `choose` is a ticket of the lottery.
+    /// Answers a node's [`choose_weighted`](everhold_node::Cx::choose_weighted). `None` means the
+    /// first possible option. By default, an answer to `choose` is used as a ticket of the lottery.
     fn choose_weighted(&mut self, node: NodeId, label: &str, weights: Weights<'_>) -> Option<u32> {
         let ticket = self.choose(node, label, weights.total())?;
         Some(weights.option_with(ticket))
     }
 
-    /// An event begins to use its node's disk, and these faults may strike it there: which of them
-    /// does, and at which operation. How many operations there will be is not known.
+    /// Decides whether a fault strikes when an event begins to use its node's disk: one of these,
+    /// and at which operation. The number of operations to come is unknown.
     fn upset(&mut self, node: NodeId, faults: &[DiskFault]) -> Option<Upset> {
         let _ = (node, faults);
         None
     }
 
-    /// The event for which [`upset`](Strategy::upset) was asked had this many operations, up to the
-    /// one at which a fault struck, if one did.
+    /// Tells the strategy that the event for which [`upset`](Strategy::upset) was asked had this
+    /// many operations, up to the one at which a fault struck, if one did.
     fn disk_used(&mut self, operations: u32, faults: &[DiskFault], struck: bool) {
         let _ = (operations, faults, struck);
     }
 
-    /// Whether [`Moves::fresh`] and [`Moves::at_node`] are wanted; they cost a little.
+    /// Whether the strategy needs [`Moves::fresh`] and [`Moves::at_node`]; they cost a little.
     fn tracks_nodes(&self) -> bool {
         false
     }
 
-    /// For the replay of a real execution, asked before each pick: what its clocks say next.
+    /// The next fact about the clocks of a real execution; asked before each pick when one is
+    /// replayed.
     fn follow(&mut self) -> Option<Followed> {
         None
     }
@@ -90,36 +92,36 @@ pub(crate) trait Strategy {
         false
     }
 
-    /// Asked after `pick` gave `None`: go on with the fair tail instead of ending?
+    /// Whether to continue with the fair tail instead of ending; asked after `pick` gave `None`.
     fn wants_tail(&mut self) -> bool {
         false
     }
 
-    /// For an exhaustive search: the step that was picked is done, and these moves are
+    /// Tells an exhaustive search that the step that was picked is done, and that these moves are
     /// possible now. False ends the execution.
     fn after(&mut self, step: &Done, moves: &Moves) -> bool {
         let _ = (step, moves);
         true
     }
 
-    /// For a search that goes back: how many leading choices the next execution shares with the
-    /// last, or `None` if there is no next.
+    /// For a search that goes back: the number of leading choices that the next execution shares
+    /// with the last, or `None` if there is no next one.
     fn shared_prefix(&mut self) -> Option<usize> {
         Some(0)
     }
 
-    /// For a search that goes back: the execution goes on after its first `choices` choices.
+    /// For a search that goes back: the execution continues after its first `choices` choices.
     fn rewind(&mut self, choices: usize) {
         let _ = choices;
     }
 
-    /// For a search that can end: how far it came.
+    /// For a search that can end: its progress.
     fn progress(&self) -> Option<Progress> {
         None
     }
 }
 
-/// The number under which an answer to [`Strategy::upset`] is logged; zero is none.
+/// The number under which an answer to [`Strategy::upset`] is logged; zero stands for none.
 pub(crate) fn number_of(upset: Option<&Upset>, faults: &[DiskFault]) -> u32 {
     let Some(Upset::At(operation, fault)) = upset else { return 0 };
     let place = faults.iter().position(|offered| offered == fault).unwrap_or(0) as u32;
@@ -133,7 +135,7 @@ pub(crate) fn upset_of(number: u32, faults: &[DiskFault]) -> Option<Upset> {
     Some(Upset::At(number / count, faults[(number % count) as usize]))
 }
 
-/// What the clocks of a real execution say.
+/// A fact about the clocks of a real execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Followed {
     /// A node's clock shows at least this, in nanoseconds.
@@ -142,54 +144,54 @@ pub(crate) enum Followed {
     Timer(NodeId, String),
 }
 
-/// What a replay needs to recognise moves by their names.
+/// The details by which a replay recognises moves.
 pub(crate) trait About {
     /// The sort of message that a delivery brings; empty for other moves.
     fn kind(&self, offered: &Move) -> &'static str;
     /// The text of the timer that would fire next at a node.
     fn timer(&self, node: NodeId) -> Option<String>;
-    /// The other end of the connection of whose end a move tells.
+    /// The other end of the connection whose end a move announces.
     fn peer(&self, offered: &Move) -> Option<NodeId>;
     /// Whether a message of this sort is under way between two nodes, deliverable or not.
     fn is_under_way(&self, from: NodeId, to: NodeId, kind: &str) -> bool;
-    /// How many messages a node has sent.
+    /// The number of messages that a node has sent.
     fn sent(&self, node: NodeId) -> u32;
     /// The pick of a fault, if it can be injected now.
     fn fault(&self, fault: &Fault) -> Option<u32>;
 }
 
-/// What a strategy may know before an execution.
+/// The information that a strategy may have before an execution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    /// Seeds the strategy's decisions.
+    /// The seed of the strategy's decisions.
     pub(crate) seed: u64,
     /// The number of steps over which faults and changes of priority are spread, at least one: as
     /// many as the longest of the earlier executions had, or fewer.
     pub(crate) steps: u32,
-    /// The most faults that may be injected.
+    /// The largest number of faults that may be injected.
     pub(crate) faults: u32,
-    /// Choices of an earlier execution that is worth going back to.
+    /// Choices of an earlier execution to which it is worth going back.
     pub(crate) parent: Option<Arc<[u32]>>,
 }
 
-/// What a step did, for strategies that watch.
+/// The effect of a step, for strategies that watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// It told a monitor, so its order among such steps matters.
+    /// Whether it notified a monitor, so that its order among such steps matters.
     pub(crate) notified: bool,
     /// The hash of the whole state after it.
     pub(crate) fingerprint: u64,
-    /// How many steps the execution has by now.
+    /// The number of steps of the execution so far.
     pub(crate) depth: u32,
 }
 
-/// How to search.
+/// The way of searching.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// All of the randomised ones, weighted by how much each finds that is new; random keeps a
-    /// fifth. The default.
+    /// All randomised strategies, weighted by the number of new orders that each finds; random
+    /// keeps a fifth. The default.
     Portfolio,
-    /// Uniform choice among what can happen; timers one time in eight.
+    /// Uniform choice among the possible moves; timers one time in eight.
     Random,
     /// Priorities over nodes with `depth - 1` changes (Burckhardt et al., ASPLOS 2010).
     Pct {
@@ -207,12 +209,12 @@ pub enum Search {
     Guided,
     /// Every execution within the bounds.
     Exhaustive {
-        /// What is left out because it is equivalent.
+        /// The equivalent executions that are left out.
         reduction: Reduction,
     },
 }
 
-/// What an exhaustive search leaves out.
+/// The part that an exhaustive search leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// `Orders` where that is sound, otherwise `States`.
@@ -253,7 +255,7 @@ impl fmt::Display for Search {
 }
 
 impl Search {
-    /// A strategy of this sort; a portfolio is made of several and has none of its own.
+    /// A strategy of this sort; a portfolio consists of several and has none of its own.
     pub(crate) fn strategy(&self) -> Box<dyn Strategy> {
         match self {
             Search::Portfolio => unreachable!("a portfolio is taken apart before it runs"),

@@ -1,4 +1,4 @@
-//! A handler that does not return: found again in a thread that may stay behind.
+//! Handlers that do not return: the execution is run again in a thread that may be left behind.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use crate::shrink::Shrunk;
 use crate::worker::{Epoch, SharedSetup};
 use crate::world::{World, node_of_beat};
 
-/// How often a thread that may be stuck is looked at.
+/// The interval between looks at a thread that may be stuck.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What the thread that gets stuck leaves behind.
+/// The evidence that the thread that gets stuck leaves behind.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     pub(crate) choices: Vec<Choice>,
@@ -29,8 +29,8 @@ pub(crate) struct Witness {
     finished: bool,
 }
 
-/// Runs the execution again, alone, with every step written down before it is taken. Gives a finding if
-/// it hangs there as well.
+/// Runs the execution again, alone, with every step written down before it is taken. Returns a
+/// finding if it hangs there as well.
 pub(crate) fn hangs_again<M: Message>(
     setup: &SharedSetup<M>,
     epoch: &Arc<Epoch>,
@@ -61,7 +61,7 @@ pub(crate) fn hangs_again<M: Message>(
     (!witness.finished).then(|| finding(&witness, index, name, seed, options.patience))
 }
 
-/// Says that the thread is done, also if it panics.
+/// Notes that the thread is done, even if it panics.
 struct Finished(Arc<Mutex<Witness>>);
 
 impl Drop for Finished {
@@ -74,8 +74,8 @@ fn lock(witness: &Mutex<Witness>) -> std::sync::MutexGuard<'_, Witness> {
     witness.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until no step was added for a while. Counts looks, not time: a machine that stands still itself is
-/// no reason to suspect a handler.
+/// Waits until no step was added for a while. Counts looks, not time: if the machine itself stands
+/// still, that is no reason to suspect a handler.
 #[expect(clippy::disallowed_methods, reason = "waits in wall time for a thread that may be stuck")]
 fn wait(witness: &Mutex<Witness>, patience: Duration) {
     let looks_max = patience.as_millis() / LOOK.as_millis();
@@ -88,8 +88,8 @@ fn wait(witness: &Mutex<Witness>, patience: Duration) {
     }
 }
 
-/// Says on the standard error output that a handler does not return, where nothing else can be done:
-/// in an exhaustive search, a replay or the shrinker, which run on the caller's own thread.
+/// Reports on standard error that a handler does not return, where nothing else can be done: in an
+/// exhaustive search, a replay or the shrinker, which run on the caller's own thread.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     done: Arc<AtomicBool>,
@@ -149,10 +149,9 @@ fn finding(
 ) -> Finding {
     let event = witness.choices.last().map_or("its start".to_owned(), ToString::to_string);
     let message = format!(
-        "{} did not return from its handler ({event}) within {patience:?}, and not when the execution was \
-         run again alone; look for an endless \
-         loop or a blocking call there, or raise `Explorer::patience` if it is only slow. The \
-         thread cannot be ended and stays behind",
+        "{} did not return from its handler ({event}) within {patience:?}, nor when the execution \
+         was run again alone; look for an endless loop or a blocking call there, or raise \
+         `Explorer::patience` if it is only slow. The thread cannot be ended and stays behind",
         witness.node
     );
     let schedule = Schedule { seed, choices: witness.choices.clone() };

@@ -1,4 +1,4 @@
-//! What is tested: nodes, environment, properties.
+//! The system under test: nodes, environment, properties.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ use crate::record::NodeInfo;
 use crate::untested::Allowed;
 use crate::view::View;
 
-/// In which order messages arrive.
+/// The order in which messages arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
     /// In any order, as datagrams do.
@@ -26,33 +26,34 @@ pub enum Network {
     /// In the order of sending for each pair of nodes, as streams do, once and without gaps. Two
     /// nodes are connected from their first message on, until their connection breaks: by a crash
     /// of either, by a [lost](Faults::lose) message or by a [reset](Faults::reset). A crash loses
-    /// what was under way. Both ends are told ([`Node::disconnected`]), after what arrived.
+    /// the messages under way. Both ends are told ([`Node::disconnected`]), after the messages that
+    /// still arrived.
     Streams,
     /// In the order of sending for each pair of nodes, without connections: a message that is
-    /// [lost](Faults::lose) leaves a gap, one that arrives [twice](Faults::duplicate) does so twice in
-    /// a row, and one that is [held back](Faults::delay) holds up those after it.
+    /// [lost](Faults::lose) leaves a gap, one that arrives [twice](Faults::duplicate) does so twice
+    /// in a row, and one that is [held back](Faults::delay) holds up those after it.
     Fifo,
 }
 
-/// How the nodes' clocks relate.
+/// The relation between the nodes' clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clocks {
-    /// Each node's clock runs as it likes: its timers fire in order of their deadlines, those of
-    /// different nodes in any order. Correctness should not hinge on more.
+    /// Clocks are independent: each node's timers fire in order of their deadlines, those of
+    /// different nodes in any order. Correctness should not depend on more.
     #[default]
     Independent,
     /// One clock for all: timers fire in order of their deadlines over the whole system. For
     /// protocols that rely on exact clocks.
     Shared,
-    /// Clocks that each run a little fast, a little slow or exactly, all through an execution:
-    /// which, is a choice of the strategy for each node, recorded as `clock rate` and shrunk towards
-    /// exact clocks. For protocols that rely on bounded drift, such as leases: give the bound that
-    /// they allow for, and see that a larger one breaks them.
+    /// Each clock runs a little fast, a little slow or exactly, all through an execution. The rate
+    /// is a choice of the strategy for each node, recorded as `clock rate` and shrunk towards exact
+    /// clocks. For protocols that rely on bounded drift, such as leases: give the bound that they
+    /// allow for, and check that a larger one breaks them.
     ///
-    /// Timers and [`Cx::now`](everhold_node::Cx::now) go by the node's own clock; the timers of the
-    /// whole system fire in the order of the true times that follow from that.
+    /// Timers and [`Cx::now`](everhold_node::Cx::now) follow the node's own clock; the timers of
+    /// the whole system fire in the order of the true times that follow from that.
     Drift {
-        /// The most that a clock is fast or slow, in parts per million; less than 1,000,000.
+        /// The largest drift of a clock, fast or slow, in parts per million; less than 1,000,000.
         max_ppm: u32,
     },
 }
@@ -63,7 +64,7 @@ impl Clocks {
         self != Clocks::Independent
     }
 
-    /// The most that a clock is fast or slow, in parts per million.
+    /// The largest drift of a clock, fast or slow, in parts per million.
     #[must_use]
     pub fn drift_max_ppm(self) -> u32 {
         match self {
@@ -73,9 +74,9 @@ impl Clocks {
     }
 }
 
-/// A setup closure with a name for its type, so that functions can return it and structs can hold it.
-/// [`explore`](crate::explore()), [`Explorer::run`](crate::Explorer::run) and
-/// `Timed::new` take it as they take any closure.
+/// A setup closure with a name for its type, so that functions can return it and structs can hold
+/// it. [`explore`](crate::explore()), [`Explorer::run`](crate::Explorer::run) and `Timed::new` take
+/// it as they take any closure.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};
@@ -104,11 +105,12 @@ pub type Setup<M> = Box<dyn Fn(&mut System<M>) + Send + Sync>;
 
 /// The system under test, as the setup closure describes it.
 ///
-/// The closure runs once for each worker and each replay, and must describe the same system every time;
-/// every execution starts from copies of the nodes it made. For inputs that differ between executions let
-/// it [choose](System::choose): then it runs for every execution, and the strategy decides.
-/// So nodes must not share memory with each other or with the closure: use messages, monitors and
-/// properties. (What is shared anyway shows up as an execution that does not replay.)
+/// The closure runs once for each worker and each replay, and must describe the same system every
+/// time; every execution starts from copies of the nodes that it made. For inputs that differ
+/// between executions let it [choose](System::choose): then it runs for every execution, and the
+/// strategy decides. So nodes must not share memory with each other or with the closure: use
+/// messages, monitors and properties. (Memory that is shared anyway shows up as an execution that
+/// does not replay.)
 pub struct System<M: Message> {
     pub(crate) nodes: Vec<(String, Rc<Blueprint<M>>)>,
     pub(crate) monitors: Vec<MonitorSlot>,
@@ -119,16 +121,16 @@ pub struct System<M: Message> {
     pub(crate) properties: Vec<Property>,
     pub(crate) library: Library,
     pub(crate) rules: Rules,
-    /// Kinds of nodes that only make load.
+    /// Kinds of nodes that only generate load.
     pub(crate) load: Vec<String>,
     pub(crate) allowed: Allowed,
-    /// What the setup asked for so far, with the answers.
+    /// The answers to the setup's choices so far.
     pub(crate) answers: Vec<u32>,
-    /// Who answers; the first possibility where nobody does.
+    /// The source of the answers; without one, the first possibility is chosen.
     pub(crate) oracle: Option<Oracle>,
 }
 
-/// Answers what a setup asks for, given a label and the number of possibilities.
+/// Answers a choice of the setup, given a label and the number of possibilities.
 pub(crate) type Oracle = Box<dyn FnMut(&'static str, u32) -> u32>;
 
 impl<M: Message> fmt::Debug for System<M> {
@@ -141,11 +143,12 @@ impl<M: Message> fmt::Debug for System<M> {
 pub struct Rule<M: Message> {
     /// Its name.
     pub name: String,
-    /// Says what is wrong, if it does not hold.
+    /// The property; its error says what is wrong.
     pub holds: Box<dyn Fn(&View<'_, M>) -> Result<(), String>>,
 }
 
-/// What a property closure may return: a plain answer, or the values that show what is wrong.
+/// The result of a property closure: a plain answer, or an error with the values that show what is
+/// wrong.
 pub trait Answer {
     /// `Ok` if the property holds, otherwise what is wrong.
     fn into_result(self) -> Result<(), String>;
@@ -169,14 +172,14 @@ impl<M: Message> fmt::Debug for Rule<M> {
     }
 }
 
-/// A system as another engine takes it.
+/// The parts of a system, for another engine.
 #[derive(Debug)]
 pub struct Parts<M: Message> {
     /// The nodes that are there from the start.
     pub nodes: Vec<Rc<Blueprint<M>>>,
     /// Their names and kinds.
     pub names: Vec<NodeInfo>,
-    /// The specifications that remember.
+    /// The monitors.
     pub monitors: Vec<MonitorSlot>,
     /// The `always` closures.
     pub always: Vec<Rule<M>>,
@@ -184,15 +187,15 @@ pub struct Parts<M: Message> {
     pub properties: Vec<Property>,
     /// The functions that these may use.
     pub library: Library,
-    /// In which order messages arrive.
+    /// The order in which messages arrive.
     pub network: Network,
-    /// How clocks relate.
+    /// The relation between the nodes' clocks.
     pub clocks: Clocks,
-    /// What may go wrong.
+    /// The faults that may occur.
     pub faults: Faults,
     /// The rules for links.
     pub links: Links,
-    /// Kinds of nodes that only make load.
+    /// Kinds of nodes that only generate load.
     pub load: Vec<String>,
 }
 
@@ -247,14 +250,14 @@ impl<M: Message> System<M> {
         }
     }
 
-    /// One of `domain` possibilities, for generated inputs: operations that clients will ask for, how
-    /// many nodes there are, settings. The strategy decides, for every execution anew; the answer is
-    /// part of the schedule, so it replays, and shrinks towards zero.
+    /// One of `domain` possibilities, for generated inputs: the operations that clients will
+    /// request, the number of nodes, settings. The strategy decides, for every execution anew; the
+    /// answer is part of the schedule, so it replays, and shrinks towards zero.
     ///
-    /// A setup that chooses runs once for every execution, and an exhaustive search goes through all
-    /// its answers. Whatever it chooses, it must state the same properties, goals and monitors, in the
-    /// same order. Where there is no strategy, on a virtual clock ([`Timed`](crate::timed::Timed)) and in
-    /// the replay of a recording, the answer is 0.
+    /// A setup that chooses runs once for every execution, and an exhaustive search goes through
+    /// all its answers. Whatever it chooses, it must state the same properties, goals and monitors,
+    /// in the same order. Where there is no strategy, on a virtual clock
+    /// ([`Timed`](crate::timed::Timed)) and in the replay of a recording, the answer is 0.
     ///
     /// ```
     /// # use everhold_sim::System;
@@ -285,7 +288,8 @@ impl<M: Message> System<M> {
         answer as usize
     }
 
-    /// A coin of the strategy, as [`choose`](Self::choose); shrinks towards `false`.
+    /// A boolean that the strategy chooses, as with [`choose`](Self::choose); shrinks towards
+    /// `false`.
     #[track_caller]
     pub fn flip(&mut self, label: &'static str) -> bool {
         self.choose(label, 2) == 1
@@ -296,8 +300,8 @@ impl<M: Message> System<M> {
         self.add(kind, Blueprint::copy_of(node))
     }
 
-    /// Adds a node that cannot be copied and is therefore made anew for every execution, and
-    /// after every crash.
+    /// Adds a node that cannot be copied and is therefore made anew for every execution, and after
+    /// every crash.
     pub fn node_with<N: Node<Msg = M>>(
         &mut self,
         kind: &str,
@@ -330,9 +334,10 @@ impl<M: Message> System<M> {
         node_id(self.nodes.len() - 1)
     }
 
-    /// Marks the nodes of a kind as load generators: they stand for users, and how long they wait is
-    /// not the system's doing. A performance analysis does not count their own
-    /// waiting, and blames neither them nor their messages. Exploration treats them as other nodes.
+    /// Marks the nodes of a kind as load generators: they stand for users, and the time for which
+    /// they wait is not the system's doing. A performance analysis does not count their own
+    /// waiting, and blames neither them nor their messages. Exploration treats them like other
+    /// nodes.
     ///
     /// ```
     /// # fn setup(system: &mut everhold_sim::System<u32>) {
@@ -347,22 +352,23 @@ impl<M: Message> System<M> {
         self.load.push(kind.to_owned());
     }
 
-    /// What may go wrong. Without this call nothing does, but messages arrive in any order.
+    /// Sets the faults that may occur. Without this call there are none, but messages arrive in any
+    /// order.
     pub fn faults(&mut self, faults: Faults) {
         self.rules.faults = faults;
     }
 
-    /// In which order messages arrive.
+    /// Sets the order in which messages arrive.
     pub fn network(&mut self, network: Network) {
         self.rules.network = network;
     }
 
-    /// Links and kinds of messages with network rules of their own; see [`Links`].
+    /// Gives links and kinds of messages network rules of their own; see [`Links`].
     pub fn links(&mut self, links: Links) {
         self.rules.links = links;
     }
 
-    /// How clocks relate.
+    /// Sets the relation between the nodes' clocks.
     ///
     /// ```
     /// use everhold_sim::{Clocks, System};
@@ -385,34 +391,35 @@ impl<M: Message> System<M> {
         self.rules.clocks = clocks;
     }
 
-    /// A property of every reachable state: checked after each step.
+    /// Adds a property of every reachable state, which is checked after each step.
     ///
     /// Return `bool`, or `Result<(), impl Display>` to say which values are wrong.
     pub fn always<A: Answer>(&mut self, name: &str, holds: impl Fn(&View<'_, M>) -> A + 'static) {
         self.always.push(rule(name, holds));
     }
 
-    /// A goal: a state that some execution should reach. A search in which none did fails in
-    /// [`Report::assert_holds`](crate::Report::assert_holds): otherwise a system that does nothing
-    /// would pass. [`may_be_missed`](Self::may_be_missed) allows it.
+    /// Adds a goal: a state that some execution should reach. If no execution of a search does,
+    /// [`Report::assert_holds`](crate::Report::assert_holds) fails: otherwise a system that does
+    /// nothing would pass. [`may_be_missed`](Self::may_be_missed) allows it.
     pub fn sometimes(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
         self.sometimes.push(rule(name, reached));
     }
 
-    /// A state that every execution must reach at some point, if it is fair and faults end. What
-    /// happens afterwards does not matter; [`finally`](Self::finally) asks for the end.
+    /// Adds a state that every execution must reach at some point, if it is fair and faults end.
+    /// The states after that do not matter; [`finally`](Self::finally) is about the end.
     ///
     /// It is violated if an execution ends by itself without it, or if it is not reached in a long
-    /// fair tail without faults. Where an execution is cut off in another way nothing is known.
+    /// fair tail without faults. Where an execution is cut off in another way, nothing is known.
     pub fn eventually(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
         self.eventually.push(rule(name, reached));
     }
 
-    /// A property that must be true when an execution has ended. Before, it may be false at times.
+    /// Adds a property that must be true when an execution has ended. Before the end, it may be
+    /// false at times.
     ///
     /// It is violated if nothing can happen any more while it is false; if it stays false in a long
-    /// fair tail without faults; and if the system goes round in the tail, through states in which it
-    /// is false, again and again. Where an execution is cut off in another way nothing is known.
+    /// fair tail without faults; and if the system repeats a round in the tail in which it is false
+    /// again and again. Where an execution is cut off in another way, nothing is known.
     ///
     /// ```
     /// # fn setup(system: &mut everhold_sim::System<u32>) {
@@ -434,7 +441,7 @@ impl<M: Message> System<M> {
         self.finally.push(rule(name, holds));
     }
 
-    /// Properties in the language, as text; `everhold help properties` describes it.
+    /// Adds properties in the language, as text; `everhold help properties` describes it.
     ///
     /// ```
     /// # fn setup(system: &mut everhold_sim::System<u32>) {
@@ -446,8 +453,9 @@ impl<M: Message> System<M> {
     /// # }
     /// ```
     ///
-    /// A bound in time (`within 5s`) is kept on [shared](Clocks::Shared) and [drifting](Clocks::Drift) clocks, in true time; on independent
-    /// ones time means nothing, and what is owed is judged at the end.
+    /// A bound in time (`within 5s`) is judged on [shared](Clocks::Shared) and
+    /// [drifting](Clocks::Drift) clocks, in true time; on independent clocks time means nothing,
+    /// and what is owed is judged at the end.
     ///
     /// # Panics
     ///
@@ -461,8 +469,8 @@ impl<M: Message> System<M> {
         }
     }
 
-    /// Properties from a `.prop` file, as `everhold check` reads it. A relative path is looked for
-    /// from the package's folder upwards.
+    /// Adds properties from a `.prop` file, as `everhold check` reads it. A relative path is looked
+    /// up from the package's folder upwards.
     ///
     /// # Panics
     ///
@@ -483,7 +491,7 @@ impl<M: Message> System<M> {
         }
     }
 
-    /// Properties that were read already, such as inferred ones.
+    /// Adds properties that were read already, such as inferred ones.
     pub fn properties(&mut self, properties: &[Property]) {
         self.properties.extend_from_slice(properties);
     }
@@ -493,25 +501,25 @@ impl<M: Message> System<M> {
         self.library = library;
     }
 
-    /// A specification that remembers; see [`Monitor`].
+    /// Adds a monitor, a specification with a memory; see [`Monitor`].
     pub fn monitor(&mut self, name: &str, monitor: impl Monitor) {
         self.monitors.push(MonitorSlot::new(name, monitor));
     }
 
-    /// Lets the search pass although no execution reaches this `sometimes` goal, whether it is a closure
-    /// or in the language: one that is too rare for the budget of every run.
+    /// Lets the search pass although no execution reaches this `sometimes` goal, whether it is a
+    /// closure or in the language: for goals that are too rare for the budget of every run.
     pub fn may_be_missed(&mut self, goal: &str) {
         self.allowed.goals.insert(goal.to_owned());
     }
 
-    /// Lets the search pass although properties or faults name this kind of node and no execution has
-    /// one: for property files that several systems share.
+    /// Lets the search pass although properties or faults name this kind of node and no execution
+    /// has one: for property files that several systems share.
     pub fn may_be_absent(&mut self, kind: &str) {
         self.allowed.kinds.insert(kind.to_owned());
     }
 
-    /// Lets the search pass although this property in the language is unknown, or out of its scope, in
-    /// every state.
+    /// Lets the search pass although this property in the language is unknown, or out of its scope,
+    /// in every state.
     pub fn may_be_untested(&mut self, property: &str) {
         self.allowed.properties.insert(property.to_owned());
     }

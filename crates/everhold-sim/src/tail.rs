@@ -1,14 +1,14 @@
 //! The fair end of an execution, in which progress is judged.
 //!
-//! Nothing goes wrong any more, what was held back is let go, and virtual time passes for all nodes
-//! alike. Every message under way arrives after an exponentially distributed time whose mean is a
-//! small share of the shortest timer, so everything that a tick caused is over long before the
-//! next tick of that node, however much it was. Timers fire in the order of their deadlines, so
+//! There are no more faults, messages that were held back are released, and virtual time passes for
+//! all nodes alike. Every message under way arrives after an exponentially distributed time whose
+//! mean is a small share of the shortest timer, so everything that a tick caused, however much, is
+//! over long before the next tick of that node. Timers fire in the order of their deadlines, so
 //! periods keep their proportion and a random timeout is as random as its node drew it. Messages
 //! that go to and fro for ever take time as well: no timer waits for them to end.
 //!
-//! How time passes depends only on the steps that are taken, not on who picked them, so a replay
-//! sees the same clocks.
+//! The passage of time depends only on the steps that are taken, not on what picked them, so a
+//! replay sees the same clocks.
 
 use everhold_node::{Message, NodeId};
 
@@ -16,14 +16,14 @@ use crate::env::{Env, State};
 use crate::moves::What;
 use crate::rng::Rng;
 
-/// The mean time of a message under way is this share of the shortest timer.
+/// The ratio of the shortest timer to the mean time of a message under way.
 const LATENCY_SHARE: f64 = 64.0;
 /// The mean time of a message under way in a system that never set a timer, in nanoseconds.
 const LATENCY_WITHOUT_TIMERS: f64 = 1e6;
-/// The clocks go on while messages arrive after this many mean times. In between they stand still,
-/// so that states come again although messages take random times.
+/// While messages arrive, the clocks advance only once this many mean times have passed. In between
+/// they stand still, so that states recur although messages take random times.
 const LATENCIES_A_TICK: f64 = 16.0;
-/// Progress that is owed for ever is believed after this many times the longest timer.
+/// The number of periods of the longest timer after which progress is taken to be owed for ever.
 pub(crate) const PERIODS: u32 = 32;
 
 /// The time of a fair tail.
@@ -50,7 +50,7 @@ impl Tail {
         self.time >= f64::from(PERIODS) * (self.longest as f64).max(2.0 * latency)
     }
 
-    /// What happens next.
+    /// The pick of the next step.
     pub(crate) fn pick<M: Message>(&mut self, state: &State<M>) -> u32 {
         let (ready, idle) = (state.moves.ready(), state.moves.idle());
         if idle == 0 {
@@ -61,7 +61,7 @@ impl Tail {
         if ready > 0 && next as f64 > self.pending {
             return self.rng.below(ready);
         }
-        // Timers whose time has come, and messages beside them: either may be first.
+        // Timers whose time has come, and messages as well: either may be first.
         let due = (0..idle).filter(|pick| wait(*pick) <= next.max(self.pending as u64));
         let chosen = self.rng.below(ready + due.clone().count() as u32);
         match chosen.checked_sub(ready) {
@@ -71,7 +71,7 @@ impl Tail {
     }
 }
 
-/// How long an idle move has to wait, in nanoseconds; crashed nodes come back at once.
+/// The time for which an idle move has to wait, in nanoseconds; crashed nodes restart at once.
 fn wait_of<M: Message>(state: &State<M>, pick: u32) -> u64 {
     let offered = state.moves.get(pick);
     match offered.what {
@@ -94,7 +94,7 @@ impl<M: Message> Env<M> {
         self.tail.as_ref().is_some_and(|tail| tail.is_long(self.latency()))
     }
 
-    /// Time passes in the tail, before something happens at a node.
+    /// Lets time pass in the tail, before something happens at a node.
     pub(crate) fn pass_time(&mut self, node: NodeId, what: What) {
         let (latency, ready) = (self.latency(), self.state.moves.ready());
         let wait = self.state.next_wait(node).filter(|_| what == What::Timer);

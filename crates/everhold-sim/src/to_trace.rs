@@ -10,14 +10,14 @@ use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord}
 use crate::report::{Finding, Report};
 use crate::schedule::Schedule;
 
-/// The executions whose traces a search kept: what inference, for one, takes.
+/// The executions whose traces a search kept, as inference and other tools take them.
 impl AsRef<[Execution]> for Report {
     fn as_ref(&self) -> &[Execution] {
         &self.traces
     }
 }
 
-/// The finding's execution, with what it violates and how to replay it.
+/// The finding's execution, with its violation and how to replay it.
 pub(crate) fn execution(finding: &Finding) -> Execution {
     build(&finding.recording, &finding.schedule, Some(&finding.failure))
 }

@@ -9,7 +9,7 @@ use everhold_property::nearest;
 use crate::report::Goal;
 use crate::report::text::count;
 
-/// Something that a test is about and that its executions never showed.
+/// Something that a test is about but that its executions never showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untested {
     /// A `sometimes` goal that was never reached.
@@ -18,7 +18,7 @@ pub enum Untested {
     Kind {
         /// The kind.
         kind: String,
-        /// What names it: a property, or the faults.
+        /// The source of the name: a property, or the faults.
         named_by: String,
         /// A kind that exists and has a similar name.
         near: Option<String>,
@@ -27,7 +27,7 @@ pub enum Untested {
     Property(String),
 }
 
-/// What the setup allows not to happen.
+/// The omissions that the setup allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     pub(crate) goals: BTreeSet<String>,
@@ -35,11 +35,11 @@ pub(crate) struct Allowed {
     pub(crate) properties: BTreeSet<String>,
 }
 
-/// What the system speaks of, and what was there.
+/// The subjects of the system's properties and faults, and those that existed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) allowed: Allowed,
-    /// Each kind of node that is named, and by what.
+    /// Each kind of node that is named, with the source of the name.
     pub(crate) named: Vec<(String, String)>,
     /// Kinds of which an execution had a node.
     pub(crate) kinds: BTreeSet<String>,
@@ -53,7 +53,7 @@ impl Expected {
         self.judged.iter_mut().zip(judged).for_each(|((_, all), one)| *all |= one);
     }
 
-    /// Adds what another part of the same search saw.
+    /// Adds the observations of another part of the same search.
     pub(crate) fn merge(&mut self, other: &Expected) {
         self.kinds.extend(other.kinds.iter().cloned());
         for (name, judged) in &mut self.judged {
@@ -61,7 +61,7 @@ impl Expected {
         }
     }
 
-    /// All that was not there and should have been.
+    /// Everything that did not occur and should have.
     pub(crate) fn untested(&self, goals: &[Goal]) -> Vec<Untested> {
         let missed = goals.iter().filter(|goal| goal.reached == 0);
         let missed = missed.filter(|goal| !self.allowed.goals.contains(&goal.name));
@@ -109,7 +109,7 @@ impl fmt::Display for Untested {
     }
 }
 
-/// All of it in words, with how much was run.
+/// All of it in words, with the number of executions that were run.
 pub(crate) fn words(untested: &[Untested], executions: u64, bounded: u64) -> String {
     let cut_off = match bounded {
         0 => String::new(),

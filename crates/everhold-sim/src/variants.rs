@@ -11,18 +11,19 @@ use crate::execute::quietly;
 use crate::system::{Rule, System};
 use crate::worker::SharedSetup;
 
-/// Answers with which a setup is tried beforehand, to see how many faults it may allow.
+/// The number of answers with which a setup is tried beforehand, to see how many faults it may
+/// allow.
 const TRIED: u32 = 16;
 
-/// What is needed to describe a system with other answers.
+/// Describes a system anew, with other answers.
 pub(crate) struct Variants<M: Message> {
     setup: SharedSetup<M>,
     properties: Vec<String>,
     /// A hash of the answers of the present execution.
     pub(crate) now: u64,
-    /// The most faults that one of the systems allows, as far as it was tried.
+    /// The largest number of faults that one of the systems allows, as far as they were tried.
     pub(crate) faults_max: u32,
-    /// The setup is running.
+    /// Whether the setup is running.
     pub(crate) describing: bool,
 }
 
@@ -64,7 +65,8 @@ impl<M: Message> Variants<M> {
     }
 }
 
-/// How many faults the system has in which everything is answered like this, as far as it can be.
+/// The number of faults that the system allows in which every choice is answered like this, as far
+/// as possible.
 fn faults_with<M: Message>(setup: &SharedSetup<M>, answer: u32) -> Option<u32> {
     let described = quietly(|| {
         let mut system = System::new();

@@ -1,4 +1,4 @@
-//! What a property closure sees: the live states, by type.
+//! The view of a property closure: the live states, by type.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use crate::scene::{Scene, Stage};
 /// The states of all nodes at one moment of an execution.
 pub struct View<'a, M: Message> {
     pub(crate) scene: Scene<'a, M>,
-    /// Whose states the property looked at, when someone wants to know.
+    /// The nodes whose states the property looked at, if they are to be recorded.
     pub(crate) looked: Option<&'a RefCell<BTreeSet<NodeId>>>,
 }
 
@@ -32,7 +32,7 @@ impl<'a, M: Message> View<'a, M> {
 
     /// The state of a node, or `None` while it is down, gone, or of another type.
     ///
-    /// For an async node it is what the node last gave to `observe`.
+    /// For an async node it is the value that the node last gave to `observe`.
     #[must_use]
     pub fn get<T: Any>(&self, node: NodeId) -> Option<&'a T> {
         if !self.is_up(node) {

@@ -22,7 +22,7 @@ use crate::world::World;
 /// Describes the system; shared by all workers.
 pub(crate) type SharedSetup<M> = Arc<dyn Fn(&mut System<M>) + Send + Sync>;
 
-/// The first executions are all looked at closely, then one in this many.
+/// The first executions are all examined closely, then one in this many.
 const SAMPLED_FIRST: u64 = 64;
 const SAMPLED_ONE_IN: u64 = 64;
 /// The first executions are all run twice, so that short searches are checked too, then one in this
@@ -33,8 +33,8 @@ const RECHECKED_ONE_IN: u64 = 256;
 const PARENT_ONE_IN: u64 = 4;
 const PARENT_MAX: usize = 4_096;
 
-/// A stretch of executions that are planned together. Their outcome does not depend on who runs
-/// which of them, so it does not depend on the number of workers.
+/// A stretch of executions that are planned together. Their outcome does not depend on which worker
+/// runs which of them, so it does not depend on the number of workers.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     pub(crate) seed: u64,
@@ -78,7 +78,7 @@ impl Epoch {
         self.plan[(index - self.first) as usize]
     }
 
-    /// How an execution is run; whoever runs it.
+    /// How an execution is run, whichever worker runs it.
     pub(crate) fn run_of(&self, index: u64, faults: u32) -> Run {
         let search = &self.searches[self.search_of(index) as usize];
         let guided = *search == Search::Guided && !self.parents.is_empty();
@@ -101,7 +101,7 @@ impl Epoch {
     }
 }
 
-/// What remains of one execution.
+/// The result of one execution.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) index: u64,
@@ -133,17 +133,18 @@ pub(crate) struct Failed {
     pub(crate) tail_at: Option<usize>,
 }
 
-/// What a worker did in an epoch.
+/// The results of a worker in an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Kinds of nodes that existed, and whether each property was decided, since the worker started.
+    /// Kinds of nodes that existed, and whether each property was decided, since the worker
+    /// started.
     pub(crate) kinds: Vec<String>,
     pub(crate) judged: Vec<bool>,
     pub(crate) ran: Vec<Ran>,
     pub(crate) coverage: Coverage,
 }
 
-/// Says from outside whether a worker still moves.
+/// Shows from outside whether a worker still moves.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     /// Grows with every step.

@@ -1,4 +1,4 @@
-//! The nodes and their environment in one execution: a step function, and nothing that decides.
+//! The nodes and their environment in one execution: a step function that decides nothing itself.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use crate::variants::Variants;
 use crate::view::View;
 use crate::worker::SharedSetup;
 
-/// The part of a beat that is the node.
+/// The number of bits of a beat that hold the node.
 const NODE_BITS: u32 = 20;
 const NODE_MASK: u64 = (1 << NODE_BITS) - 1;
 
@@ -37,17 +37,17 @@ pub(crate) struct Slot<M> {
     pub(crate) process: Box<dyn Process<M>>,
     blueprint: Rc<Blueprint<M>>,
     tasks: bool,
-    /// No guard, no tasks, no streams: nothing to look after when a step is done.
+    /// Whether it has no guard, no tasks and no streams: nothing to look after when a step is done.
     plain: bool,
-    /// Hash of the node's own state and of what the environment keeps for it.
+    /// A hash of the node's own state and of the state that the environment keeps for it.
     pub(crate) hash: u64,
 }
 
-/// How far a step came.
+/// The result of a step.
 pub(crate) enum Stepped {
     /// Something happened at this node.
     At(NodeId),
-    /// The same, and it is wrong.
+    /// Something happened at a node, and the execution fails.
     Failed,
     /// Nothing can happen.
     Quiet,
@@ -79,17 +79,17 @@ pub(crate) struct World<M: Message> {
     /// Where the present step happens, for blaming a panic.
     pub(crate) current: NodeId,
     ready: Vec<TaskId>,
-    /// Properties are being evaluated.
+    /// Whether properties are being evaluated.
     judging: bool,
-    /// Told at every step that the world still moves.
+    /// Counts steps, so that observers see that the world still moves.
     pub(crate) pulse: Option<Arc<AtomicU64>>,
     beats: u64,
-    /// Someone looks closely at this execution.
+    /// Whether this execution is examined closely.
     watched: bool,
-    /// What is seen, while someone looks closely.
+    /// The coverage, while the execution is examined closely.
     pub(crate) coverage: Option<Coverage>,
     phase: String,
-    /// Told of every step before it is taken, when a handler is known not to return.
+    /// Records every step before it is taken, when a handler is known not to return.
     pub(crate) witness: Option<Arc<Mutex<Witness>>>,
     /// Sum of the slots' hashes.
     pub(crate) hash: u64,
@@ -191,12 +191,12 @@ impl<M: Message> World<M> {
         env.state.nodes[0].history = self.variant();
     }
 
-    /// Tells the systems apart that a setup chose.
+    /// A number that distinguishes the systems that a setup chose.
     fn variant(&self) -> u64 {
         self.variants.as_ref().map_or(0, |variants| variants.now)
     }
 
-    /// The most faults that an execution may have.
+    /// The largest number of faults that an execution may have.
     pub(crate) fn faults_max(&self) -> u32 {
         let own = self.env.borrow().rules.faults.total();
         self.variants.as_ref().map_or(own, |variants| own.max(variants.faults_max))
@@ -235,7 +235,7 @@ impl<M: Message> World<M> {
         self.names.get(node.index()).map_or("?", |info| info.name.as_str())
     }
 
-    /// Puts everything back to the beginning and starts all nodes.
+    /// Resets everything to the beginning and starts all nodes.
     pub(crate) fn start(&mut self, seed: u64) {
         self.slots.truncate(self.initial);
         self.names.truncate(self.initial);
@@ -284,7 +284,7 @@ impl<M: Message> World<M> {
         self.fall_after_start();
     }
 
-    /// Does one thing that the strategy picks.
+    /// Carries out one pick of the strategy.
     pub(crate) fn step(&mut self) -> Stepped {
         let picked = {
             let mut env = self.env.borrow_mut();
@@ -310,7 +310,7 @@ impl<M: Message> World<M> {
         if self.env.borrow().failure.is_some() { Stepped::Failed } else { Stepped::At(node) }
     }
 
-    /// Tells whoever watches from outside that a handler of this node is called.
+    /// Tells outside observers that a handler of this node is called.
     #[inline]
     fn tell_pulse(&mut self, node: NodeId) {
         if let Some(pulse) = &self.pulse {
@@ -319,7 +319,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// A step in an execution that someone looks at closely.
+    /// Carries out a step in an execution that is examined closely.
     fn step_watched(&mut self, action: Action<M>, node: NodeId) {
         if self.witness.is_some() {
             self.tell_witness(node);
@@ -340,7 +340,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// An event in which the node may crash in the middle.
+    /// Carries out an event in which the node may crash in the middle.
     #[inline]
     fn attempt(&mut self, action: Action<M>, node: NodeId) {
         if !self.env.borrow().may_upset() {
@@ -357,8 +357,8 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Runs an event. If its node dies in the middle, what is left of the event is a ghost, whose
-    /// panics are nobody's; gives the model of the crash then.
+    /// Runs an event. If its node dies in the middle, the rest of the event is a ghost, whose
+    /// panics are ignored; returns the model of the crash then.
     fn survive(&mut self, event: impl FnOnce(&mut Self)) -> Option<CrashModel> {
         let result = panic::catch_unwind(AssertUnwindSafe(|| event(self)));
         let died = self.env.borrow_mut().end_at_disk();
@@ -368,7 +368,8 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Nodes that died in the middle of their start go down when everything else is recorded.
+    /// Takes down the nodes that died in the middle of their start, after everything else is
+    /// recorded.
     fn fall_after_start(&mut self) {
         for (node, model) in std::mem::take(&mut self.fallen) {
             self.fall(node, model);
@@ -384,7 +385,7 @@ impl<M: Message> World<M> {
         slot.blueprint.reset(&mut slot.process);
     }
 
-    /// A node that died in the middle of an event is down, with what its disk keeps.
+    /// Takes down a node that died in the middle of an event; its disk keeps what the crash leaves.
     fn fall(&mut self, node: NodeId, model: CrashModel) {
         let mut env = self.env.borrow_mut();
         env.fall_inside(node);
@@ -417,7 +418,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// After a step at `node`: adopts new nodes, asks guards, lists tasks.
+    /// Updates the world after a step at `node`: adopts new nodes, asks guards, lists tasks.
     #[inline]
     fn settle(&mut self, node: NodeId) {
         let plain = self.slots[node.index()].plain;
@@ -457,7 +458,7 @@ impl<M: Message> World<M> {
         self.current = parent;
     }
 
-    /// The name of a node that is added now.
+    /// The name and the kind of a node that is added now.
     fn introduce(&mut self, kind: &str) -> NodeInfo {
         let number = self.names.iter().filter(|info| info.kind == kind).count();
         let info = NodeInfo { name: format!("{kind}-{number}"), kind: kind.to_owned() };
@@ -518,16 +519,17 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Hash of the whole state. Nodes whose state cannot be seen count by their history, so that
-    /// two states are never taken for equal when they are not.
+    /// A hash of the whole state. Nodes whose state cannot be seen count by their history, so that
+    /// two different states are never taken for equal.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint_in(&self.env.borrow().state)
     }
 
-    /// The same, for a caller that looks into the environment already.
+    /// The same, for a caller that has borrowed the environment already.
     pub(crate) fn fingerprint_in(&self, state: &State<M>) -> u64 {
         let hash = mix(self.hash ^ self.variant(), state.fingerprint());
-        // Rules that remember tell states apart: where one is still owed, another future counts.
+        // Rules that remember distinguish states: where one is still owed, the future matters
+        // differently.
         let once = &self.open[..self.eventually.len()];
         let hash = if once.is_empty() { hash } else { mix(hash, fingerprint::hash(&once)) };
         let memory = self.properties.as_ref().and_then(Properties::memory);
@@ -596,7 +598,7 @@ impl<M: Message> World<M> {
         self.rehash_all();
     }
 
-    /// After a change of the environment that concerns all nodes.
+    /// Updates the world after a change of the environment that concerns all nodes.
     pub(crate) fn settle_all(&mut self) {
         for index in 0..self.slots.len() {
             self.settle(node_id(index));
@@ -680,13 +682,13 @@ impl<M: Message> World<M> {
         closures.chain(language).collect()
     }
 
-    /// Which goals this execution reached.
+    /// Whether this execution reached each goal.
     pub(crate) fn reached_goals(&self) -> Vec<bool> {
         let language = self.properties.iter().flat_map(Properties::reached);
         self.reached.iter().copied().chain(language).collect()
     }
 
-    /// What the properties and faults speak of.
+    /// The subjects of the properties and faults.
     pub(crate) fn expected(&self) -> Expected {
         let env = self.env.borrow();
         let faults = env.rules.faults.kinds().iter();
@@ -706,7 +708,7 @@ impl<M: Message> World<M> {
         self.properties.as_ref().map_or_else(Vec::new, Properties::judged)
     }
 
-    /// What is wrong with the properties in the language, judged by the first states.
+    /// Problems with the properties in the language, judged by the first states.
     pub(crate) fn property_problems(&mut self) -> Vec<String> {
         let env = self.env.borrow();
         let Some(properties) = &mut self.properties else { return Vec::new() };
@@ -714,7 +716,7 @@ impl<M: Message> World<M> {
         properties.problems(&self.library)
     }
 
-    /// What the property says is wrong, or else the states it looked at.
+    /// The property's own explanation of the violation, or else the states that it looked at.
     fn explain(&self, index: usize, message: String) -> String {
         let env = self.env.borrow();
         if !message.is_empty() || env.recorder.is_none() {
@@ -780,7 +782,7 @@ impl<M: Message> World<M> {
         })
     }
 
-    /// The node's state for the recording. A `Serialize` that panics is no end of the execution.
+    /// The node's state for the recording. A `Serialize` that panics does not end the execution.
     fn observe(&self, node: NodeId) -> Value {
         quietly(|| self.slots[node.index()].process.observe()).unwrap_or_else(|panic| {
             if let Some(recorder) = &mut self.env.borrow_mut().recorder {
@@ -820,12 +822,12 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Starts or stops taking notes.
+    /// Starts or stops recording.
     pub(crate) fn set_recording(&mut self, on: bool) {
         self.env.borrow_mut().recorder = on.then(Box::default);
     }
 
-    /// The notes of the execution that just ran.
+    /// The recording of the execution that just ran.
     pub(crate) fn take_recording(&mut self) -> Recording {
         // Nodes that were to be added when a handler panicked; messages may be on their way there.
         let missed: Vec<String> =

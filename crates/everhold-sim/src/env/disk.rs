@@ -1,8 +1,8 @@
-//! Disks: what goes wrong with them in the middle of an event, and what a crash leaves of them.
+//! Disks: their faults in the middle of an event, and the contents that a crash leaves.
 //!
-//! Before an event uses its node's disk for the first time, the strategy says whether something goes
-//! wrong there and at which operation. If the node crashes in the middle, its handler still runs to
-//! its end, as a ghost of which nothing is seen any more.
+//! Before an event uses its node's disk for the first time, the strategy decides whether a fault
+//! strikes it there, and at which operation. If the node crashes in the middle, its handler still
+//! runs to its end as a *ghost*: its effects are discarded.
 
 use everhold_node::disk::{DiskFault, Struck};
 use everhold_node::fingerprint::mix;
@@ -15,15 +15,15 @@ use crate::fault::{Fault, FaultKind};
 use crate::moves::DiskMenu;
 use crate::strategy::number_of;
 
-/// What the note of an operation begins with.
+/// The beginning of the note of a disk operation.
 pub(crate) const DISK_NOTE: &str = "disk ";
 
 /// An event that uses a disk.
 pub(crate) struct AtDisk {
     node: NodeId,
-    /// What may go wrong, if the strategy was asked.
+    /// The faults that may strike, if the strategy was asked.
     faults: Vec<DiskFault>,
-    /// The place in the recorded choices where something that goes wrong belongs.
+    /// The place in the recorded choices at which a fault that strikes belongs.
     choice: usize,
 }
 
@@ -42,14 +42,14 @@ impl<M: Message> Env<M> {
         self.state.disks
     }
 
-    /// Whether something may go wrong in the middle of an event.
+    /// Whether a fault may strike in the middle of an event.
     #[inline]
     pub(crate) fn may_upset(&self) -> bool {
         let left = &self.state.left;
         left.crashes > 0 || left.disk_errors > 0 || left.full_disks > 0
     }
 
-    /// The present event uses its node's disk for the first time.
+    /// Begins the use of the node's disk by the present event.
     #[cold]
     pub(super) fn begin_at_disk(&mut self, node: NodeId) {
         self.state.disks = true;
@@ -83,7 +83,8 @@ impl<M: Message> Env<M> {
         faults
     }
 
-    /// The node crashed in the middle of the present event, which goes on without effect.
+    /// Whether the node crashed in the middle of the present event, which then continues without
+    /// effect.
     #[inline]
     pub(super) fn is_ghost(&self, node: NodeId) -> bool {
         self.at_disk.is_some() && self.is_dead(node)
@@ -98,14 +99,15 @@ impl<M: Message> Env<M> {
             .is_some_and(|d| d.is_dead())
     }
 
-    /// An answer for a ghost; whoever asks until the answer suits gets one that does.
+    /// An answer for a ghost. Answers are pseudorandom, so a handler that asks until an answer
+    /// suits it comes to an end.
     pub(super) fn ghost_choice(&mut self, node: NodeId, domain: u32) -> u32 {
         let state = &mut self.state.nodes[node.index()];
         state.drawn += 1;
         (mix(mix(self.seed, 0x6057), u64::from(state.drawn)) % u64::from(domain)) as u32
     }
 
-    /// Puts the operations of a disk so far into the record.
+    /// Adds the disk operations so far to the record.
     pub(super) fn tell_disk(&mut self) {
         let (Some(at_disk), Some(recorder)) = (&self.at_disk, &mut self.recorder) else { return };
         let Some(disk) = &mut self.state.nodes[at_disk.node.index()].disk else { return };
@@ -114,7 +116,8 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// The present event is over. If its node died in the middle, the model of its crash.
+    /// Ends the use of the disk by the present event. Returns the model of the crash if the node
+    /// died in the middle.
     pub(crate) fn end_at_disk(&mut self) -> Option<CrashModel> {
         self.tell_disk();
         let AtDisk { node, faults, choice } = self.at_disk.take()?;
@@ -131,7 +134,7 @@ impl<M: Message> Env<M> {
             DiskFault::CrashBefore | DiskFault::CrashAfter => {
                 (FaultKind::Crash, &mut left.crashes, crash_model)
             }
-            // The process dies of an error; the machine goes on.
+            // The process dies of an error; the machine keeps running.
             DiskFault::Fails => (FaultKind::DiskError, &mut left.disk_errors, CrashModel::Kill),
             DiskFault::Full => (FaultKind::FullDisk, &mut left.full_disks, CrashModel::Kill),
         };
@@ -148,7 +151,7 @@ impl<M: Message> Env<M> {
         })
     }
 
-    /// A node that died in the middle of an event goes down.
+    /// Takes down a node that died in the middle of an event.
     pub(crate) fn fall_inside(&mut self, node: NodeId) {
         self.fall(node);
         if let Some(recorder) = &mut self.recorder {
@@ -156,7 +159,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Closes the record of a fall that no step surrounds.
+    /// Closes the record of a crash that no step surrounds.
     pub(crate) fn close_record(&mut self, node: NodeId) {
         if let Some(recorder) = &mut self.recorder {
             let state = recorder.last_state(node);
@@ -164,7 +167,8 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// What a crash leaves of a disk. Each part of it is a choice like any other.
+    /// Decides the contents that a crash leaves on a disk. Each part of it is a choice like any
+    /// other.
     pub(crate) fn crash_disk(&mut self, node: NodeId, model: CrashModel) {
         let Some(mut disk) = self.state.nodes[node.index()].disk.take() else { return };
         let may_tear = self.state.left.torn_writes > 0 && model != CrashModel::Kill;
@@ -179,7 +183,8 @@ impl<M: Message> Env<M> {
         if lost.units.is_empty() {
             return;
         }
-        // By name, so that the schedule still fits after an edit; as few words as possible.
+        // Choices are recorded by name, so that the schedule still fits after an edit, and as few
+        // of them as possible.
         let modes = Mode::ALL.len() as u32;
         if lost.all {
             recorder.chose_silently(node, MODE.to_owned(), modes, Mode::LoseAll as u32);

@@ -1,4 +1,4 @@
-//! What goes wrong: the menu of faults that are in budget, and each of them.
+//! Faults: the menu of those that are in budget, and the effect of each.
 
 use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId};
@@ -77,7 +77,7 @@ impl<M: Message> Env<M> {
         (Action::Crash(node), node, Fault::Crash(node))
     }
 
-    /// A node goes down and will come back.
+    /// Takes a node down; it will restart later.
     pub(super) fn fall(&mut self, node: NodeId) {
         self.go_down(node);
         let incarnation = self.state.nodes[node.index()].incarnation;
@@ -179,7 +179,8 @@ impl<M: Message> Env<M> {
         (Action::Faulted, to, fault)
     }
 
-    /// Puts the message that was launched last behind another one, if that keeps its place.
+    /// Moves the message that was launched last directly behind this one in the node's inbox, if
+    /// this one keeps its place there.
     fn put_behind(&mut self, node: NodeId, index: u32) {
         let ordered = self.state.flights[index as usize].ordered;
         let inbox = &mut self.state.nodes[node.index()].inbox;
@@ -189,7 +190,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Lets go what was held back.
+    /// Releases the messages that were held back.
     pub(super) fn release(&mut self) {
         if self.state.held == 0 {
             return;
@@ -206,7 +207,7 @@ impl<M: Message> Env<M> {
         (Action::Faulted, node, Fault::Partition(side))
     }
 
-    /// Each split in both directions.
+    /// Splits the network in one direction: each split exists in both.
     fn split_one_way(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.one_way_partitions -= 1;
         let side = split_side(&self.state.strikable(), number / 2);
@@ -243,10 +244,10 @@ impl<M: Message> Env<M> {
     }
 }
 
-/// The most nodes that are split in every way.
+/// The largest number of nodes that are split in every way.
 const SPLIT_MAX: usize = Side::MAX;
 
-/// Few nodes are split in every way, many by cutting one off.
+/// The number of splits. Few nodes are split in every way; of many, one is cut off at a time.
 pub(super) fn splits(members: usize) -> u32 {
     match members {
         0 | 1 => 0,

@@ -26,7 +26,7 @@ impl<M: Message> Env<M> {
         Action::Deliver { to, from, tag, msg }
     }
 
-    /// Gives the place back and takes the message out of its receiver's inbox.
+    /// Frees the message's place and takes the message out of its receiver's inbox.
     #[inline]
     pub(super) fn forget_flight(&mut self, index: u32) {
         let flight = &mut self.state.flights[index as usize];
@@ -117,7 +117,7 @@ impl<M: Message> Env<M> {
         waiting < room && on_link < capacity
     }
 
-    /// A message finds no room.
+    /// Handles a message that finds no room.
     pub(super) fn refuse(&mut self, from: NodeId, to: NodeId, msg: &M) {
         self.refused += 1;
         if let Some(recorder) = &mut self.recorder {
@@ -139,12 +139,12 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Brings the offered deliveries of a tracked node in line with guards and stream order.
-    /// `accepts` asks the node.
+    /// Updates the deliveries that are offered for a tracked node according to guards and stream
+    /// order. `accepts` asks the node whether it takes a message.
     pub(crate) fn refresh(&mut self, node: NodeId, accepts: impl Fn(NodeId, Tag, &M) -> bool) {
         let inbox = std::mem::take(&mut self.state.nodes[node.index()].inbox);
         let up = self.state.nodes[node.index()].status == Status::Up;
-        // Senders and lanes of which an earlier message blocks the later ones.
+        // Senders and lanes on which an earlier message blocks the later ones.
         let mut blocked: Vec<(NodeId, u8)> = Vec::new();
         for &index in &inbox {
             let flight = &self.state.flights[index as usize];
@@ -157,8 +157,8 @@ impl<M: Message> Env<M> {
             let accepted = reachable && taken;
             let ordered = flight.ordered || flight.refused;
             let offered = accepted && (first || !ordered);
-            // What a guard refuses does not hold up what it takes, or a selective receive
-            // would wait for ever behind it.
+            // A message that a guard refuses does not hold up one that it accepts; otherwise a
+            // selective receive would wait for ever behind it.
             if accepted && ordered || flight.ordered && !reachable {
                 blocked.push((from, flight.lane));
             }
@@ -193,8 +193,8 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// After crash, restart, partition or heal: offers exactly the deliveries that can happen.
-    /// Tracked nodes are left to [`refresh`](Env::refresh).
+    /// Offers exactly the deliveries that can happen, after a crash, a restart, a partition or a
+    /// heal. Tracked nodes are left to [`refresh`](Env::refresh).
     pub(super) fn reoffer_all(&mut self) {
         for index in 0..self.state.flights.len() {
             let flight = &self.state.flights[index];

@@ -1,4 +1,4 @@
-//! What nodes meet.
+//! The operations of the nodes' contexts.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -198,7 +198,7 @@ impl<M: Message> Runtime<M> for Env<M> {
 }
 
 impl<M: Message> Env<M> {
-    /// Asks the strategy, or chance in a fair tail that is not a replay.
+    /// Asks the strategy; in a fair tail that is not a replay, chance answers instead.
     fn answer(
         &mut self,
         by_strategy: impl FnOnce(&mut dyn Strategy) -> Option<u32>,
@@ -219,7 +219,7 @@ impl<M: Message> Env<M> {
         answer.unwrap_or(0)
     }
 
-    /// Keeps a decision of a node.
+    /// Records a decision of a node.
     fn chosen(&mut self, node: NodeId, label: &'static str, domain: u32, value: u32) -> u32 {
         self.chose = true;
         self.decided(node, label, domain, value);

@@ -13,11 +13,11 @@ use crate::strategy::About;
 
 /// The lane of all streams between two nodes: they share one connection.
 pub(super) const STREAM: u8 = u8::MAX;
-/// Tells the hash of a message that is held back from that of one that is not.
+/// Distinguishes the hash of a message that is held back from that of one that is not.
 const HELD: u64 = 0x4E1D;
-/// Tells the hash of a clock's rate from that of its jump.
+/// Distinguishes the hash of a clock's rate from that of its jump.
 const DRIFT: u64 = 0xD41F;
-/// The parts of a million.
+/// The number of parts in parts per million.
 const MILLION: i128 = 1_000_000;
 
 /// The part of an execution that is copied when a search goes back to an earlier point.
@@ -28,10 +28,11 @@ pub(crate) struct State<M> {
     pub(crate) free: Vec<u32>,
     pub(crate) nodes: Vec<NodeState>,
     pub(crate) left: Faults,
-    /// Some fault may be left.
+    /// Whether some fault may be left in the budget.
     pub(super) may_fail: bool,
-    /// Nodes that faults can strike: those that are up, and those that are not gone. Counted again
-    /// when one came, went or crashed, not at every step.
+    /// The number of nodes that faults can strike (those that are up), and the number of those that
+    /// can be parted (those that are not gone). Counted again when a node was added, left or
+    /// crashed, not at every step.
     pub(super) targets: Option<(u32, u32)>,
     pub(super) partition: Option<Cut>,
     pub(crate) heal: Slot,
@@ -39,22 +40,22 @@ pub(crate) struct State<M> {
     pub(crate) injected: [u32; FaultKind::ALL.len()],
     /// Pairs of nodes between which a stream is open, the smaller one first, in order.
     pub(super) connections: Vec<(NodeId, NodeId)>,
-    /// Ends of broken streams that were not told yet, each with its peer.
+    /// Ends of broken connections that were not told about it yet, each with its peer.
     pub(super) untold: Vec<(NodeId, NodeId)>,
     pub(crate) monitors: Vec<MonitorSlot>,
-    /// Order-independent hash of the messages in flight.
+    /// An order-independent hash of the messages in flight.
     pub(crate) network_hash: u64,
     /// The name of what happened last, kept in the fair tail.
     pub(crate) last_move: u64,
     /// The shortest timer that was set, in nanoseconds; zero if none was.
     pub(crate) shortest_timer: u64,
-    /// Time decides in which order the timers of different nodes fire.
+    /// Whether time decides in which order the timers of different nodes fire.
     pub(super) tied_clocks: bool,
-    /// Some messages arrive in the order of sending.
+    /// Whether some messages arrive in the order of sending.
     pub(super) ordered: bool,
-    /// Connections that are not reset.
+    /// Connections that cannot be reset.
     pub(super) firm: Vec<(NodeId, NodeId)>,
-    /// Some node used its disk.
+    /// Whether some node used its disk.
     pub(super) disks: bool,
 }
 
@@ -69,16 +70,17 @@ pub(crate) struct Flight<M> {
     pub(crate) slot: Slot,
     pub(super) born: u32,
     pub(super) hash: u64,
-    /// The receiver's guard said no before; from then on it keeps its place among its sender's.
+    /// The receiver's guard refused it before; from then on it keeps its place among its sender's
+    /// messages.
     pub(super) refused: bool,
     pub(super) held: bool,
-    /// No message: the receiver learns that its connection to `from` ended.
+    /// Not a message but a notice: the receiver learns that its connection to `from` ended.
     pub(super) notice: bool,
-    /// It arrives after what its sender sent before it on the same lane.
+    /// It arrives only after the messages that its sender sent before it on the same lane.
     pub(super) ordered: bool,
     /// The number of its channel, or [`STREAM`].
     pub(super) lane: u8,
-    /// Faults that do not strike it.
+    /// Faults that cannot strike it.
     pub(super) spared: Spared,
 }
 
@@ -88,7 +90,7 @@ impl<M> Flight<M> {
     }
 }
 
-/// A partition: what goes out of one side, into it, or both, is held up.
+/// A partition: it holds up the messages that leave one side, those that enter it, or both.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) side: Side,
@@ -96,12 +98,12 @@ pub(super) struct Cut {
     pub(super) into: bool,
 }
 
-/// What the environment keeps for one node.
+/// The state that the environment keeps for one node.
 #[derive(Default)]
 pub(crate) struct NodeState {
     pub(crate) status: Status,
     pub(crate) incarnation: u32,
-    /// Where clocks are tied this is the true time.
+    /// The local time; where clocks are tied, this is the true time.
     pub(super) clock: u64,
     pub(super) skew: i64,
     /// How much faster than the true time its clock runs, in parts per million.
@@ -114,18 +116,20 @@ pub(crate) struct NodeState {
     pub(crate) polls: Vec<(TaskId, Slot)>,
     pub(super) polled: u32,
     pub(super) disk: Option<Box<Disk>>,
-    /// Whether this node's messages are looked at one by one: guards, streams.
+    /// Whether this node's messages are examined one by one, for guards or streams.
     pub(crate) tracked: bool,
     pub(crate) inbox: Vec<u32>,
-    /// Hash of what happened at this node so far; together these name the partial order.
+    /// A hash of the events at this node so far; those of all nodes together identify the partial
+    /// order.
     pub(crate) history: u64,
-    /// Which kind of node this is, as an index.
+    /// The index of the node's kind.
     pub(crate) kind: u32,
     pub(crate) strikes: bool,
-    /// The rules for links that may fit what it sends, and what it is sent, as bits.
+    /// The rules for links that may fit the messages that it sends, and those that it receives, as
+    /// bits.
     pub(super) sends: u64,
     pub(super) takes: u64,
-    /// How many messages may wait for it.
+    /// The number of messages that may wait for it.
     pub(super) room: u32,
 }
 
@@ -176,8 +180,8 @@ impl<M: Message> State<M> {
         }
     }
 
-    /// Becomes a copy of `other`, in the memory it has. Of the nodes only those in `nodes` are
-    /// copied, if the caller knows that the others are equal.
+    /// Becomes a copy of `other`, reusing its own memory. Only the nodes in `nodes` are copied, if
+    /// the caller knows that the others are equal.
     pub(crate) fn copy_from(&mut self, other: &Self, nodes: Option<u64>) {
         self.step = other.step;
         self.moves.copy_from(&other.moves);
@@ -262,12 +266,12 @@ impl<M: Message> State<M> {
         self.connections.iter().copied().filter(|ends| !self.firm.contains(ends))
     }
 
-    /// A node came or changed.
+    /// Forgets the counts of nodes that faults can strike, because a node was added or changed.
     pub(crate) fn forget_targets(&mut self) {
         self.targets = None;
     }
 
-    /// How many nodes can be struck now, and how many can be parted from each other.
+    /// Counts the nodes that can be struck now, and those that can be parted from each other.
     pub(super) fn count_targets(&mut self) -> (u32, u32) {
         if self.targets.is_none() {
             let strikes = self.nodes.iter().filter(|node| node.strikes);
@@ -285,7 +289,7 @@ impl<M: Message> State<M> {
             .collect()
     }
 
-    /// Hash of everything that is no single node's and decides what can still happen.
+    /// A hash of everything that belongs to no single node and decides what can still happen.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut sum = self.network_hash;
         for monitor in &self.monitors {
@@ -312,7 +316,7 @@ impl<M: Message> State<M> {
         mix(sum, fingerprint::hash(&(budget, rest, disk, cut)))
     }
 
-    /// Names the partial order of the execution so far.
+    /// A hash that identifies the partial order of the execution so far.
     pub(crate) fn partial_order(&self) -> u64 {
         let hashes = self.nodes.iter().enumerate();
         hashes.fold(0, |sum, (index, node)| sum.wrapping_add(mix(index as u64 + 1, node.history)))
@@ -375,7 +379,7 @@ impl<M: Message> About for State<M> {
 }
 
 impl<M: Message> State<M> {
-    /// How many messages a node has sent.
+    /// The number of messages that a node has sent.
     pub(crate) fn sent(&self, node: NodeId) -> u32 {
         self.nodes[node.index()].sent
     }
@@ -390,13 +394,13 @@ impl<M: Message> State<M> {
         Some(timers[earliest(timers)?].timer)
     }
 
-    /// How long a node's next timer has to wait, in nanoseconds.
+    /// The time for which a node's next timer still has to wait, in nanoseconds.
     pub(crate) fn next_wait(&self, node: NodeId) -> Option<u64> {
         let node = self.nodes.get(node.index())?;
         Some(node.wait(node.timers[earliest(&node.timers)?].deadline))
     }
 
-    /// A timer of this length was set.
+    /// Notes the length of a timer that was set.
     #[inline]
     pub(super) fn note_timer(&mut self, length: u64) {
         if length > 0 && (self.shortest_timer == 0 || length < self.shortest_timer) {
@@ -404,7 +408,7 @@ impl<M: Message> State<M> {
         }
     }
 
-    /// Hash of the timers of all nodes, by the time that each has to wait.
+    /// A hash of the timers of all nodes, each with the time for which it still has to wait.
     pub(crate) fn waits(&self) -> u64 {
         self.nodes.iter().enumerate().fold(0, |sum, (index, node)| {
             node.timers.iter().fold(sum, |sum, armed| {
@@ -414,7 +418,7 @@ impl<M: Message> State<M> {
         })
     }
 
-    /// Hashes what is in flight, when hashing begins in the middle of an execution.
+    /// Hashes the messages in flight, when hashing begins in the middle of an execution.
     pub(crate) fn rehash_network(&mut self) {
         self.network_hash = 0;
         for flight in &mut self.flights {
@@ -496,7 +500,7 @@ impl NodeState {
         }
     }
 
-    /// How long a timer with this deadline has to wait.
+    /// The time for which a timer with this deadline still has to wait.
     pub(crate) fn wait(&self, deadline: u64) -> u64 {
         deadline.saturating_sub(self.clock)
     }
@@ -509,7 +513,7 @@ impl NodeState {
         u64::try_from(shown.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How long a time on the node's clock really is.
+    /// Converts a time on the node's clock into true time.
     #[inline]
     pub(super) fn really(&self, shown: u64) -> u64 {
         if self.drift_ppm == 0 {
@@ -520,7 +524,7 @@ impl NodeState {
         u64::try_from(real).unwrap_or(u64::MAX)
     }
 
-    /// The node's clock goes on.
+    /// Advances the node's clock.
     pub(crate) fn go_on(&mut self, nanos: u64) {
         self.clock = self.clock.saturating_add(nanos);
     }
@@ -529,8 +533,8 @@ impl NodeState {
         NodeState { kind, strikes, tracked, timer_slot: NONE, ..NodeState::default() }
     }
 
-    /// Timers by name and order, not by deadline: clocks only go forward, so with deadlines no
-    /// state would ever come again.
+    /// Hashes timers by name and order, not by deadline: clocks only go forward, so with deadlines
+    /// no state would ever recur.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hash = match self.status {
             Status::Up => 1,

@@ -1,5 +1,5 @@
 //! Connections: on a network of streams two nodes are connected from their first message on, and
-//! both are told when that ends.
+//! both are notified when the connection ends.
 
 use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId, Runtime, Tag};
@@ -11,14 +11,14 @@ use crate::links::Spared;
 use crate::moves::NONE;
 
 impl<M: Message> State<M> {
-    /// An end of a broken connection knows now.
+    /// Notes that an end of a broken connection was told about it.
     pub(super) fn was_told(&mut self, node: NodeId, peer: NodeId) {
         if let Some(at) = self.untold.iter().position(|end| *end == (node, peer)) {
             self.untold.swap_remove(at);
         }
     }
 
-    /// Hash of who is connected, and of the order in which each stream brings its messages.
+    /// A hash of the connections, and of the order in which each stream delivers its messages.
     pub(super) fn streams_hash(&self) -> u64 {
         let pair = |(a, b): &(NodeId, NodeId)| (u64::from(a.0) << 32) | u64::from(b.0);
         let open = self.connections.iter().fold(0, |hash, ends| mix(hash, pair(ends)));
@@ -43,8 +43,8 @@ impl<M: Message> State<M> {
 }
 
 impl<M: Message> Env<M> {
-    /// Opens the connection between two nodes if there is none; false if the sender does not know
-    /// yet that the last one broke: then what it sends is lost.
+    /// Opens the connection between two nodes if there is none. Returns false if the sender does
+    /// not know yet that the last one broke: then the message is lost.
     pub(super) fn connect(&mut self, from: NodeId, to: NodeId, is_firm: bool) -> bool {
         let state = &mut self.state;
         if state.untold.contains(&(from, to)) {
@@ -59,7 +59,8 @@ impl<M: Message> Env<M> {
                 state.firm.sort_unstable();
             }
         } else if !is_firm && !state.firm.is_empty() {
-            // One use that a reset can strike is enough.
+            // One message that a reset can strike is enough to make the connection one that can be
+            // reset.
             state.firm.retain(|ends| *ends != pair(from, to));
         }
         true
@@ -72,8 +73,8 @@ impl<M: Message> Env<M> {
         (Action::Reset(one, other), one, Fault::Reset(one, other))
     }
 
-    /// Breaks a connection. How much of what is under way in each direction still arrives is a
-    /// choice like any other.
+    /// Breaks a connection. The number of messages under way that still arrive in each direction is
+    /// a choice like any other.
     pub(crate) fn reset_between(&mut self, one: NodeId, other: NodeId) {
         for (from, to) in [(one, other), (other, one)] {
             let stream = self.stream(from, to);
@@ -86,8 +87,8 @@ impl<M: Message> Env<M> {
         self.disconnect(one, other);
     }
 
-    /// A connection breaks at a message: what was sent before it arrives, and so does everything
-    /// in the other direction.
+    /// Breaks a connection at a message: everything that was sent before it arrives, and so does
+    /// everything in the other direction.
     pub(super) fn break_at(&mut self, index: u32) {
         let flight = &self.state.flights[index as usize];
         let (from, to) = (flight.from, flight.to);
@@ -97,7 +98,7 @@ impl<M: Message> Env<M> {
         self.disconnect(from, to);
     }
 
-    /// A node that goes down breaks its connections: what was in them is lost.
+    /// Breaks the connections of a node that goes down: the messages in them are lost.
     pub(super) fn break_streams(&mut self, node: NodeId) {
         for index in 0..self.state.flights.len() {
             let flight = &self.state.flights[index];
@@ -136,7 +137,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Puts the notice that a connection ended behind what is under way in it.
+    /// Puts the notice that a connection ended behind the messages under way in it.
     fn tell(&mut self, node: NodeId, peer: NodeId) {
         if node == peer || self.state.nodes[node.index()].status != Status::Up {
             return;
@@ -166,7 +167,7 @@ impl<M: Message> Env<M> {
         self.unchecked.push(node);
     }
 
-    /// A node learns that a connection ended.
+    /// Delivers the notice that a connection ended.
     pub(super) fn take_notice(&mut self, index: u32) -> Action<M> {
         let flight = &mut self.state.flights[index as usize];
         let (node, peer, slot) = (flight.to, flight.from, flight.slot);

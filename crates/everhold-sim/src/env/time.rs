@@ -1,4 +1,4 @@
-//! Timers, and tasks that can go on.
+//! Timers, and tasks that are ready to continue.
 
 use everhold_node::{Message, NodeId, Runtime, TaskId};
 
@@ -10,12 +10,13 @@ use crate::strategy::{Followed, same_timer};
 /// The rates that a clock may have: exact, slow, fast.
 const RATES: [i32; 3] = [0, -1, 1];
 
-/// Recorded times are those of events, a little before the timers that they set.
+/// The tolerance for a timer to be due: recorded times are those of events, which lie a little
+/// before the timers that they set.
 const SLACK: u64 = 50_000_000;
 
 impl<M: Message> Env<M> {
-    /// Before a node starts: where clocks are tied, its own shows the time of the others, and
-    /// whether it is fast or slow is a choice like any other.
+    /// Sets a node's clock before the node starts. Where clocks are tied, it shows the time of the
+    /// others, and whether it is fast or slow is a choice like any other.
     pub(crate) fn set_clock(&mut self, node: NodeId) {
         if !self.rules.clocks.are_tied() {
             return;
@@ -49,7 +50,7 @@ impl<M: Message> Env<M> {
         Action::Timer { node, timer: armed.timer }
     }
 
-    /// Keeps the move of a node's next timer in step with its timers.
+    /// Keeps the move of a node's next timer up to date with its timers.
     pub(super) fn offer_timer(&mut self, node: NodeId) {
         if self.rules.clocks.are_tied() {
             return self.offer_tied_timers();
@@ -87,8 +88,8 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Lets the clocks of a real execution go on to what it says next; false if that is no matter
-    /// of clocks.
+    /// Follows the clocks of a real execution as far as the schedule says next; false if the next
+    /// line does not concern clocks.
     pub(crate) fn follow(&mut self) -> bool {
         match self.strategy.follow() {
             None => return false,
@@ -105,7 +106,8 @@ impl<M: Message> Env<M> {
         true
     }
 
-    /// Real timers are late, each as it likes: one whose time has come goes before all others.
+    /// Makes a timer due. Real timers are late by different amounts: one whose time has come goes
+    /// before all others.
     fn make_due(&mut self, node: NodeId, name: &str) {
         let first =
             self.state.nodes.iter().flat_map(|n| &n.timers).map(|armed| armed.deadline).min();
@@ -132,7 +134,7 @@ impl<M: Message> Env<M> {
         Action::Poll { node, task }
     }
 
-    /// Lists the tasks of a node that can go on.
+    /// Offers the tasks of a node that are ready to continue.
     pub(crate) fn offer_polls(&mut self, node: NodeId, ready: &[TaskId]) {
         let up = self.state.nodes[node.index()].status == Status::Up;
         let offered = std::mem::take(&mut self.state.nodes[node.index()].polls);

@@ -1,18 +1,20 @@
-//! What is said when no order explains a history.
+//! The explanation that is given when no order explains a history.
 
 use everhold_trace::Value;
 
 use super::Model;
 use super::search::Item;
+use crate::report::text::count;
 
-/// Operations to list before the one that does not fit; the state says what the others did.
+/// The number of operations to list before the one that does not fit; the state shows the effect of
+/// the others.
 const LISTED_MAX: usize = 8;
 
-/// Answers to list that would have been possible.
+/// The number of possible answers to list.
 const POSSIBLE_MAX: usize = 4;
 
-/// Shows the operation that does not fit, what it could have been answered, and the shortest
-/// part of an order of everything before that ends there.
+/// Shows the operation that does not fit, its possible answers, and the shortest final part of an
+/// order of everything before it.
 pub(super) fn explain<M: Model>(
     model: &M,
     items: &[Item<'_, M>],
@@ -30,7 +32,7 @@ fn before<M: Model>(model: &M, items: &[Item<'_, M>], order: &[usize], misfit: u
     hidden.iter().for_each(|at| drop(state.apply(items[*at].op)));
     let mut text = format!("\n  everything before it fits, beginning with {}", Value::of(&state));
     if !hidden.is_empty() {
-        text += &format!(" after {} operations", hidden.len());
+        text += &format!(" after {}", count(hidden.len() as u64, "operation"));
     }
     let rows: Vec<[String; 2]> = listed.iter().map(|at| row(items, *at, misfit)).collect();
     let unused = (0..items.len()).filter(|at| *at != misfit && !order.contains(at));
@@ -52,11 +54,14 @@ fn could_be<Ret: std::fmt::Debug>(possible: &[Ret]) -> String {
     match possible.len().saturating_sub(POSSIBLE_MAX) {
         _ if possible.is_empty() => String::new(),
         0 => format!(": it could only be {}", listed.join(" or ")),
-        more => format!(": it could be {} or {more} others", listed.join(", ")),
+        more => {
+            let more = count(more as u64, "other");
+            format!(": it could be {} or {more}", listed.join(", "))
+        }
     }
 }
 
-/// An operation and how it lies to the one that does not fit.
+/// An operation, and its position in time relative to the one that does not fit.
 fn row<M: Model>(items: &[Item<'_, M>], at: usize, misfit: usize) -> [String; 2] {
     let place = match items[at].returned() {
         _ if at == misfit => "itself, with another answer",

@@ -1,5 +1,6 @@
-//! Everything an object may be by now: each state that some order of the operations so far leads
-//! to, together with the unanswered operations that took effect on the way.
+//! The frontier of an object, which is everything it may be by now: each state that some order of
+//! the operations so far leads to, together with the unanswered operations that took effect on the
+//! way.
 //!
 //! This is the just-in-time linearization of Lowe (2017, section 5): operations take effect only
 //! when an answer forces them to. The cost of an answer depends on how many operations are open,
@@ -12,15 +13,15 @@ use serde::{Serialize, Serializer};
 
 use super::{ClientId, Model};
 
-/// An open operation. A client that gave up on one has several; the numbers are reused, so that
-/// a system which goes round comes back to the same frontier.
+/// An open operation. A client that gave up on one has several; the numbers are reused, so that a
+/// system whose states recur comes back to the same frontier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     client: ClientId,
     number: u32,
 }
 
-/// As short as it can be, since monitors are shown in reports.
+/// Serialised as briefly as possible, since monitors are shown in reports.
 impl Serialize for Slot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ClientId { node, task } = self.client;
@@ -35,7 +36,7 @@ impl Serialize for Slot {
 #[serde(bound = "")]
 pub(super) struct Frontier<M: Model> {
     open: BTreeMap<Slot, Open<M::Op>>,
-    /// By their hash.
+    /// Keyed by their hash.
     #[serde(rename = "cases", serialize_with = "only_values")]
     configurations: BTreeMap<u64, Configuration<M>>,
     #[serde(skip)]
@@ -54,7 +55,7 @@ struct Open<Op> {
 #[serde(bound = "")]
 struct Configuration<M: Model> {
     state: M,
-    /// The open operations that took effect, with the answers they will have to get.
+    /// The open operations that took effect, with the answers that they must get.
     done: BTreeMap<Slot, Option<M::Ret>>,
 }
 
@@ -79,7 +80,7 @@ impl<M: Model> Frontier<M> {
         slot
     }
 
-    /// Nobody waits for the answer any more; the operation may still take effect.
+    /// Notes that nobody waits for the answer any more; the operation may still take effect.
     pub(super) fn give_up(&mut self, slot: Slot) {
         if let Some(open) = self.open.get_mut(&slot) {
             open.given_up = true;
@@ -87,7 +88,7 @@ impl<M: Model> Frontier<M> {
         self.forget_settled();
     }
 
-    /// Keeps what agrees with the answer; an error if nothing does.
+    /// Keeps the configurations that agree with the answer; an error if none does.
     pub(super) fn complete(&mut self, slot: Slot, ret: &M::Ret) -> Result<(), Misfit<M::Ret>> {
         let with_effect = self.expand(slot).ok_or(Misfit::Bounded)?;
         let mut kept = BTreeMap::new();
@@ -102,7 +103,7 @@ impl<M: Model> Frontier<M> {
             }
         }
         if kept.is_empty() {
-            // Readers should not meet the order of hashes.
+            // Sorted, because the order of hashes means nothing to readers.
             possible.sort_by_key(|answer| format!("{answer:?}"));
             return Err(Misfit::NoOrder { possible });
         }
@@ -112,7 +113,7 @@ impl<M: Model> Frontier<M> {
         Ok(())
     }
 
-    /// The only state it can be in, if nothing is open.
+    /// The only state in which the object can be, if no operation is open.
     pub(super) fn settled(&self) -> Option<&M> {
         let mut all = self.configurations.values();
         match (self.open.is_empty(), all.next(), all.next()) {
@@ -145,7 +146,7 @@ impl<M: Model> Frontier<M> {
         Some(with_effect)
     }
 
-    /// Drops the answers nobody waits for, and the operations that took effect in every case.
+    /// Drops the answers for which nobody waits, and the operations that took effect in every case.
     fn forget_settled(&mut self) {
         let given_up: Vec<Slot> =
             self.open.iter().filter(|(_, open)| open.given_up).map(|(slot, _)| *slot).collect();
@@ -167,7 +168,7 @@ impl<M: Model> Frontier<M> {
 
 impl<M: Model> Configuration<M> {
     /// The configuration in which one more operation took effect; `None` if it did already, or if
-    /// it makes no difference.
+    /// its effect makes no difference.
     fn after(&self, slot: Slot, open: &Open<M::Op>) -> Option<Self> {
         if self.done.contains_key(&slot) {
             return None;
@@ -186,7 +187,7 @@ impl<M: Model> Configuration<M> {
     }
 }
 
-/// The keys are hashes of the values and say nothing to a reader.
+/// Serialises only the values: the keys are hashes of them and mean nothing to a reader.
 fn only_values<V: Serialize, S: Serializer>(
     map: &BTreeMap<u64, V>,
     serializer: S,

@@ -1,4 +1,4 @@
-//! The checker as a monitor: judged at every answer, while the system runs.
+//! The checker as a monitor, which judges every answer while the system runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use crate::halt;
 
 use super::{ClientId, History, Linearizability, Model, OpId};
 
-/// What a client tells the monitor: [`Model::invoked`] and [`Model::returned`] make it.
+/// A notification from a client to the monitor, made by [`Model::invoked`] and [`Model::returned`].
 pub enum Operation<M: Model> {
     /// A client calls an operation, before it sends anything for it.
     Invoke {
-        /// Who calls.
+        /// The client that calls.
         client: ClientId,
-        /// What is called.
+        /// The operation.
         op: M::Op,
     },
     /// The operation that the client called last is answered.
     Return {
-        /// Who is answered.
+        /// The client that is answered.
         client: ClientId,
         /// The answer.
         ret: M::Ret,
@@ -50,10 +50,10 @@ impl<M: Model> fmt::Debug for Operation<M> {
 /// one counts as open, and may take effect at any time. (A client that is gone may never call
 /// again; nothing needs to be told then.)
 ///
-/// The monitor keeps every state the object may be in, so an answer costs as much as the
-/// operations that are open make it, however long the execution. Where these are more than
-/// [`configurations_max`](Linearizable::configurations_max), the execution ends there and counts as
-/// not judged ([`Report::undecided`](crate::Report::undecided)): neither right nor wrong.
+/// The monitor keeps every state in which the object may be, so the cost of an answer depends on
+/// the operations that are open, not on the length of the execution. Where there are more cases
+/// than [`configurations_max`](Linearizable::configurations_max), the execution ends there and
+/// counts as not judged ([`Report::undecided`](crate::Report::undecided)): neither right nor wrong.
 ///
 /// ```
 /// use everhold_node::{Monitor, NodeId};
@@ -84,7 +84,8 @@ impl<M: Model> fmt::Debug for Operation<M> {
 #[serde(bound = "")]
 pub struct Linearizable<M: Model> {
     parts: BTreeMap<u64, Part<M>>,
-    /// Which part each client waits for, and in which place. The open operations tell as much.
+    /// The part for which each client waits, and the slot of its operation. The open operations
+    /// imply it, so it is not serialised.
     #[serde(skip)]
     waiting: BTreeMap<ClientId, (u64, Slot)>,
     #[serde(skip)]
@@ -98,13 +99,13 @@ pub struct Linearizable<M: Model> {
 #[serde(bound = "", transparent)]
 struct Part<M: Model> {
     frontier: Frontier<M>,
-    /// Only for explanations, and not part of the state: a system that goes round comes back to
-    /// the same frontier by a longer history.
+    /// Only for explanations, and not part of the state: a system whose states recur comes back to
+    /// the same frontier with a longer history.
     #[serde(skip)]
     past: Past<M>,
 }
 
-/// What happened since the object was last known to be in one state.
+/// The events since the object was last known to be in one state.
 #[derive(Clone)]
 struct Past<M: Model> {
     from: M,
@@ -118,7 +119,8 @@ impl<M: Model> fmt::Debug for Linearizable<M> {
     }
 }
 
-/// Operations that are kept for explanations before a known state makes them dispensable.
+/// The number of operations that are kept for explanations before a known state makes them
+/// dispensable.
 const PAST_MAX: usize = 32;
 
 impl<M: Model> Linearizable<M> {
@@ -128,8 +130,8 @@ impl<M: Model> Linearizable<M> {
         Linearizable { parts, waiting, initial, configurations_max: 100_000 }
     }
 
-    /// How many cases (states, and open operations that took effect) one answer may lead to.
-    /// 100 000 unless changed; each operation that is never answered may double them.
+    /// Sets the largest number of cases (states, and open operations that took effect) to which one
+    /// answer may lead. 100,000 by default; each operation that is never answered may double them.
     #[must_use]
     pub fn configurations_max(self, configurations_max: usize) -> Self {
         Linearizable { configurations_max, ..self }
@@ -210,12 +212,15 @@ impl<M: Model> Past<M> {
         Past { from, history: History::new(), last: BTreeMap::new() }
     }
 
-    /// The search begins again from the last known state, to have an order to show.
+    /// The explanation of a failure. The search begins again from the last known state, to have an
+    /// order to show.
     fn explanation(&self, client: ClientId, ret: &M::Ret, possible: &[M::Ret]) -> String {
         match self.history.check(&self.from) {
             Linearizability::Violated(violation) => violation.explanation,
             Linearizability::Holds(_) | Linearizability::Unknown { .. } => {
-                format!("no order explains that {client} got {ret:?}; possible are {possible:?}")
+                format!(
+                    "no order explains that {client} got {ret:?}; the possible answers are {possible:?}"
+                )
             }
         }
     }

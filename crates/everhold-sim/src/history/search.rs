@@ -1,9 +1,9 @@
-//! Finds an order: the depth-first search of Wing and Gong (*Testing and verifying concurrent
-//! objects*, 1993) with Lowe's memoisation (*Testing for linearizability*, 2017): a set of
-//! operations that led to a state once need not be looked at again.
+//! The search for an order: the depth-first search of Wing and Gong (*Testing and verifying
+//! concurrent objects*, 1993) with Lowe's memoisation (*Testing for linearizability*, 2017): a set
+//! of operations that led to a state once need not be examined again.
 //!
-//! We differ from Lowe in keeping a hash of the set instead of the set, which is as safe as the
-//! hash of the state that stands next to it.
+//! Unlike Lowe's, it keeps a hash of the set instead of the set, which is as safe as the hash of
+//! the state next to it.
 
 use std::collections::BTreeSet;
 
@@ -30,13 +30,13 @@ impl<'a, M: Model> Item<'a, M> {
         self.answer.map(|(returned, _)| returned)
     }
 
-    /// When the answer came; later than everything if it never did.
+    /// The time of the answer; later than everything if there was none.
     fn deadline(&self) -> usize {
         self.returned().unwrap_or(usize::MAX)
     }
 }
 
-/// What was known at a time: later calls are gone, later answers are still to come.
+/// The history as it was known at a time: later calls are left out, later answers are unknown.
 pub(super) fn cut<'a, M: Model>(items: &[Item<'a, M>], until: usize) -> Vec<Item<'a, M>> {
     let known = items.iter().filter(|item| item.invoked <= until);
     let item = |item: &Item<'a, M>| Item {
@@ -58,12 +58,12 @@ pub(super) fn events<'a, M: Model>(items: &[Item<'a, M>]) -> Vec<(usize, Option<
     events.into_iter().map(|(_, at, ret)| (at, ret)).collect()
 }
 
-/// Which operations must keep their order.
+/// The operations that must keep their order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Those of which one was answered before the other was called.
     RealTime,
-    /// Those of one client.
+    /// Those of the same client.
     Program,
 }
 
@@ -72,9 +72,9 @@ pub(super) enum Found {
     Order(Vec<usize>),
     /// All configurations were visited.
     Nothing {
-        /// The order that got furthest; only kept in program order.
+        /// The longest order found; only kept in program order.
         longest: Vec<usize>,
-        /// An operation that could come next by its place, but not by its answer.
+        /// An operation that could come next by its place, but whose answer does not fit.
         misfit: usize,
     },
     Bounded,
@@ -103,9 +103,9 @@ struct Search<'s, 'a, M: Model> {
     items: &'s [Item<'a, M>],
     order: Order,
     done: Vec<bool>,
-    /// Sum of a hash of each done operation, so that it can be taken back.
+    /// The sum of the hashes of the done operations; a sum, so that a hash can be taken back.
     done_hash: u64,
-    /// Answered operations that are not done.
+    /// The number of answered operations that are not done.
     missing: usize,
     visited: BTreeSet<(u64, u64)>,
     longest: Vec<usize>,
@@ -115,11 +115,11 @@ struct Search<'s, 'a, M: Model> {
 struct Frame<M> {
     state: M,
     state_hash: u64,
-    /// All operations before this one are done.
+    /// The operations before this one are all done.
     first: usize,
-    /// What may come next, the last to be tried first.
+    /// The operations that may come next; they are tried from the last to the first.
     ready: Vec<usize>,
-    /// The operation that led here; nothing at the root.
+    /// The operation that led here; none at the root.
     by: Option<usize>,
 }
 
@@ -189,14 +189,15 @@ impl<M: Model> Search<'_, '_, M> {
         ready
     }
 
-    /// The state after an operation, if its answer fits and this is not known ground.
+    /// The state after an operation, if its answer fits and the configuration was not visited
+    /// before.
     fn try_next(&self, frame: &Frame<M>, at: usize) -> Option<(M, u64)> {
         let mut state = frame.state.clone();
         let ret = state.apply(self.items[at].op);
         let state_hash = hash(&state);
         match self.items[at].answer {
             Some((_, expected)) if *expected != ret => return None,
-            // Without an answer and without effect: leaving it out is as good.
+            // Without an answer and without effect: leaving it out is equivalent.
             None if state_hash == frame.state_hash => return None,
             _ => {}
         }
@@ -218,7 +219,8 @@ impl<M: Model> Search<'_, '_, M> {
         self.missing += usize::from(self.items[at].answer.is_some());
     }
 
-    /// In real time, the first answer that leaves no order says more, and is found by halving.
+    /// Keeps the longest path, in program order. In real time, the first answer that leaves no
+    /// order says more, and bisection finds it.
     fn keep_longest(&mut self, path: &[Frame<M>]) {
         if self.order == Order::Program && path.len() > self.longest.len() + 1 {
             self.longest = order_of(path);

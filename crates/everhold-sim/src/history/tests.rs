@@ -1,5 +1,5 @@
-//! The search and the frontier are two algorithms for one question, so they are compared with
-//! each other and with a slow twin that tries all orders. Fixed cases pin the explanations.
+//! The search and the frontier are two algorithms for one question, so they are compared with each
+//! other and with a slow reference that tries all orders. Fixed cases pin the explanations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,7 +15,7 @@ enum Op {
     Swap(u8, u8),
 }
 
-/// Two registers. `SPLIT` judges them apart.
+/// Two registers; with `SPLIT` they are judged separately.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Registers<const SPLIT: bool>([u8; 2]);
 
@@ -41,7 +41,8 @@ impl<const SPLIT: bool> Model for Registers<SPLIT> {
 type Whole = Registers<false>;
 type Split = Registers<true>;
 
-/// Reads `1 w0=5` (client 1 calls), `1 -> 0` (it is answered); operations are `w`, `r`, `s`.
+/// Parses calls such as `1 w0=5` (client 1 calls) and answers such as `1 -> 0` (it is answered);
+/// the operations are `w`, `r` and `s`.
 fn parse(text: &str) -> History<Op, u8> {
     let mut history = History::new();
     let mut last = BTreeMap::new();
@@ -168,8 +169,8 @@ fn random_op(rng: &mut Rng) -> Op {
     }
 }
 
-/// Up to six operations of three clients, as calls and answers. About half of the answers are
-/// what an object would say; a client sometimes goes on without one.
+/// Up to six operations of three clients, as calls and answers. About half of the answers are those
+/// of a correct object; a client sometimes continues without one.
 fn random_history(seed: u64) -> Vec<Operation<Whole>> {
     let mut rng = Rng::new(seed);
     let (mut events, mut object) = (Vec::new(), Whole::default());
@@ -185,7 +186,7 @@ fn random_history(seed: u64) -> Vec<Operation<Whole>> {
             }
             _ if calls < 6 => {
                 let op = random_op(&mut rng);
-                // Effects may come early, so that answers do not follow the order of answering.
+                // Effects may come early, so their order differs from the order of the answers.
                 if rng.one_in(4) {
                     object.apply(&op);
                 }
@@ -296,12 +297,12 @@ fn search_monitor_and_brute_force_agree() {
         assert_eq!(sequential.holds(), brute_force(&history, false), "seed {seed}: {events:?}");
         assert!(sequential.holds() || !expected, "seed {seed}: linearizable is sequential");
     }
-    // A generator that gives one answer only would compare nothing.
+    // A generator whose histories all had the same verdict would compare nothing.
     assert!((1_000..5_000).contains(&held), "{held} of 6000 histories are linearizable");
 }
 
-/// The monitor fails at the first answer that leaves no order, which is where the search lays the
-/// blame, and what it says could have been answered is exactly that.
+/// The monitor fails at the first answer that leaves no order, which is where the search places the
+/// blame, and it lists exactly the answers that would have been possible.
 #[test]
 fn the_monitor_fails_where_the_first_answer_does_not_fit() {
     for seed in 0..3_000 {

@@ -1,11 +1,11 @@
-//! What pictures are drawn with.
+//! The characters of pictures.
 
 /// A set of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charset {
-    /// Box drawing and arrows; no character that some terminals draw two columns wide.
+    /// Box drawing and arrows, without characters that some terminals draw two columns wide.
     Unicode,
-    /// Seven bits.
+    /// Seven-bit ASCII.
     #[cfg_attr(not(test), expect(dead_code, reason = "reports to files have no use for it yet"))]
     Ascii,
 }
@@ -24,21 +24,22 @@ pub(super) struct Glyphs {
     pub(super) up: char,
     pub(super) down: char,
     pub(super) apart: char,
-    /// Something happens at a node.
+    /// An event at a node.
     pub(super) event: char,
     pub(super) crash: char,
     pub(super) restart: char,
     pub(super) stop: char,
-    /// A partition begins and ends.
+    /// The beginning and the end of a partition.
     pub(super) part: char,
     pub(super) heal: char,
-    /// A message leaves to the right and to the left, on its way, over another lane, arrives.
+    /// A message that leaves to the right and to the left, is on its way, crosses another lane,
+    /// arrives.
     pub(super) leaves: [char; 2],
     pub(super) across: char,
     pub(super) over: char,
     pub(super) over_apart: char,
     pub(super) arrives: [char; 2],
-    /// A message that something goes wrong with, and what.
+    /// A message that a fault strikes, and the mark of the fault.
     pub(super) dashed: char,
     pub(super) lost: &'static str,
     pub(super) twice: &'static str,
@@ -52,7 +53,7 @@ pub(super) struct Glyphs {
     /// The failure hangs under its event.
     pub(super) hook: &'static str,
     pub(super) failed: char,
-    /// In words.
+    /// Signs within texts.
     pub(super) becomes: &'static str,
     pub(super) from: &'static str,
     pub(super) gone: &'static str,

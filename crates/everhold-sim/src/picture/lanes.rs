@@ -12,7 +12,8 @@ use crate::fault::Side;
 /// More lanes than this are harder to follow than a list.
 const LANES_MAX: usize = 8;
 
-/// Columns from lane to lane: room for a few letters on an arrow, and no more than they need.
+/// The smallest and the largest number of columns from lane to lane: there is room for a few
+/// letters on an arrow, and no more than arrows need.
 const PITCH_MIN: usize = 9;
 const PITCH_MAX: usize = 26;
 
@@ -22,7 +23,7 @@ const WORDS_MIN: usize = 26;
 /// Columns that the words for events may take.
 const LABEL_MAX: usize = 16;
 
-/// What an arrow needs beside its text: its two ends, a dash on either side.
+/// The columns that an arrow needs besides its text: its two ends, and a dash on either side.
 const ARROW: usize = 4;
 
 pub(super) struct Lanes {
@@ -49,7 +50,7 @@ enum Status {
 }
 
 impl Lanes {
-    /// Lanes that leave room for words in `width` columns, if there are such.
+    /// Lanes that leave room for words in `width` columns, if that is possible.
     pub(super) fn fit(scene: &Scene<'_>, width: usize) -> Option<Self> {
         let cast = scene.cast();
         if cast.len() > LANES_MAX {
@@ -101,7 +102,7 @@ impl Lanes {
         let before = self.row();
         self.go_on(happening);
         let mut row = match happening.mark {
-            // Who is cut off shows from the row of the partition to that of its end.
+            // A node is marked as cut off from the row of the partition to that of its end.
             Mark::Heal => before,
             _ => self.row(),
         };
@@ -111,7 +112,7 @@ impl Lanes {
         row.into_iter().collect()
     }
 
-    /// What is different after a step.
+    /// Updates the lanes after a step.
     fn go_on(&mut self, happening: &Happening) {
         let status = match happening.mark {
             Mark::Crash => Status::Down,
@@ -221,7 +222,7 @@ impl Lanes {
     }
 }
 
-/// As wide as names and messages want it, as far as there is room; `None` if that is not enough.
+/// As wide as names and messages need, as far as there is room; `None` if that is not enough.
 fn pitch(scene: &Scene<'_>, cast: &[NodeId], names: &[String], room: usize) -> Option<usize> {
     let count = |text: &String| text.chars().count();
     let spaces = cast.len().saturating_sub(1);

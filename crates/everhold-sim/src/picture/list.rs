@@ -1,4 +1,4 @@
-//! One line a step, for executions with more nodes than lanes fit.
+//! One line per step, for executions with more nodes than lanes fit.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl List {
         let names = longest(&mut list.names.values().cloned());
         list.name_width = names.clamp("node".len(), NAME_MAX);
         let events = longest(&mut scene.happenings.iter().map(|one| list.event(one)));
-        // At least half of what is left belongs to the changes of state.
+        // At least half of the remaining columns belong to the changes of state.
         let room = EVENT_MAX.min(width.saturating_sub(list.name_width) / 2).max("event".len());
         list.event_width = events.clamp("event".len(), room);
         list

@@ -1,4 +1,4 @@
-//! What there is to draw: the steps of a recording in words.
+//! The contents of a picture: the steps of a recording in words.
 
 use std::collections::BTreeMap;
 
@@ -26,18 +26,18 @@ pub(super) struct Scene<'r> {
 pub(super) struct Happening {
     pub(super) step: usize,
     pub(super) node: NodeId,
-    /// What happened, in a word or two.
+    /// The event, in a word or two.
     pub(super) label: String,
     pub(super) mark: Mark,
-    /// What changed and what was noted.
+    /// The changes and the notes.
     pub(super) words: Vec<String>,
-    /// Faults and their ends are never left out.
+    /// Whether it is a fault or the end of one; these are never left out.
     pub(super) is_fault: bool,
-    /// It happens within the step of the happening before it.
+    /// Whether it happens within the step of the happening before it.
     pub(super) within: bool,
 }
 
-/// How a step shows in the lanes.
+/// The mark of a step in the lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// At every node.
@@ -76,7 +76,7 @@ impl<'r> Scene<'r> {
         let mut writer = Writer::new(recording, glyphs);
         let steps = recording.steps.iter().enumerate();
         let mut happenings: Vec<_> = steps.flat_map(|(at, step)| writer.step(at, step)).collect();
-        // Everything starts; that is worth a row only if something was said there.
+        // Every execution has this step; it is worth a row only if something was noted there.
         let silent = |first: &Happening| first.mark == Mark::Start && first.words.is_empty();
         if happenings.len() > 1 && happenings.first().is_some_and(silent) {
             happenings.remove(0);
@@ -91,7 +91,7 @@ impl<'r> Scene<'r> {
         }
     }
 
-    /// The nodes at which something happens or from which something comes, in order.
+    /// The nodes at which something happens or from which a message comes, in order.
     pub(super) fn cast(&self) -> Vec<NodeId> {
         let mut cast: Vec<NodeId> = Vec::new();
         for happening in &self.happenings {
@@ -123,7 +123,7 @@ impl<'r> Scene<'r> {
     }
 }
 
-/// Knows what was before: states, and where messages were sent.
+/// Puts steps into words. It remembers earlier states, and where messages were sent.
 struct Writer<'r> {
     recording: &'r Recording,
     glyphs: &'static Glyphs,
@@ -206,7 +206,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// When the message was sent, since the arrow stands where it arrives.
+    /// The step in which the message was sent, since the arrow stands where it arrives.
     fn sent_at(&self, message: MessageId) -> String {
         let again = message.sequence & DUPLICATE != 0;
         let at = self.sent.get(&original(message)).map(|(at, _)| *at);
@@ -254,7 +254,7 @@ impl<'r> Writer<'r> {
         Mark::Arrow(Arrow { from: message.from, text, fate })
     }
 
-    /// What a mark does not say.
+    /// The details of a step that its mark does not show.
     fn about(&self, step: &StepRecord) -> Vec<String> {
         let fault = match &step.event {
             EventRecord::Fault(fault) => fault,
@@ -313,7 +313,7 @@ impl<'r> Writer<'r> {
         changes.iter().map(|change| words::change(change, nodes, self.glyphs)).collect()
     }
 
-    /// Messages that no fault took, and that still had nowhere to go.
+    /// The messages that no fault took, and that still had nowhere to go.
     fn undeliverable(&self, sends: &[SendRecord]) -> Vec<String> {
         let taken = |send: &SendRecord| {
             let lost = EventRecord::Fault(Fault::Lose(send.message));

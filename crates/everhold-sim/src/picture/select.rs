@@ -1,11 +1,11 @@
-//! Which steps are shown if not all can be.
+//! The choice of the steps that are shown if not all can be.
 
 use std::collections::BTreeSet;
 
-/// Steps at the beginning that show how it came about.
+/// The number of steps at the beginning, which show how the failure came about.
 const FIRST: usize = 3;
 
-/// Steps at the end that matter more than any fault.
+/// The number of steps at the end, which matter more than any fault.
 const LAST: usize = 4;
 
 /// Chooses positions so that they and a row for each gap fit into `rows`: the end and the
@@ -21,7 +21,7 @@ pub(super) fn select(faults: &[bool], rows: usize) -> BTreeSet<usize> {
             shown.remove(&at);
         }
     }
-    // However little room there is, the end is the point.
+    // The end is the point of the picture, so it is shown however little room there is.
     shown.insert(count - 1);
     shown
 }

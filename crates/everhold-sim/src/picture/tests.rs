@@ -1,4 +1,4 @@
-//! Pictures of hand-made executions. A script has a line a step; see [`Script::step`].
+//! Pictures of hand-made executions. A script has a line per step; see [`Script::step`].
 
 use std::collections::BTreeMap;
 

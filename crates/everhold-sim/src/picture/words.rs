@@ -9,7 +9,7 @@ use everhold_trace::{NodeId, Value};
 use super::glyphs::Glyphs;
 use crate::record::NodeInfo;
 
-/// Cuts a text to a width, with a sign that it was.
+/// Cuts a text to a width, with a sign that it was cut.
 pub(super) fn shorten(text: &str, width: usize, glyphs: &Glyphs) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -19,7 +19,7 @@ pub(super) fn shorten(text: &str, width: usize, glyphs: &Glyphs) -> String {
     format!("{}{}", cut.trim_end(), glyphs.ellipsis).chars().take(width).collect()
 }
 
-/// Breaks a text into lines at spaces; lines of its own are kept.
+/// Breaks a text into lines at spaces; its own line breaks are kept.
 pub(super) fn paragraph(text: &str, width: usize, rows_max: usize, glyphs: &Glyphs) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().flat_map(|line| break_line(line, width)).collect();
     if lines.len() > rows_max {
@@ -50,7 +50,7 @@ fn break_line(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A message's debug text with less air and with names: `Vote{term:1, from:server-1}`.
+/// A message's debug text with fewer spaces and with names: `Vote{term:1, from:server-1}`.
 pub(super) fn message(text: &str, nodes: &[NodeInfo]) -> String {
     let tight = text.replace(" { ", "{").replace(" }", "}").replace(": ", ":");
     let mut parts = tight.split("NodeId(");
@@ -81,7 +81,8 @@ pub(super) fn change(change: &Change, nodes: &[NodeInfo], glyphs: &Glyphs) -> St
     format!("{} {words}", path_text(change, nodes)).trim_start().to_owned()
 }
 
-/// True for an element that came to or left a set: its path ends in the element itself.
+/// True for an element that was added to or removed from a set: its path ends in the element
+/// itself.
 fn is_element(change: &Change) -> bool {
     let element = change.old.as_ref().or(change.new.as_ref());
     matches!(change.path.0.last(), Some(Step::Key(key)) if Some(key) == element)

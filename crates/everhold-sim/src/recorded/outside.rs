@@ -1,4 +1,4 @@
-//! Whoever asked the nodes from outside, as a node that says the same again.
+//! A caller from outside the recorded nodes, as a node that sends the same messages again.
 
 use everhold_node::{Cx, Message, Node, NodeId};
 use serde::Serialize;

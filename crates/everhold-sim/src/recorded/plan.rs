@@ -9,26 +9,27 @@ use super::outside::Outside;
 use super::{BadRecording, CLIENTS, Decode};
 use crate::fault::{Fault, MessageId};
 use crate::record::NodeInfo;
+use crate::report::text::count;
 use crate::schedule::{Choice, Schedule};
 use crate::system::System;
 
-/// What to repeat, and what the system needs for it.
+/// The choices to repeat, and the additions to the system that they need.
 pub(super) struct Plan {
     pub(super) schedule: Schedule,
     /// The event that each choice comes from.
     pub(super) origins: Vec<usize>,
-    /// The first event that cannot be repeated, and why.
+    /// The first event that cannot be repeated, and the reason.
     pub(super) gap: Option<(usize, String)>,
-    /// What each client said: to whom, and the bytes.
+    /// The messages of each client: the receiver and the bytes.
     clients: Vec<Vec<(NodeId, Vec<u8>)>>,
     /// The kinds of the nodes that crashed, one for each crash.
     crashed: Vec<String>,
 }
 
-/// The nodes of a recording as the system numbers them.
+/// The nodes and messages of a recording, with the numbers that the system gives them.
 struct Reading<'a> {
     recording: &'a Execution,
-    /// The number of each node: its own if it was hosted, after those of the system otherwise.
+    /// The number of each node: its own if it was hosted, otherwise one after those of the system.
     numbers: Vec<NodeId>,
     /// Every message that nodes sent: its number among those of its sender, and its sort.
     sent: BTreeMap<Recorded, (u32, &'a str)>,
@@ -67,7 +68,7 @@ impl Plan {
         Ok(reading.plan)
     }
 
-    /// Adds to the system what the setup does not have: clients, and enough crashes.
+    /// Adds the parts that the setup lacks to the system: clients, and enough crashes.
     pub(super) fn complete<M: Message>(&self, system: &mut System<M>, decode: Decode<M>) {
         for said in &self.clients {
             let says = said.iter().map(|(to, bytes)| {
@@ -142,9 +143,9 @@ impl<'a> Reading<'a> {
         };
         let Some(node) = names.get(number as usize) else {
             return Err(BadRecording(format!(
-                "the recording has a node {}, and the system {} nodes; is it another system?",
+                "the recording has a node {}, but the system has only {}; is it another system?",
                 info.name,
-                names.len()
+                count(names.len() as u64, "node")
             )));
         };
         if node.kind != info.kind {
@@ -175,7 +176,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The clocks at which the nodes start, and what they choose then.
+    /// Begins the plan: the clocks at which the nodes start, and their choices at that time.
     fn begin(&mut self, names: &[NodeInfo]) {
         let starts = self.recording.events().iter().enumerate();
         let starts = starts.filter(|(_, event)| event.kind == EventKind::Start);
@@ -245,7 +246,7 @@ impl<'a> Reading<'a> {
         Ok(Choice::Deliver { to, message: MessageId { from, sequence }, kind })
     }
 
-    /// The message that a client sent stands in the text of its delivery.
+    /// Reads the message that a client sent from the text of its delivery.
     fn said_outside<M: Message>(
         &mut self,
         from: NodeId,
@@ -257,13 +258,13 @@ impl<'a> Reading<'a> {
         let digits = lines.filter_map(|line| line.strip_prefix("message ")).next();
         let bytes = digits.and_then(unhex).ok_or("what the client sent is not recorded")?;
         let msg =
-            decode(&bytes).map_err(|why| format!("the client's message is no message: {why}"))?;
+            decode(&bytes).map_err(|why| format!("the client's message cannot be read: {why}"))?;
         let said = &mut self.plan.clients[(from.0 - self.members) as usize];
         said.push((to, bytes));
         Ok((said.len() as u32 - 1, fingerprint::kind(&msg).to_owned()))
     }
 
-    /// Answers to `choose`, as hosts note them: `label: 1 of 3`.
+    /// Adds the answers to `choose`, as hosts note them: `label: 1 of 3`.
     fn chosen(&mut self, index: usize, event: &Event, node: NodeId) {
         for line in event.text.as_deref().unwrap_or_default().lines() {
             let answer = line.rsplit_once(": ").and_then(|(label, rest)| {

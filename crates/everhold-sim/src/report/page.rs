@@ -6,7 +6,7 @@ use crate::fault::FaultKind;
 use crate::report::text::{count, origin, replay_line, sizes, summary, thousands};
 use crate::report::{Finding, Report, Saved};
 
-/// Longer executions keep the part around the violation.
+/// The largest number of events on a page; longer executions keep the part around the violation.
 const EVENTS_MAX: usize = 20_000;
 
 /// The page of a finding.
@@ -67,7 +67,7 @@ fn facts(page: &mut Page, report: &Report) {
     }
 }
 
-/// Which messages met which phases of nodes, and which never did.
+/// The table of the messages that arrived in each phase of nodes, and of those that never did.
 fn coverage(report: &Report) -> Table {
     let row = |(kind, phase, message): &(String, String, String), seen: String| Row {
         cells: vec![kind.clone(), phase.clone(), message.clone(), seen],
@@ -78,7 +78,10 @@ fn coverage(report: &Report) -> Table {
     let seen = report.coverage.pairs.iter().map(|(pair, times)| row(pair, thousands(*times)));
     Table {
         title: "Phases and messages".to_owned(),
-        text: Some(format!("in {} looked at closely", count(report.coverage.sampled, "execution"))),
+        text: Some(format!(
+            "in {} that were examined closely",
+            count(report.coverage.sampled, "execution")
+        )),
         columns: ["kind", "phase", "message", "seen"].map(str::to_owned).to_vec(),
         rows: unseen.chain(seen).collect(),
     }

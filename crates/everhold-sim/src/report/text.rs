@@ -14,14 +14,14 @@ use crate::untested::Untested;
 /// A token longer than this is not worth pasting; the schedule's file is named instead.
 const TOKEN_MAX: usize = 400;
 
-/// What a failing test prints, without the files that it leaves behind.
+/// The output of a failing test, without the files that it leaves behind.
 pub(super) fn failure(report: &Report, finding: &Finding) -> String {
     let saved = Saved::default();
     let (head, replay) = (head(report, finding), replay(report, finding, &saved));
     format!("{head}\n{replay}\n{}\n{}", body(report, finding), foot(report, &saved, &None))
 }
 
-/// What is violated. Nothing in here can fail.
+/// The first part of a report: the violation. Nothing in here can fail.
 pub(super) fn head(report: &Report, finding: &Finding) -> String {
     let mut out = format!("✗ VIOLATED  {}    {}", finding.failure.cause, origin(report, finding));
     for line in finding.failure.message.lines() {
@@ -37,7 +37,7 @@ pub(super) fn replay(report: &Report, finding: &Finding, saved: &Saved) -> Strin
     format!("  Replay     {}", replay_line(report, finding, saved))
 }
 
-/// How it came about.
+/// The second part of a report: how the violation came about.
 pub(super) fn body(report: &Report, finding: &Finding) -> String {
     let mut out = format!("\n            {}\n\n", sizes(finding));
     match attempt("the picture", || Ok(finding.picture())) {
@@ -62,7 +62,7 @@ pub(super) fn body(report: &Report, finding: &Finding) -> String {
     out
 }
 
-/// Where it is kept, and how it was found.
+/// The last part of a report: where the finding is kept, and how it was found.
 pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> String {
     let mut out = String::new();
     let files = [("Trace", &saved.trace), ("Report", &saved.page)];
@@ -88,7 +88,7 @@ pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> Strin
     out
 }
 
-/// The panic's own text: short, because runners cut long ones off.
+/// The text of the panic: short, because test runners cut long ones off.
 pub(super) fn last_words(report: &Report, finding: &Finding, saved: &Saved) -> String {
     let message = finding.failure.message.lines().next().unwrap_or_default();
     let colon = if message.is_empty() { "" } else { ": " };
@@ -113,29 +113,29 @@ pub(super) fn origin(report: &Report, finding: &Finding) -> String {
     }
 }
 
-/// How a finding was come by, in a form that stays true: without wall time.
+/// The origin of a finding, in a form that stays true: without wall time.
 pub(crate) fn story(report: &Report, finding: &Finding) -> String {
     let found = origin(report, finding);
     match finding.shrunk.tries {
         0 => found,
-        tries => format!("{found}, {} ({} tries)", shrunk(finding), thousands(u64::from(tries))),
+        tries => format!("{found}, {} ({})", shrunk(finding), tried(tries)),
     }
 }
 
-/// How much smaller the schedule became.
+/// The extent to which the schedule was shrunk.
 fn shrunk(finding: &Finding) -> String {
     let (before, after) = (&finding.original, &finding.schedule);
     let faults = match (before.faults(), after.faults()) {
         (0, 0) => String::new(),
-        (before, after) => format!(", {before} → {after} faults"),
+        (before, after) => format!(", {before} → {}", count(after as u64, "fault")),
     };
-    format!("shrunk {} → {} steps{faults}", before.steps(), after.steps())
+    format!("shrunk {} → {}{faults}", before.steps(), count(after.steps() as u64, "step"))
 }
 
 pub(super) fn sizes(finding: &Finding) -> String {
     if finding.shrunk.tries == 0 {
-        let schedule = &finding.schedule;
-        return format!("{} steps, {} faults", schedule.steps(), schedule.faults());
+        let (steps, faults) = (finding.schedule.steps(), finding.schedule.faults());
+        return format!("{}, {}", count(steps as u64, "step"), count(faults as u64, "fault"));
     }
     let time = finding.shrunk.time.as_secs_f64();
     let end = match finding.shrunk.cut_short {
@@ -144,10 +144,16 @@ pub(super) fn sizes(finding: &Finding) -> String {
         Some(ShrinkBound::Time) => "; the time for shrinking ran out",
     };
     format!(
-        "{} ({} tries, {time:.2} s{end}); replayed twice, same result",
+        "{} ({}, {time:.2} s{end}); replayed twice, same result",
         shrunk(finding),
-        thousands(u64::from(finding.shrunk.tries)),
+        tried(finding.shrunk.tries),
     )
+}
+
+/// "1 try", "2 tries".
+fn tried(tries: u32) -> String {
+    let noun = if tries == 1 { "try" } else { "tries" };
+    format!("{} {noun}", thousands(u64::from(tries)))
 }
 
 pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> String {
@@ -165,13 +171,14 @@ pub(super) fn replay_line(report: &Report, finding: &Finding, saved: &Saved) -> 
     }
 }
 
-/// The way back to an execution that has no schedule, because it could not be replayed alone.
+/// The command that leads back to an execution without a schedule, which could not be replayed
+/// alone.
 fn search_again(report: &Report) -> String {
     let test = report.test.test_name().map(|name| format!(" cargo test {name} -- --exact"));
     format!("EVERHOLD_SEED={}{} (the whole search)", report.seed, test.unwrap_or_default())
 }
 
-/// What a run without findings says: what it did, and what that is worth.
+/// The report of a run without findings: its extent, and how much that proves.
 pub(super) fn clean(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", summary(report));
@@ -213,7 +220,7 @@ pub(super) fn clean(report: &Report) -> String {
     out
 }
 
-/// How executions ended that did not end by themselves.
+/// The executions that did not end by themselves, by the way in which they ended.
 fn ends(out: &mut String, report: &Report) {
     if report.settled > 0 {
         let _ = writeln!(
@@ -225,9 +232,9 @@ fn ends(out: &mut String, report: &Report) {
     if report.bounded > 0 {
         let _ = writeln!(
             out,
-            "    cut off      {} by the bound of {} steps{}: what comes later was not seen",
+            "    cut off      {} by the bound of {}{}: later steps were not seen",
             count(report.bounded, "execution"),
-            thousands(u64::from(report.steps_max)),
+            count(u64::from(report.steps_max), "step"),
             if report.exhaustive.is_some() { "" } else { ", idle ticks not counted" }
         );
     }
@@ -242,13 +249,13 @@ fn ends(out: &mut String, report: &Report) {
         let _ = writeln!(
             out,
             "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
-             beside the others; raise `temperature_max`, or set timers of similar lengths",
+             compared with the others; raise `temperature_max`, or set timers of similar lengths",
             count(report.unjudged, "execution")
         );
     }
 }
 
-/// Executions that nobody can judge, and those that took long.
+/// The executions that could not be judged, and those that took long.
 fn doubts(out: &mut String, report: &Report) {
     if let Some(bound) = &report.undecided_bound {
         let _ = writeln!(
@@ -271,7 +278,7 @@ fn sampled(out: &mut String, report: &Report) {
     let unseen = coverage.unseen_pairs();
     let _ = writeln!(
         out,
-        "    states       {}{} distinct in {} looked at closely",
+        "    states       {}{} distinct in {} that were examined closely",
         about(coverage.states.is_estimate()),
         thousands(coverage.states.distinct()),
         count(coverage.sampled, "execution")
@@ -353,7 +360,9 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Exhausted => "every execution within the bounds was run".to_owned(),
         Stop::Executions(_) => "stopped by the budget of executions: not a proof".to_owned(),
         Stop::Time(time) => format!("stopped by the budget of {time:?}: not a proof"),
-        Stop::Steps(steps) => format!("every execution was run, but only {steps} steps of it"),
+        Stop::Steps(steps) => {
+            format!("every execution was run, but only up to {}", count(u64::from(*steps), "step"))
+        }
         Stop::Interrupted => "interrupted".to_owned(),
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
@@ -362,17 +371,17 @@ pub(super) fn summary(report: &Report) -> String {
             "execution {execution} has not returned from a handler in the search, but did when it was \
              run again alone; is there a lock or another thread that it waits for?"
         ),
-        Stop::Diverged { place } => format!("the replay is not as recorded: {place}"),
+        Stop::Diverged { place } => format!("the replay diverged from the recording: {place}"),
         Stop::Replayed { skipped: Some(choice) } => {
             format!("replayed a schedule that no longer fits: {choice} cannot happen")
         }
     };
     format!(
-        "{found} · {} · {} ({}) · {} steps · {seconds:.2} s ({}/s) · {stop}",
+        "{found} · {} · {} ({}) · {} · {seconds:.2} s ({}/s) · {stop}",
         report.name(),
         count(report.executions, "execution"),
         report.search,
-        thousands(report.steps),
+        count(report.steps, "step"),
         thousands(rate as u64),
     )
 }
@@ -400,7 +409,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// What the weakest model says about the failure.
+/// Explains the meaning of the weakest crash model for the failure.
 fn about_model(model: CrashModel) -> &'static str {
     match model {
         CrashModel::Kill => "it fails already when only the process is killed (CrashModel::Kill)",

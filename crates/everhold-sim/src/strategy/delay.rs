@@ -22,7 +22,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// With this many deviations.
+    /// A strategy with this many deviations.
     #[must_use]
     pub(crate) fn new(delays: u32) -> Self {
         let (rng, faults) = (Rng::new(0), FaultPoints::default());
@@ -48,8 +48,8 @@ impl Delay {
         None
     }
 
-    /// One of three: the node waits, its oldest message waits, or a timer fires before the
-    /// messages that would cancel it.
+    /// Deviates in one of three ways: the node waits, its oldest message waits, or a timer fires
+    /// before the messages that would cancel it.
     fn deviate(&mut self, moves: &Moves) -> Option<u32> {
         match self.rng.below(3) {
             0 => {

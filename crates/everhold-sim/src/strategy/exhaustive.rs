@@ -1,16 +1,16 @@
-//! Depth first through every execution, with two ways of leaving out what is equivalent.
+//! Depth-first search through every execution, with two ways of leaving out equivalent ones.
 //!
 //! *States*: a state that was seen before is not continued from again.
 //!
 //! *Orders*: dynamic partial-order reduction after Flanagan and Godefroid (POPL 2005) with sleep
-//! sets. Two steps are independent if they happen at different nodes and do not both tell a
+//! sets. Two steps are independent if they happen at different nodes and do not both notify a
 //! monitor. After each step the last dependent step before it is looked up; if neither caused the
-//! other, the search will also go back there and try them the other way round.
+//! other, the search will also go back there and try them in the reverse order.
 //!
-//! Where we differ: a race is looked for when a step is executed, not for every step that could
-//! be next. That is enough for executions that run to their end, since what is possible is executed
-//! then, or made impossible by a step at the same node, which is looked for too. An execution that
-//! was cut off by a bound makes the search incomplete, and the report says so.
+//! Where we differ: a race is looked for when a step is executed, not for every step that could be
+//! next. That is enough for executions that run to their end, since every possible step is executed
+//! then, or made impossible by a step at the same node, and that is looked for too. An execution
+//! that was cut off by a bound makes the search incomplete, and the report says so.
 
 use std::fmt;
 
@@ -18,32 +18,35 @@ use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, Weights};
 
 use crate::moves::Moves;
+use crate::report::text::count;
 use crate::strategy::{About, Done, Reduction, Run, Strategy, upset_of};
 
-/// What an exhaustive search covered.
+/// The coverage of an exhaustive search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps executed, not counting those repeated to get back to a branch.
+    /// The number of steps executed, not counting those repeated to get back to a branch.
     pub transitions: u64,
-    /// Different states, when they are told apart.
+    /// The number of different states, when they are distinguished.
     pub states: u64,
-    /// Executions cut short because what follows was, or will be, seen elsewhere.
+    /// The number of executions cut short because their continuation was, or will be, seen
+    /// elsewhere.
     pub pruned: u64,
-    /// The longest execution.
+    /// The length of the longest execution.
     pub depth: u32,
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} transitions", self.transitions)?;
+        write!(f, "{}", count(self.transitions, "transition"))?;
         if self.states > 0 {
-            write!(f, ", {} states", self.states)?;
+            write!(f, ", {}", count(self.states, "state"))?;
         }
-        write!(f, ", {} executions cut short as equivalent, depth {}", self.pruned, self.depth)
+        let pruned = count(self.pruned, "execution");
+        write!(f, ", {pruned} cut short as equivalent, depth {}", self.depth)
     }
 }
 
-/// Every execution, one after the other.
+/// The search of every execution, one after the other.
 #[derive(Debug)]
 pub(crate) struct Exhaustive {
     reduction: Reduction,
@@ -56,7 +59,7 @@ pub(crate) struct Exhaustive {
     progress: Progress,
     fresh: bool,
     blocked: bool,
-    /// The place of a question whose number of answers is not known before the event is over.
+    /// The place of a question whose number of answers is unknown until the event is over.
     unbounded: Option<usize>,
 }
 
@@ -92,7 +95,7 @@ struct Asleep {
     notifies: bool,
 }
 
-/// A step of the present execution, for finding what it races with.
+/// A step of the present execution, with the data for finding its races.
 #[derive(Debug)]
 struct Step {
     frame: usize,
@@ -105,7 +108,7 @@ struct Step {
 }
 
 impl Exhaustive {
-    /// A search that leaves out what the reduction says; `Auto` is taken for `States`.
+    /// A search with this reduction; `Auto` is taken for `States`.
     #[must_use]
     pub(crate) fn new(reduction: Reduction) -> Self {
         Exhaustive {
@@ -169,7 +172,8 @@ impl Exhaustive {
         Some(Branch { moves: all, now, sleep })
     }
 
-    /// What sleeps at the last place, or was explored there, and is independent of the last step.
+    /// The moves that sleep at the last place, or were explored there, and are independent of the
+    /// last step.
     fn inherited_sleep(&self) -> Vec<Asleep> {
         let Some(last) = self.steps.last() else { return Vec::new() };
         let Frame::Some(branch) = &self.frames[last.frame] else { return Vec::new() };
@@ -182,7 +186,8 @@ impl Exhaustive {
         self.steps.push(Step { frame, id, node, notifies: false, born, clock: Vec::new() });
     }
 
-    /// Completes the last step's clock and wants the other order of every race it is part of.
+    /// Completes the last step's clock and requests the reverse order of every race that it is part
+    /// of.
     fn close_step(&mut self, notifies: bool) {
         let k = self.steps.len() - 1;
         self.steps[k].notifies = notifies;
@@ -203,8 +208,9 @@ impl Exhaustive {
         self.steps[k].clock = clock;
     }
 
-    /// What the last step made impossible raced with it and will never be executed in this
-    /// execution: a timer that was cancelled, a message that is refused now.
+    /// Requests the moves of its node that the last step made impossible. They raced with it and
+    /// will never be executed in this execution: a timer that was cancelled, a message that is
+    /// refused now.
     fn want_disabled(&mut self, moves: &Moves) {
         let Some(last) = self.steps.last() else { return };
         let Frame::Some(branch) = &mut self.frames[last.frame] else { return };
@@ -230,7 +236,7 @@ impl Exhaustive {
         clock
     }
 
-    /// Which of its node's steps this is, counted from one.
+    /// The number of a step among those of its node, counted from one.
     fn number(&self, k: usize) -> u32 {
         let node = self.steps[k].node;
         let before = self.steps[..k].iter().rfind(|step| step.node == node);
@@ -243,7 +249,7 @@ impl Exhaustive {
         a == b || self.steps[b].clock.get(node).is_some_and(|seen| *seen >= number)
     }
 
-    /// At the place of step `j`, tries something first that leads to step `k` without `j`.
+    /// Requests a move at the place of step `j` that leads to step `k` without `j`.
     fn want_reversed(&mut self, j: usize, k: usize) {
         let cause = (self.steps[k].born as usize).checked_sub(1);
         let leads = |l: usize| {
@@ -258,12 +264,12 @@ impl Exhaustive {
         }
         match branch.moves.iter_mut().find(|c| initials.contains(&c.id)) {
             Some(candidate) => candidate.wanted = true,
-            // Nothing that could be done then leads here: be careful and try everything.
+            // No move that was possible then leads here: to be safe, all of them are tried.
             None => branch.moves.iter_mut().for_each(|candidate| candidate.wanted = true),
         }
     }
 
-    /// The next alternative at the last place that has one.
+    /// Goes on to the next alternative at the last place that has one.
     fn advance(&mut self) -> bool {
         let index = self.frames.len() - 1;
         match &mut self.frames[index] {
@@ -291,7 +297,7 @@ impl Exhaustive {
         true
     }
 
-    /// How far the search came.
+    /// The progress of the search.
     #[must_use]
     pub(crate) fn progress(&self) -> Progress {
         let states = if self.reduction == Reduction::States { self.seen.len as u64 } else { 0 };
@@ -318,7 +324,7 @@ impl Strategy for Exhaustive {
             return None;
         }
         self.fresh = self.at >= self.frames.len();
-        // Leaving it at that is the first possibility.
+        // Picking no fault is the first possibility.
         let fault = self.next(awakening + 1).checked_sub(1)?;
         Some(moves.len() + moves.faults().awaken(fault))
     }
@@ -338,7 +344,7 @@ impl Strategy for Exhaustive {
         upset_of(number, faults)
     }
 
-    /// The event without a fault shows at how many operations one could strike.
+    /// The event without a fault shows the number of operations that one could strike.
     fn disk_used(&mut self, operations: u32, faults: &[DiskFault], _: bool) {
         let Some(Frame::Each { domain, .. }) =
             self.unbounded.take().and_then(|at| self.frames.get_mut(at))
@@ -391,7 +397,8 @@ impl Strategy for Exhaustive {
     }
 }
 
-/// A set of hashes, open addressing. Only asked whether it has one, so its order never matters.
+/// A set of hashes with open addressing. It is only asked for membership, so its order never
+/// matters.
 #[derive(Debug)]
 struct Seen {
     slots: Vec<u64>,

@@ -1,4 +1,5 @@
-//! Feedback: go back into an execution that showed something new, and continue differently.
+//! Feedback: the search goes back into an execution that showed something new, and continues
+//! differently.
 //!
 //! The corpus is kept by the explorer, which hands one parent to each execution. A prefix of the
 //! parent's choices is repeated, a few of them are changed on the way, and the rest is random.
@@ -16,7 +17,7 @@ use crate::strategy::{About, FaultPoints, Run, Strategy, upset_of};
 /// One choice in this many is changed while a prefix is repeated.
 const CHANGE_ONE_IN: u32 = 16;
 
-/// Repeats the beginning of an interesting execution and goes on at random.
+/// Repeats the beginning of an interesting execution and continues at random.
 #[derive(Debug)]
 pub(crate) struct Guided {
     rng: Rng,

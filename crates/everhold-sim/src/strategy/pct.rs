@@ -1,13 +1,13 @@
 //! Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010), over nodes.
 //!
-//! The node with the highest priority that can do something does it; at `depth - 1` random steps
-//! the running node falls to the bottom. A bug of depth d is met with probability at least
-//! 1 / (n k^(d-1)) for n nodes and k steps.
+//! The node with the highest priority among those that have a move takes one; at `depth - 1` random
+//! steps the running node falls to the bottom. A bug of depth d is met with probability at least 1
+//! / (n k^(d-1)) for n nodes and k steps.
 //!
-//! Where we differ: a node's messages and its timers are two threads with priorities of their
-//! own, and a timer thread that ran goes to the bottom, because a periodic timer on top would
-//! leave nothing else a turn. Which of a node's messages comes first is the oldest in half of the
-//! executions and random in the others: the network is not ordered.
+//! Where we differ: a node's messages and its timers are two threads with priorities of their own,
+//! and a timer thread that ran goes to the bottom, because a periodic timer on top would never let
+//! another thread run. Among a node's messages, the oldest comes first in half of the executions,
+//! and a random one in the others: the network is not ordered.
 
 use everhold_node::NodeId;
 
@@ -21,13 +21,13 @@ pub(crate) struct Pct {
     depth: u32,
     rng: Rng,
     faults: FaultPoints,
-    /// Of each thread; zero is not drawn yet.
+    /// The priority of each thread; zero if it is not drawn yet.
     priorities: Vec<u64>,
     /// Threads that may have a move, by priority, highest last. Threads without one stay until
     /// they are met; a thread is listed once.
     queue: std::collections::BinaryHeap<(u64, u32)>,
     listed: Vec<bool>,
-    /// Steps at which to change, next one last.
+    /// The steps at which priorities change; the next one is last.
     changes: Vec<u32>,
     step: u32,
     /// Counts down, so that each demotion is below all before.
@@ -39,7 +39,7 @@ pub(crate) struct Pct {
 const DRAWN: u64 = 1 << 40;
 
 impl Pct {
-    /// For bugs that need up to `depth` ordering constraints.
+    /// A strategy for bugs that need up to `depth` ordering constraints.
     #[must_use]
     pub(crate) fn new(depth: u32) -> Self {
         Pct {

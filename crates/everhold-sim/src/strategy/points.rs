@@ -1,4 +1,4 @@
-//! When faults happen: a few steps drawn before the execution begins.
+//! The times of faults: a few steps drawn before the execution begins.
 //!
 //! Drawing a coin at every step would put all faults near the beginning of a long execution and
 //! none into a short one. As in PCT, points drawn uniformly over the expected length give every
@@ -20,21 +20,22 @@ pub(crate) struct FaultPoints {
     at: Vec<u32>,
     /// A fault that is due within the next event that uses a disk.
     inside: Option<FaultKind>,
-    /// Whether one may be due when nodes start.
+    /// Whether a fault may be due when nodes start.
     early: bool,
-    /// The most operations on a disk that an event had so far.
+    /// The largest number of disk operations of an event so far.
     operations: u32,
 }
 
-/// A crash that is due falls between two events or, if disks are used, within one: one in this many.
+/// If disks are used, one in this many of the crashes that are due falls within an event instead of
+/// between two.
 const INSIDE_ONE_IN: u32 = 2;
-/// An event that uses a disk is left alone although a fault is due: one in this many.
+/// One in this many of the events that use a disk is left alone although a fault is due.
 const PASS_ONE_IN: u32 = 4;
-/// Executions whose first fault may come while nodes start: one in this many.
+/// One in this many executions may have its first fault while nodes start.
 const EARLY_ONE_IN: u64 = 8;
 
 impl FaultPoints {
-    /// Draws how many faults there are, and where.
+    /// Draws the number of faults, and their places.
     pub(crate) fn begin(&mut self, run: &Run, rng: &mut Rng) {
         self.step = 0;
         self.at.clear();
@@ -86,7 +87,8 @@ impl FaultPoints {
         if fitting.is_empty() || (self.step > 0 && rng.one_in(PASS_ONE_IN)) {
             return None;
         }
-        // Nobody knows how many operations come: as many as before, or any power of two.
+        // The number of operations to come is unknown: it is taken to be the same as before, or any
+        // power of two.
         let span =
             if self.operations > 0 && rng.one_in(2) { self.operations } else { 1 << rng.below(6) };
         let fault = fitting[rng.below(fitting.len() as u32) as usize];
@@ -101,8 +103,8 @@ impl FaultPoints {
         }
     }
 
-    /// When nothing else can happen, a fault that was due later: a crash or a broken connection,
-    /// since only those make something possible again.
+    /// The pick of a fault that was due later, when nothing else can happen: a crash or a broken
+    /// connection, since only those make something possible again.
     pub(crate) fn at_quiet(&mut self, moves: &Moves, rng: &mut Rng) -> Option<u32> {
         let awakening = moves.faults().awakening();
         if awakening == 0 {

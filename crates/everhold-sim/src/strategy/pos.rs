@@ -17,7 +17,7 @@ pub(crate) struct Pos {
     faults: FaultPoints,
     /// Priority, slot and identity of a move; may be out of date.
     queue: BinaryHeap<(u64, u32, u64)>,
-    /// The priority that counts, by slot.
+    /// The priority in force, by slot.
     current: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Uniform choice: the baseline that is hard to beat.
+//! Uniform choice: a baseline that is hard to beat.
 
 use everhold_node::NodeId;
 use everhold_node::disk::{DiskFault, Upset};
@@ -7,10 +7,11 @@ use crate::moves::Moves;
 use crate::rng::Rng;
 use crate::strategy::{About, FaultPoints, Run, Strategy};
 
-/// One idle move (a timer) for this many ready ones, or timers would eat the step budget.
+/// One idle move (a timer) is picked for this many ready ones; otherwise timers would eat the step
+/// budget.
 const IDLE_ONE_IN: u32 = 8;
 
-/// Picks uniformly among what can happen; timers one time in eight.
+/// Picks uniformly among the possible moves; timers one time in eight.
 #[derive(Debug)]
 pub(crate) struct Random {
     rng: Rng,
@@ -54,7 +55,7 @@ impl Strategy for Random {
     }
 }
 
-/// A move by chance, never a fault.
+/// A random move, never a fault.
 #[inline]
 pub(crate) fn random_pick(rng: &mut Rng, moves: &Moves) -> u32 {
     let (ready, idle) = (moves.ready(), moves.idle());

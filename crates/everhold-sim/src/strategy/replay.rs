@@ -1,4 +1,4 @@
-//! Doing it again: exactly, by position, or tolerantly, by node and label.
+//! Replays: exact ones, by position, and tolerant ones, by node and label.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -84,29 +84,29 @@ impl Strategy for RawReplay {
 
 /// Repeats a schedule by node and label, so that it still fits after an edit.
 ///
-/// What cannot happen is skipped; the [`Trail`] tells what was.
+/// Choices that cannot happen are skipped; the [`Trail`] tells which.
 #[derive(Debug)]
 pub(crate) struct Replay {
     script: Script,
     at: usize,
-    /// By places of the execution that was edited: how much the node of a choice that happened
-    /// again had sent before.
+    /// By places of the execution that was edited: the number of messages that the node of a choice
+    /// that happened again had sent before.
     sent: Vec<Option<u32>>,
     /// The timer that was last announced, by its place.
     announced: Option<usize>,
     trail: Rc<RefCell<Trail>>,
 }
 
-/// How a schedule fitted, by places in the schedule.
+/// How a schedule fitted; choices are given by their places in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trail {
     /// The choices that happened.
     pub(crate) used: Vec<usize>,
-    /// The first one that could not.
+    /// The first choice that could not happen.
     pub(crate) skipped: Option<usize>,
-    /// Another message took the place of one that was named.
+    /// Whether another message took the place of one that was named.
     pub(crate) replaced: bool,
-    /// The choices that happened, as they did.
+    /// The choices that happened, with the names that they had.
     pub(crate) happened: Vec<Happened>,
 }
 
@@ -141,7 +141,7 @@ impl Replay {
         self.at += 1;
     }
 
-    /// The next line is a matter of clocks and tails, not of moves.
+    /// Uses the next line as it is: it concerns clocks or the tail, not moves.
     fn used_as_it_is(&mut self) {
         let choice = self.script.lines[self.at].choice.clone();
         self.used(choice, 0, false);
@@ -159,7 +159,7 @@ impl Replay {
         Some(pick)
     }
 
-    /// The pick that a line means, among what can happen now, and its name now.
+    /// The pick that a line stands for among the moves that are possible now, and its present name.
     fn find(&self, line: &Line, moves: &Moves, about: &dyn About) -> Option<(u32, Choice)> {
         let found = |pick: u32| (pick, line.choice.clone());
         match &line.choice {
@@ -228,7 +228,7 @@ impl Replay {
         Some(MessageId { sequence, ..message })
     }
 
-    /// This very task, or else, as tasks are numbered by the node, the last one before it.
+    /// This very task; or else, since the node numbers its tasks, the last one before it.
     fn task(&self, node: NodeId, task: u32, moves: &Moves) -> Option<u32> {
         let mut ready = moves.iter().filter(|m| m.node == node).filter_map(|m| match m.what {
             What::Poll(ready) => Some(ready.0),
@@ -274,13 +274,14 @@ fn is_newest(choice: &Choice, moves: &Moves, about: &dyn About) -> bool {
     alike.all(|(_, m)| number(m) <= message.sequence & !DUPLICATE)
 }
 
-/// What a node is told of the connection to its peer.
+/// The notice for a node that its connection to its peer ended.
 fn notice(moves: &Moves, about: &dyn About, node: NodeId, peer: NodeId) -> Option<u32> {
     position(moves, |m| m.node == node && about.peer(m) == Some(peer))
 }
 
-/// A message of a new connection comes after the end of the old one. A schedule that does not say
-/// so, because it was edited or is older than such ends, still means it.
+/// The notice that must come before a choice: a message of a new connection comes after the end of
+/// the old one. A schedule that does not contain the notice, because it was edited or is older than
+/// such notices, still implies it.
 fn in_the_way(choice: &Choice, moves: &Moves, about: &dyn About) -> Option<u32> {
     let Choice::Deliver { to, message, kind } = choice else { return None };
     if !about.is_under_way(message.from, *to, kind) {

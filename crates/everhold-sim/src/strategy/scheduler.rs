@@ -1,4 +1,5 @@
-//! Strategies over moves: what else there is to decide, chance decides for them all alike.
+//! Strategies that only order moves; chance makes all other decisions in the same way for all of
+//! them.
 
 use everhold_node::NodeId;
 use everhold_node::disk::{DiskFault, Upset};
@@ -7,10 +8,10 @@ use crate::moves::Moves;
 use crate::rng::Rng;
 use crate::strategy::{About, FaultPoints, Run, Strategy};
 
-/// Orders moves by their nodes or their messages. Faults come at random points, and nodes' choices are
-/// drawn.
+/// Orders moves by their nodes or their messages. Faults come at random points, and the choices of
+/// nodes are drawn.
 pub(crate) trait Scheduler {
-    /// A new execution begins.
+    /// Begins a new execution.
     fn begin(&mut self, run: &Run);
 
     /// Picks one of the moves, or a fault that is due.

@@ -1,8 +1,8 @@
-//! What a replay reads: choices, and how each finds the message that it means.
+//! The input of a replay: choices, and how each finds the message that it means.
 //!
-//! A token names messages by sender and number, which fits as long as the program and the choices
-//! before are the same. An execution that shrinking edits is known better: each message is "the
-//! second one that was sent in that step", which stays true when earlier steps are taken out.
+//! A token names messages by sender and number, which fits as long as the program and the earlier
+//! choices are the same. More is known of an execution that shrinking edits: each message is "the
+//! second one that was sent in that step", which stays true when earlier steps are removed.
 
 use everhold_node::NodeId;
 
@@ -10,17 +10,18 @@ use crate::env::DUPLICATE;
 use crate::fault::{Fault, MessageId};
 use crate::schedule::{Choice, Schedule};
 
-/// How a choice that is not there exactly as named is looked for.
+/// How to look for the message of a choice that does not exist exactly as named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// By number; or else the oldest message of its sort between the two nodes.
     Number,
     /// By number; or else the newest message of its sort between the two nodes.
     NumberOrNewest,
-    /// By the step that sent it. Without that step it is left out, and so is what follows from it.
+    /// By the step that sent it. Without that step it is left out, and so is everything that
+    /// follows from it.
     Cause,
     /// By the step that sent it; or else the newest message of its sort between the two nodes, or
-    /// the oldest if it was not the newest that had been meant.
+    /// the oldest if the named message was not the newest.
     CauseOrSort,
 }
 
@@ -29,7 +30,7 @@ pub(crate) enum Fit {
 pub(crate) struct Script {
     pub(crate) lines: Vec<Line>,
     pub(crate) fit: Fit,
-    /// How many choices the execution had of which the lines were taken.
+    /// The number of choices of the execution from which the lines were taken.
     pub(crate) length: usize,
 }
 
@@ -39,29 +40,29 @@ pub(crate) struct Line {
     pub(crate) choice: Choice,
     /// Its place in that execution.
     pub(crate) place: usize,
-    /// Where the message that it means was sent.
+    /// The origin of the message that it means.
     pub(crate) origin: Option<Origin>,
-    /// No newer message of its sort was there.
+    /// Whether there was no newer message of its sort.
     pub(crate) newest: bool,
 }
 
-/// A message, by how it was sent.
+/// A message, identified by how it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The place of the choice that made its sender send it; none is the start.
+    /// The place of the choice that made its sender send it; `None` is the start.
     pub(crate) place: Option<usize>,
-    /// How many messages the sender had sent in that step before.
+    /// The number of messages that the sender had sent in that step before.
     pub(crate) offset: u32,
 }
 
 /// A choice as it was carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Happened {
-    /// With the names that things had.
+    /// The choice, with the names at that time.
     pub(crate) choice: Choice,
-    /// How many messages its node had sent before.
+    /// The number of messages that its node had sent before.
     pub(crate) sent: u32,
-    /// No newer message of its sort was there.
+    /// Whether there was no newer message of its sort.
     pub(crate) newest: bool,
 }
 
@@ -92,7 +93,8 @@ pub(crate) fn lines(happened: Vec<Happened>) -> Vec<Line> {
     happened.into_iter().enumerate().map(with_origin).collect()
 }
 
-/// The steps of each node so far: how much it had sent before each, and where that is.
+/// The steps of each node so far: the number of messages that it had sent before each, and its
+/// place.
 #[derive(Default)]
 struct Senders(Vec<Vec<(u32, usize)>>);
 

@@ -14,7 +14,7 @@ fn attack(candidates: &str, workers: usize) -> Attack {
     explorer.attack(&properties(candidates), funnel(3))
 }
 
-/// Which candidates stand, which fall.
+/// Checks which candidates stand and which fall.
 #[track_caller]
 fn check(candidates: &str, stand: &[&str], fall: &[&str]) {
     for workers in [1, 3] {
@@ -23,7 +23,7 @@ fn check(candidates: &str, stand: &[&str], fall: &[&str]) {
         let mut fell: Vec<&str> = attack.fell.iter().map(|f| f.property.name.as_str()).collect();
         fell.sort_unstable();
         assert_eq!((stood.as_slice(), fell.as_slice()), (stand, fall), "{attack}");
-        // The execution in which a candidate falls is not the end of the others' trial.
+        // The execution in which one candidate falls does not end the trial of the others.
         assert_eq!(attack.report.executions, 2_000, "{attack}");
     }
 }

@@ -1,4 +1,4 @@
-//! How long executions are: idle ticks do not count, and the bound follows the system.
+//! The length of executions: idle ticks do not count, and the bound follows the system.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn idle_ticks_do_not_count() {
     assert_eq!((report.bounded, report.steps_max), (0, 1_000), "{report}");
 }
 
-/// When only ticks are left the execution is over, and that is not called cut off.
+/// When only ticks are left, the execution is over, and that does not count as cut off.
 #[test]
 fn nothing_but_ticks_is_an_end() {
     let report = run(Explorer::new(), 1, 1);
@@ -65,7 +65,7 @@ fn nothing_but_ticks_is_an_end() {
 }
 
 /// A thousand messages are more than the bound allows: it grows until the goal is reached, and the
-/// report names it. A bound that was told stays.
+/// report names it. A bound that was set explicitly stays.
 #[test]
 fn the_bound_follows_the_system() {
     let grown = run(Explorer::new(), 1, 300);

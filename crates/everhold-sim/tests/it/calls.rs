@@ -1,4 +1,4 @@
-//! Which message answers a call: the reply of the node that was called, to this very request.
+//! The message that answers a call: the reply of the node that was called, to this very request.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 enum Msg {
     Double(u32),
     Answer(u32),
-    /// Someone else is to answer.
+    /// Another node is to answer.
     Delegate(Ticket),
 }
 

@@ -215,8 +215,8 @@ fn a_node_that_comes_later_has_the_time_of_the_others() {
     assert_eq!(report.missed_goals().count(), 0, "{report}");
 }
 
-/// Ticks a few times, tells another node of each tick, and sets one more timer when it first hears
-/// of one: at every timer it writes down how much it has heard.
+/// Ticks a few times, notifies another node of each tick, and sets one more timer when it first
+/// hears of one: at every timer it writes down how much it has heard.
 #[derive(Clone, Serialize)]
 struct Wheel {
     ticks: u32,
@@ -277,7 +277,8 @@ fn visited(reduction: Reduction, seed: u64) -> Option<Visited> {
     (report.stop == Stop::Exhausted).then_some(visited)
 }
 
-/// The slow twin. Before, states that differed only in the time left on timers were taken for one.
+/// A comparison with the search without reduction. Before, states that differed only in the time
+/// left on timers were taken for one.
 #[test]
 fn states_on_tied_clocks_are_told_apart_by_the_time_that_is_left() {
     let mut compared = 0;

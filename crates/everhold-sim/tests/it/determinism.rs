@@ -1,4 +1,4 @@
-//! Systems that are no function of their schedule: noticed early, and told in words.
+//! Systems that are not a function of their schedule: noticed early, and explained in words.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ impl Node for Keeper {
     }
 }
 
-/// What a setup that is not the same every time makes `run` say.
+/// Checks the message of `run` for a setup that is not the same every time.
 #[track_caller]
 fn check_setup(expected: &str, setup: impl Fn(&mut System<u32>) + Send + Sync + 'static) {
     let run = || Explorer::new().executions(10).workers(2).run(setup);
@@ -53,7 +53,7 @@ fn a_setup_that_changes_is_noticed() {
         let seed = calls.fetch_add(1, Ordering::Relaxed);
         system.node("keeper", Keeper { seed, ..Keeper::default() });
     });
-    // Only on another thread.
+    // The value differs only on another thread.
     thread_local!(static SEED: Cell<u32> = const { Cell::new(0) });
     SEED.set(5);
     check_setup("seed: 5", |system| {
@@ -61,7 +61,8 @@ fn a_setup_that_changes_is_noticed() {
     });
 }
 
-/// Which step, which node, what, where to look; in a search of a single execution.
+/// Checks the report of a search of a single execution: the step, the node, the difference, where
+/// to look.
 #[track_caller]
 fn check_words(expected: &[&str], setup: impl Fn(&mut System<u32>) + Send + Sync + 'static) {
     let report = Explorer::new().executions(1).workers(1).run(setup);

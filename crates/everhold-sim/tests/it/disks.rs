@@ -1,5 +1,5 @@
-//! Small ways of keeping a value on a disk, each right and wrong: crashes in the middle of an event,
-//! and what they leave of a disk, tell them apart.
+//! Small ways of keeping a value on a disk, each right and wrong; crashes in the middle of an
+//! event, and the contents that they leave on a disk, distinguish them.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,10 @@ enum Way {
     AsideNameless,
     /// A file of two sectors that is overwritten in place.
     Sectors,
-    /// The same twice, one after the other, each with what tells a half from a whole.
+    /// The same twice, one after the other, each with a mark that distinguishes a half from a
+    /// whole.
     TwoCopies,
-    /// A record, without anything that tells a half from a whole.
+    /// A record, without a mark that distinguishes a half from a whole.
     Record,
     /// The same with a checksum of sorts.
     Checked,
@@ -49,11 +50,11 @@ enum Way {
 struct Store {
     way: Way,
     value: u32,
-    /// What is wrong with what was found after a crash.
+    /// The defect of the value that was found after a crash.
     wrong: Option<String>,
 }
 
-/// 600 bytes that all say the same.
+/// 600 bytes of the same value.
 fn page(value: u32) -> Vec<u8> {
     value.to_le_bytes().repeat(150)
 }

@@ -88,10 +88,10 @@ fn tangle(seed: u64) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'stati
     }
 }
 
-/// What all nodes remember in the end.
+/// The memories of all nodes in the end.
 type Outcome = (Vec<Vec<Msg>>, Vec<Option<Msg>>, Vec<u32>);
 
-/// Systems with more executions than this are left to the others.
+/// Systems with more executions than this are skipped.
 const EXECUTIONS_MAX: u64 = 3_000;
 
 /// The outcomes of all executions, and how many there are; `None` if there are too many.
@@ -135,7 +135,8 @@ impl Node for Witness {
     }
 }
 
-/// The slow twin: what a reduction leaves out must not change what can be reached in the end.
+/// A comparison with the search without reduction: no reduction may change the final states that
+/// can be reached.
 #[test]
 fn reductions_reach_every_final_state() {
     let (mut plain_runs, mut reduced_runs, mut compared) = (0, 0, 0);
@@ -196,8 +197,8 @@ fn a_violation_is_found_and_shrunk() {
     assert_eq!(finding.schedule.steps(), 1, "delivering 3 is enough: {report}");
 }
 
-/// Whether something has been true is part of what an exhaustive search tells states apart by: both
-/// orders of two messages end in the same state, but only one has been through the state that is asked for.
+/// Whether something has been true is part of a state in an exhaustive search: both orders of two
+/// messages end in the same state, but only one has passed through the state that is asked for.
 #[test]
 fn what_has_been_true_tells_states_apart() {
     #[derive(Clone, Default, Serialize)]

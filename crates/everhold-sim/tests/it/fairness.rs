@@ -113,7 +113,7 @@ struct Server {
     voted: Option<NodeId>,
     votes: u32,
     leads: bool,
-    /// Terms in a row that this server heard of its leader.
+    /// The number of consecutive terms in which this server heard of its leader.
     heard: u32,
 }
 
@@ -287,7 +287,7 @@ fn time_passes_while_messages_go_to_and_fro() {
     silent(&short().run(build));
 }
 
-/// A timer that is far away is waited for; where that takes too long, nothing is said.
+/// A far timer is waited for; where that takes too long, the execution is not judged.
 #[test]
 fn a_far_timer_is_no_violation() {
     #[derive(Clone, Default, Serialize)]

@@ -255,8 +255,8 @@ fn position(printed: &str, what: &str) -> usize {
     printed.find(what).unwrap_or_else(|| panic!("{what} is missing in\n{printed}"))
 }
 
-/// Whatever fails while a finding is shown: the violation and the way back to it come first, then
-/// a line that says what failed, then the rest.
+/// A finding survives all failures while it is shown: the violation and the way back to it come
+/// first, then a line that says what failed, then the rest.
 #[test]
 fn a_finding_survives_whatever_fails_while_it_is_shown() {
     const REPLAY: &str = "  Replay     EVERHOLD_REPLAY=eh1-";
@@ -298,8 +298,8 @@ fn a_finding_survives_whatever_fails_while_it_is_shown() {
     }
 }
 
-/// A state or a message that cannot be serialized is a finding of its own: the panic is at its place in
-/// the source, and the search does not take it for a difference between two runs.
+/// A state or a message that cannot be serialized is a finding of its own: the panic is at its
+/// place in the source, and the search does not take it for a difference between two runs.
 #[test]
 fn what_cannot_be_serialized_is_a_panic() {
     for fails in ["serialize", "state"] {

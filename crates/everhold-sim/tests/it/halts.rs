@@ -1,5 +1,5 @@
-//! Handlers that do not return, or do too much, and checkers that give up: what is reported, and what
-//! is only told.
+//! Handlers that do not return, or do too much, and checkers that give up: which of them are
+//! violations, and which are only mentioned.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -186,7 +186,7 @@ fn callers(system: &mut System<Msg>) {
     system.monitor("the counter is atomic", monitor);
 }
 
-/// A checker that gives up is neither silence nor a violation.
+/// A checker that gives up is neither a pass nor a violation.
 #[test]
 fn the_bound_of_a_checker_is_unknown() {
     let report = Explorer::new().executions(20).run(callers);
@@ -226,8 +226,8 @@ impl Node for Starved {
     }
 }
 
-/// A worker that stands still for long is no verdict: its execution returns when it is run again, so
-/// the search goes on and says that it was slow.
+/// That a worker stands still for long decides nothing: its execution returns when it is run again,
+/// so the search goes on and says that it was slow.
 #[test]
 fn a_slow_execution_is_told_and_the_search_goes_on() {
     let report = Explorer::new().executions(50).workers(1).patience(PATIENCE).run(
@@ -257,7 +257,7 @@ impl Node for BlockedOnce {
     }
 }
 
-/// What hangs in the search and never again is no violation, and no silence either.
+/// A handler that hangs in the search and never again is not a violation, and not a pass either.
 #[test]
 fn a_handler_that_hangs_only_once_stops_the_search_without_a_verdict() {
     let explorer = Explorer::new().executions(50).workers(1).patience(Duration::from_millis(300));
@@ -329,7 +329,7 @@ impl Node for Sleeper {
     }
 }
 
-/// Where a hang cannot be ended, it is at least told while it lasts.
+/// Where a hang cannot be ended, it is at least reported while it lasts.
 #[test]
 fn a_handler_that_blocks_an_exhaustive_search_is_told() {
     let place = Place::new("blocks", file!());

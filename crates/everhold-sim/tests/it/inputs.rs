@@ -1,4 +1,4 @@
-//! What a search is given: weighted choices, setups that functions return, and budgets that the
+//! The inputs of a search: weighted choices, setups that functions return, and budgets that the
 //! environment raises.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::place::Place;
 
-/// How often each option was taken.
+/// The number of times that each option was taken.
 type Taken = Arc<Mutex<BTreeMap<usize, u32>>>;
 
 /// Chooses when it starts.
@@ -106,7 +106,8 @@ fn values(schedule: &Schedule) -> Vec<(u32, u32)> {
 
 #[test]
 fn a_weighted_choice_is_recorded_replayed_and_shrunk_to_a_possible_option() {
-    // Weights, the options that fail, and what the finding is shrunk to; none if that is the default.
+    // Weights, the options that fail, and the value to which the finding is shrunk; none if that is
+    // the default.
     let table: [(&[u32], usize, &[(u32, u32)]); 4] = [
         (&[100, 0, 0, 1, 1], 1, &[(5, 3)]),
         (&[100, 1, 1, 5], 2, &[(4, 2)]),

@@ -112,7 +112,7 @@ fn a_wrong_property_is_refused() {
     assert!(text.matches("error").count() >= 2, "{text}");
 }
 
-/// It would be searched in full, which is not what it says.
+/// The search would judge it in full, against its own words.
 #[test]
 fn a_sampled_property_is_refused_by_name() {
     let sampled = || explore("always \"rare\" every 100ms: forall l in log nodes: true");

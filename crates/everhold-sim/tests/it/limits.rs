@@ -1,4 +1,4 @@
-//! What the explorer cannot see. Each test asserts today's answer and fails on the day it changes.
+//! The limits of the explorer. Each test asserts today's answer and fails on the day it changes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -39,8 +39,8 @@ fn random_numbers_are_not_enumerated() {
     assert_eq!(report.missed_goals().count(), 5, "{report}");
 }
 
-/// Clocks are no part of a state's fingerprint, since they never come back: a search that tells
-/// states apart takes two moments for one if the node remembers nothing of the time.
+/// Clocks are not part of a state's fingerprint, since their values never recur: a search that
+/// distinguishes states takes two moments for one if the node remembers nothing of the time.
 #[test]
 fn states_at_different_times_are_one_state() {
     #[derive(Clone, Serialize)]
@@ -88,8 +88,8 @@ fn reduced_orders_miss_combinations_of_states() {
     assert!(!run(Reduction::Auto).findings.is_empty(), "so Auto does not use it here");
 }
 
-/// What a handler does through its context is bounded. What it allocates by itself is not, nor what the
-/// messages that it sends point to: nothing is said until memory ends.
+/// The effects of a handler through its context are bounded. The memory that it allocates by itself
+/// is not, nor the data to which its messages point: nothing is reported until memory runs out.
 #[test]
 fn memory_that_a_handler_takes_is_not_bounded() {
     #[derive(Clone, Default, Serialize)]
@@ -163,7 +163,7 @@ fn patience_ends_before_a_slow_system_is_done() {
     assert!(run(3_000).findings.is_empty(), "with more patience there is none");
 }
 
-/// A `finally` that is true at times and false at times is judged only if a state comes again.
+/// A `finally` that is true at times and false at times is judged only if a state recurs.
 #[test]
 fn flickering_without_a_round_is_not_judged() {
     let run = |from_zero_at| {
@@ -182,8 +182,8 @@ fn flickering_without_a_round_is_not_judged() {
     assert!(!run(4).findings.is_empty(), "found");
 }
 
-/// What is read and written without waiting in between is one step: that another thread writes in
-/// between is never tried. With a wait in between, it is found.
+/// A read and a write without a wait in between are one step: that another thread writes in between
+/// is never tried. With a wait in between, it is found.
 #[test]
 fn races_within_a_step_are_not_seen() {
     async fn add(cx: AsyncCx<Msg>, total: Rc<Cell<u32>>, done: Rc<Cell<u32>>, waits: bool) {
@@ -247,8 +247,8 @@ impl Monitor for Order {
     }
 }
 
-/// A drifting clock is exact, or as slow or fast as is allowed, and stays so. With up to 10 %, `a` could
-/// also be 4 % slow, or slow only after its first alarm: neither is tried.
+/// A drifting clock is exact, or as slow or fast as is allowed, and stays so. With up to 10 %, `a`
+/// could also be 4 % slow, or slow only after its first alarm: neither is tried.
 #[test]
 fn drift_is_constant_and_one_of_three_rates() {
     let run = |clocks: Clocks, never: &'static str| {

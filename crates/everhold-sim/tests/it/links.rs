@@ -90,8 +90,8 @@ fn seen(
     (seen, report)
 }
 
-/// With these rules and faults the sink sees exactly these, and all beginnings of them, whether the
-/// search tells states apart or not.
+/// With these rules and faults the sink sees exactly these, and all prefixes of them, whether the
+/// search distinguishes states or not.
 #[track_caller]
 fn check(links: &Links, faults: &Faults, list: &[Msg], ends: &[&[Msg]]) {
     let beginnings = ends.iter().flat_map(|end| (0..=end.len()).map(|to| end[..to].to_vec()));
@@ -280,8 +280,8 @@ fn an_async_node_waits_for_room() {
     assert!(report.findings.is_empty() && report.missed_goals().count() == 0, "{report}");
 }
 
-/// The slow twin: random rules, random lists, with and without telling states apart, and with
-/// orders reduced where that is allowed.
+/// A comparison of searches: random rules, random lists, with and without distinguishing states,
+/// and with orders reduced where that is allowed.
 #[test]
 fn reductions_lose_nothing_with_rules() {
     let mut compared = 0;

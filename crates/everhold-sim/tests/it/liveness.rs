@@ -14,7 +14,7 @@ enum Debt {
     Paid,
 }
 
-/// What is owed is paid.
+/// Progress is owed from a notification of the debt until one of its payment.
 #[derive(Clone, Default, Serialize)]
 struct Paid {
     owed: bool,
@@ -101,7 +101,7 @@ fn explore(case: Case) -> Report {
     })
 }
 
-/// The message of the finding contains this, or nothing is found if it is empty.
+/// Checks that the message of the finding contains this, or that nothing is found if it is empty.
 #[track_caller]
 fn check(case: Case, says: &str) {
     let report = explore(case);
@@ -121,7 +121,8 @@ fn a_question_is_answered() {
     check(Case { retries: true, deaf: false, counts: false, losses: 0 }, "");
 }
 
-/// Losses end, so whoever asks again is answered; the fair tail must show that, not cry wolf.
+/// Losses end, so a node that asks again is answered; the fair tail must show that, and not raise a
+/// false alarm.
 #[test]
 fn retries_outlast_losses() {
     check(Case { retries: true, deaf: false, counts: false, losses: 5 }, "");
@@ -196,7 +197,8 @@ impl Node for Lamp {
     }
 }
 
-/// `eventually` asks for one moment, `finally` for the end; where there is no end, for what comes again.
+/// `eventually` asks for one moment, `finally` for the end; where there is no end, for the states
+/// that recur.
 #[test]
 fn eventually_and_finally_differ_in_what_comes_after() {
     let check = |switches, finally, expected: Option<&str>| {
@@ -234,7 +236,8 @@ fn eventually_and_finally_differ_in_what_comes_after() {
     );
 }
 
-/// A finding says what happened while progress was owed, and who could have helped and did not.
+/// A finding tells what happened while progress was owed, and which nodes could have helped and did
+/// not.
 #[test]
 fn a_finding_says_what_did_not_help_and_who_did_nothing() {
     let setup = |stops: u32| {

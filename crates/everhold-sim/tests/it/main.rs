@@ -1,8 +1,8 @@
 //! The explorer, from outside.
 //!
 //! - `toys`: small systems that the other modules explore.
-//! - `disks`: crashes in the middle of an event, and what they leave of a disk.
-//! - `nodes`: what nodes can do: guards, async programs, disks, timers, spawning, assertions.
+//! - `disks`: crashes in the middle of an event, and the contents that they leave on a disk.
+//! - `nodes`: the abilities of nodes: guards, async programs, disks, timers, spawning, assertions.
 //! - `halts`: handlers that do not return or do too much, checkers that give up.
 //! - `findings`: nothing that was found is lost, whatever fails while it is shown.
 //! - `faults`: every fault happens, within its budget, and shrinks away when it is not needed.
@@ -16,12 +16,12 @@
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
-//! - `recorded`: what hosted nodes recorded.
+//! - `recorded`: recordings of hosted nodes.
 //! - `inputs`: weighted choices, setups that functions return, budgets that the environment raises.
 //! - `language`: properties in the language.
 //! - `attack`: traces that are kept, candidates that fall or stand.
 //! - `place`: tests of this binary in processes and folders of their own.
-//! - `limits`: what the explorer cannot see, pinned.
+//! - `limits`: the limits of the explorer, pinned.
 
 mod attack;
 mod bounds;

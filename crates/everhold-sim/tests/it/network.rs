@@ -51,7 +51,7 @@ fn exhaustive(setup: impl Fn(&mut System<Msg>) + Send + Sync + 'static) -> Repor
 }
 
 /// With these faults the log, to which 1, 2, 3 is sent, sees exactly these in the end, whether the
-/// search tells states apart or not.
+/// search distinguishes states or not.
 #[track_caller]
 fn check(faults: &Faults, again: Option<Msg>, ends: &[&[Seen]]) {
     let ends: Vec<Vec<Seen>> = ends.iter().map(|end| end.to_vec()).collect();
@@ -140,7 +140,7 @@ fn both_ends_are_told_once_and_peers_of_a_crash_too() {
     }
 }
 
-/// What is sent before its sender knows that the connection broke goes into the broken one.
+/// Messages that are sent before the sender knows that the connection broke go into the broken one.
 #[test]
 fn what_is_sent_into_a_broken_connection_is_lost() {
     /// Sends one more message for every message it gets.
@@ -279,8 +279,9 @@ fn one_way_partitions_happen_and_heal() {
     }
 }
 
-/// Which message is held back, which way a clock jumped and in which order a stream brings its
-/// messages belong to a state: a search that tells states apart must not take two of them for one.
+/// The message that is held back, the direction in which a clock jumped and the order in which a
+/// stream brings its messages belong to a state: a search that distinguishes states must not take
+/// two of them for one.
 #[test]
 fn states_that_differ_in_the_network_are_told_apart() {
     let search = Search::Exhaustive { reduction: Reduction::States };

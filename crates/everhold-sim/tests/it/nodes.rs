@@ -1,4 +1,4 @@
-//! What nodes can do, in both forms.
+//! The abilities of nodes, in both forms.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn check(setup: impl Fn(&mut System<Msg>) + Send + Sync + 'static) {
     assert_eq!(report.missed_goals().count(), 0, "{report}");
 }
 
-/// The first finding has this cause; gives the report's text and the schedule's length.
+/// The first finding has this cause; returns the report's text and the schedule's length.
 #[track_caller]
 fn check_fails(
     cause: &Cause,
@@ -127,7 +127,7 @@ fn unexpected_messages_are_findings() {
     });
 }
 
-/// Panics at a number, or tells the monitor.
+/// Panics at a number, or notifies the monitor.
 #[derive(Clone, Serialize)]
 struct Fragile {
     breaks_at: Msg,

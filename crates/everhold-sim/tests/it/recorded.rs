@@ -1,4 +1,4 @@
-//! What hosted nodes recorded, replayed: as it was, shrunk, or with the place where it parts.
+//! Recordings of hosted nodes, replayed: as they were, shrunk, or with the place of the divergence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -174,6 +174,6 @@ fn what_is_no_recording_of_the_system_is_refused() {
     refused(Tape::new("clock").event(0, EventKind::Start), "n0 is a clock in the recording");
     refused(Tape::new("adder").timer(0, "tick"), "does not begin with its start");
     let three = Tape::of(&[("n0", "adder"), ("n1", "adder"), ("n2", "adder")]);
-    refused(three.event(2, EventKind::Start), "a node n2, and the system 2 nodes");
+    refused(three.event(2, EventKind::Start), "a node n2, but the system has only 2 nodes");
     refused(Tape::of(&[("teller", "adder")]), "`teller` was not recorded by a host");
 }

@@ -1,5 +1,5 @@
-//! Failures come back: from a token, from a file, in another process. And when they do not, that
-//! is said.
+//! Failures come back: from a token, from a file, in another process. If they do not, the report
+//! says so.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn a_printed_token_replays_and_is_kept() {
     let first = text(&run(&place, true, &[]));
     assert!(first.contains("a saved schedule"), "it runs first: {first}");
     let page = fs::read_to_string(&place.pages()[0]).expect("a page was written");
-    assert!(page.contains("shrunk 1 → 1 steps"), "it is still told how it was found");
+    assert!(page.contains("shrunk 1 → 1 step ("), "it is still told how it was found");
     let fixed = run(&place, false, &[]);
     assert!(fixed.status.success(), "{}", text(&fixed));
 }
@@ -112,7 +112,7 @@ fn impossible_options_are_refused_with_a_remedy() {
     }
 }
 
-/// What was told explicitly wins over the environment: the child asks for 500.
+/// Explicit settings take precedence over the environment: the child asks for 500.
 #[test]
 fn explicit_options_win() {
     let place = place("explicit");
@@ -240,8 +240,8 @@ fn several_causes_are_found_in_one_search() {
     assert_eq!(causes, ["0 is not first", "1 is not first", "2 is not first"]);
 }
 
-/// After an edit that sends less, the message that a token names is not there: if nothing fails with the
-/// oldest of its sort in its place, the newest is tried.
+/// After an edit that sends less, the message that a token names does not exist: if nothing fails
+/// with the oldest of its sort in its place, the newest is tried.
 #[test]
 fn a_message_that_is_gone_is_replaced_by_the_oldest_or_the_newest() {
     let build = |count: Msg, wrong: Msg| {

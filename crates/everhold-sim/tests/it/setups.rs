@@ -1,4 +1,5 @@
-//! Setups that choose: generated inputs, sizes and settings, searched, replayed and shrunk like the rest.
+//! Setups that choose: generated inputs, sizes and settings, searched, replayed and shrunk like
+//! other choices.
 
 use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::{
@@ -70,7 +71,8 @@ fn generated_inputs_are_found_shrunk_and_replayed() {
         let explorer = Explorer::new().seed(seed).regressions(false);
         let report = explorer.clone().executions(10_000).run(machines);
         let finding = report.finding().unwrap_or_else(|| panic!("seed {seed}: {report}"));
-        // Three operations are needed; of the other machines, at most empty ones before it are left.
+        // Three operations are needed; of the other machines, at most empty ones before it are
+        // left.
         let shrunk = &finding.schedule;
         assert!(shrunk.steps() <= 4, "seed {seed}: {shrunk:?}");
         let operations =

@@ -153,7 +153,7 @@ fn a_plain_run_is_the_same_run_everywhere() {
     );
 }
 
-/// Which execution of the default seed shows the order; see above before changing it.
+/// The execution of the default seed that shows the order; see above before changing it.
 const PINNED_EXECUTION: u64 = 3;
 
 /// Beats for ever, so executions are as long as the bound allows.

@@ -98,7 +98,7 @@ fn goals_must_be_reached() {
     );
 }
 
-/// How much was run is said, since a small budget may be the reason.
+/// The failure states how much was run, since a small budget may be the reason.
 #[test]
 fn a_missed_goal_says_how_much_was_run() {
     let report = run(Search::Random, |system| last(system, 4));
@@ -149,7 +149,7 @@ fn properties_must_be_decided() {
     check(|system| system.property("always \"p\" when all quiet: forall c in nodes: 1 < 2"), &[]);
 }
 
-/// What could not be expected is not asked for.
+/// Goals that could not be expected are not demanded.
 #[test]
 fn a_finding_or_a_replay_does_not_fail_for_its_goals() {
     let rules: Rules = |system| {
