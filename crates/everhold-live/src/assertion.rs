@@ -1,12 +1,12 @@
 //! Properties that a node asserts over the whole system while it runs.
 //!
-//! After Dinv (Grant, Cech and Beschastnikh, 2018, section 3.5). Nodes estimate round trips and
-//! keep their clocks together by the Berkeley method. Whoever asserts picks a moment one largest
-//! round trip ahead and asks all nodes for their state at it. Clocks agree only so far, so the
-//! states may contradict each other: one shows a message as received that its sender has not yet
-//! sent. The counts on the channels tell; such a snapshot is skipped, logged, and tried again the
-//! next time. The property is text in the property language, so one that was inferred needs no
-//! code.
+//! The method is that of Dinv (Grant, Cech and Beschastnikh, 2018, section 3.5). Nodes estimate
+//! round trips and synchronise their clocks by the Berkeley method. To check an assertion, a node
+//! picks a moment one largest round trip ahead and asks all nodes for their state at that moment.
+//! Since clocks agree only approximately, the states may be inconsistent: one of them shows a
+//! message as received that its sender has not sent yet. The message counts of the channels reveal
+//! this; such a snapshot is skipped and logged, and the next check tries again. The property is
+//! text in the property language, so an inferred property can be asserted without further code.
 //!
 //! ```no_run
 //! use everhold_live::assertion::{Assertions, Network};
@@ -52,31 +52,31 @@ mod worker;
 
 use worker::{Order, Worker};
 
-/// Shows the node as it is between two events: its state, and how far its channels have come.
-/// `None` if it has nothing to show yet.
+/// Returns the state of the node between two events, and the message counts of its channels; `None`
+/// if there is no state yet.
 pub type Look = Arc<dyn Fn() -> Option<(Value, Channels)> + Send + Sync>;
 
-/// Where the nodes listen for questions of each other, by UDP.
+/// The addresses at which the nodes listen for each other's questions, over UDP.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// The system's name; others are not answered.
+    /// The system's name; nodes of other systems are not answered.
     pub system: String,
     /// This node.
     pub me: NodeId,
-    /// Everyone, this node included.
+    /// The addresses of all nodes, including this one.
     pub nodes: BTreeMap<NodeId, SocketAddr>,
     /// The kind of the nodes, as properties see it.
     pub kind: String,
-    /// How often round trips and clocks are measured.
+    /// The interval at which round trips and clocks are measured.
     pub period: Duration,
-    /// What is added to this machine's clock, in microseconds; for tests of clocks that disagree.
+    /// An offset added to this machine's clock, in microseconds, for tests of clocks that disagree.
     pub clock_error: i64,
-    /// Where violations and problems are told.
+    /// The report to which violations and problems are sent.
     pub report: Report,
 }
 
 impl Network {
-    /// Nodes at these addresses, measured five times a second.
+    /// Makes a network of nodes at these addresses, measured five times a second.
     #[must_use]
     pub fn new(
         system: &str,
@@ -95,44 +95,45 @@ impl Network {
     }
 }
 
-/// What came of one check.
+/// The outcome of one check.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It holds.
+    /// The property holds.
     Holds,
-    /// It does not; the text names the values.
+    /// The property is violated; the text names the values.
     Violated(String),
-    /// It cannot be told from what the nodes show.
+    /// The states of the nodes do not determine whether the property holds; the text gives the
+    /// reason.
     Unknown(String),
-    /// The snapshot was not one: the states contradict each other, or some did not come.
+    /// There was no consistent snapshot: the states contradict each other, or some did not arrive.
     Skipped(String),
-    /// The coin said no.
+    /// The check was not made, by the random choice of [`Assertions::assert`].
     NotThisTime,
 }
 
-/// How often what came out.
+/// The numbers of outcomes of the checks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// It held.
+    /// The number of checks in which the property held.
     pub holds: u64,
-    /// It did not.
+    /// The number of checks in which the property was violated.
     pub violated: u64,
-    /// It could not be told.
+    /// The number of checks without an answer.
     pub unknown: u64,
-    /// There was no consistent snapshot.
+    /// The number of checks without a consistent snapshot.
     pub skipped: u64,
 }
 
-/// Why there are no assertions.
+/// The reasons for which assertions cannot be started or made.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AssertionError {
     /// This node is not in its own network.
     NotConfigured(NodeId),
-    /// The socket cannot be had.
+    /// The socket cannot be opened.
     Io(SocketAddr, io::Error),
-    /// The text is no property; with the place of the mistake.
+    /// The text is not a suitable property; the message gives the place of the mistake.
     Property(String),
 }
 
@@ -194,7 +195,7 @@ impl Assertions {
         Assertions::start_on(socket, network, look)
     }
 
-    /// The same with a socket that is bound already.
+    /// Starts with a socket that is bound already.
     ///
     /// # Errors
     ///
@@ -235,23 +236,23 @@ impl Assertions {
         })))
     }
 
-    /// The largest round trip that is expected.
+    /// Returns the largest round trip to expect.
     #[must_use]
     pub fn largest_round_trip(&self) -> Duration {
         Duration::from_micros(self.0.state.largest_rtt.load(Ordering::Relaxed))
     }
 
-    /// The time of day in microseconds as the nodes agree on it.
+    /// Returns the time of day in microseconds on which the nodes agree.
     #[must_use]
     pub fn now_micros(&self) -> u64 {
         self.0.state.now()
     }
 
-    /// Reads a property to be checked each time with this probability.
+    /// Parses a property that each check evaluates with this probability.
     ///
     /// # Errors
     ///
-    /// If the text is not one property, or one that a single snapshot cannot decide.
+    /// If the text is not exactly one property, or is one that a single snapshot cannot decide.
     pub fn assert(&self, text: &str, probability: f64) -> Result<Assertion, AssertionError> {
         let property = read(text).map_err(AssertionError::Property)?;
         let fields = judge::fields(&property);
@@ -299,7 +300,7 @@ fn read(text: &str) -> Result<Property, String> {
     Ok(property)
 }
 
-/// A property at a place in the code. Cheap to clone.
+/// A property that is asserted at a place in the code. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Assertion {
     inner: Arc<Asserted>,
@@ -316,8 +317,8 @@ struct Asserted {
 }
 
 impl Assertion {
-    /// Checks it soon, with its probability, and returns at once. While one check is under way
-    /// another is not begun.
+    /// Starts a check with the assertion's probability, and returns at once. While one check is in
+    /// progress no other one is started.
     pub fn check(&self) {
         let inner = &*self.inner;
         if !self.is_chosen() || inner.busy.swap(true, Ordering::AcqRel) {
@@ -331,8 +332,9 @@ impl Assertion {
         }));
     }
 
-    /// Checks it with its probability and waits for the outcome, about one and a half of the
-    /// largest round trips. Not from within a handler of the node, whose event must end first.
+    /// Makes a check with the assertion's probability and waits for the outcome, which takes about
+    /// one and a half of the largest round trips. It must not be called from a handler of the node,
+    /// whose event has to end first.
     #[must_use]
     pub fn check_blocking(&self) -> Outcome {
         if !self.is_chosen() {
@@ -349,13 +351,13 @@ impl Assertion {
         answered.recv().unwrap_or_else(ended)
     }
 
-    /// What came of the checks so far.
+    /// Returns the numbers of outcomes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         *lock(&self.inner.tally)
     }
 
-    /// Tosses the coin: true with the assertion's probability.
+    /// Makes the random choice: returns true with the assertion's probability.
     #[must_use]
     pub fn is_chosen(&self) -> bool {
         let toss = self.inner.coin.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Waiting longer after each failure.
+//! Waits that grow with each failure.
 
 use std::time::Duration;
 
-/// Doubles from a first wait to a last one.
+/// A wait that doubles from a first to a last value.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

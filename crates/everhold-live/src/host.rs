@@ -1,10 +1,9 @@
-//! The same nodes on real sockets, with real timers and a real disk.
+//! Runs the same nodes on real sockets, with real timers and a real disk.
 //!
-//! A node that was explored runs here unchanged: [`Host`] is another runtime under
-//! [`Node`] and async programs. Each node has a thread that runs its events
-//! one at a time. At the end of an event what it synced is made durable, and only then what it
-//! sent leaves, so a process that is killed between two events has promised nothing that its
-//! disk does not hold.
+//! A node that was explored runs here unchanged: [`Host`] is another runtime for [`Node`]s and
+//! async programs. Each node has a thread that runs its events one at a time. At the end of an
+//! event, synced writes are made durable before any message of the event leaves. A process that is
+//! killed between two events has therefore promised nothing that its disk does not hold.
 //!
 //! ```no_run
 //! use everhold_live::host::{Codec, Config, Host};
@@ -33,8 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! When checkers or a folder for recordings are configured, every node is probed: its events, its
-//! messages, and what changed of its state after each event.
+//! If checkers or a folder for recordings are configured, every node has a probe that shows its
+//! events, its messages, and the changes of its state after each event.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -80,10 +79,10 @@ use crate::probe::{Builder, Probe};
 use crate::recording::Recording;
 use crate::report::Report;
 
-/// Makes a blueprint on the thread of its node, for nodes need not be `Send`.
+/// Makes a blueprint on the thread of its node, since nodes need not be `Send`.
 type Recipe<M> = Box<dyn FnOnce() -> Blueprint<M> + Send>;
 
-/// The nodes of one process, not yet running.
+/// The nodes of one process, before they run.
 #[must_use = "`start` runs the nodes"]
 pub struct Host<M> {
     config: Config,
@@ -100,21 +99,21 @@ impl<M> fmt::Debug for Host<M> {
     }
 }
 
-/// Why nodes cannot run.
+/// The reasons for which nodes cannot run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostError {
     /// A node has no address.
     NotConfigured(NodeId),
-    /// An address that other machines reach.
+    /// A node's address can be reached from other machines, which the configuration does not allow.
     Open(NodeId, SocketAddr),
-    /// Its address cannot be used.
+    /// A node's address cannot be used.
     Bind(NodeId, SocketAddr, io::Error),
-    /// Its folder cannot be used.
+    /// A node's folder cannot be used.
     Data(NodeId, io::Error),
-    /// Checkers cannot be spoken to over TLS.
+    /// TLS with the checkers cannot be set up.
     Tls(TlsError),
-    /// The system has no thread or socket to spare.
+    /// The operating system refuses a thread or a socket.
     System(io::Error),
     /// A node panicked; the message is its own.
     Panicked(NodeId, String),
@@ -137,7 +136,7 @@ impl fmt::Display for HostError {
             ),
             HostError::Data(node, error) => write!(f, "the folder of {node}: {error}"),
             HostError::Tls(error) => write!(f, "\"tls\" of the configuration: {error}"),
-            HostError::System(error) => write!(f, "the system refuses: {error}"),
+            HostError::System(error) => write!(f, "the system refuses a thread or socket: {error}"),
             HostError::Panicked(node, message) => write!(f, "{node} stopped: {message}"),
         }
     }
@@ -146,7 +145,7 @@ impl fmt::Display for HostError {
 impl std::error::Error for HostError {}
 
 impl<M: Message> Host<M> {
-    /// A process of the configured system that runs none of its nodes yet.
+    /// Makes a process of the configured system, without any nodes yet.
     pub fn new(config: Config, codec: Codec<M>) -> Host<M> {
         Host {
             config,
@@ -158,7 +157,7 @@ impl<M: Message> Host<M> {
         }
     }
 
-    /// Runs a node with handlers here.
+    /// Runs a node with handlers in this process.
     pub fn node<N: Node<Msg = M>>(
         mut self,
         id: NodeId,
@@ -170,7 +169,7 @@ impl<M: Message> Host<M> {
         self
     }
 
-    /// Runs an async node here.
+    /// Runs an async node in this process.
     pub fn program<F, Fut>(mut self, id: NodeId, kind: &str, program: F) -> Host<M>
     where
         F: Fn(AsyncCx<M>) -> Fut + Send + 'static,
@@ -181,19 +180,19 @@ impl<M: Message> Host<M> {
         self
     }
 
-    /// Takes a socket that listens already, in place of binding the node's address.
+    /// Uses a socket that listens already, instead of binding the node's address.
     pub fn listen_on(mut self, id: NodeId, listener: TcpListener) -> Host<M> {
         self.listeners.insert(id, listener);
         self
     }
 
-    /// A fact about the run, to stand in every recording: what a replay has to know.
+    /// Adds a note about the run to every recording, for facts that a replay needs.
     pub fn note(mut self, key: &str, value: impl Into<Value>) -> Host<M> {
         self.notes.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Where problems are told.
+    /// Sets the report to which problems are sent.
     pub fn report(mut self, report: Report) -> Host<M> {
         self.report = report;
         self
@@ -203,7 +202,7 @@ impl<M: Message> Host<M> {
     ///
     /// # Errors
     ///
-    /// If one of the nodes cannot run; then none does.
+    /// If one of the nodes cannot run; then none is started.
     pub fn start(self) -> Result<Running, HostError> {
         let Host { config, codec, report, nodes, mut listeners, notes } = self;
         let mut ready = Vec::new();
@@ -216,7 +215,7 @@ impl<M: Message> Host<M> {
     }
 }
 
-/// A node with its resources, not yet running.
+/// A node with its resources, before it runs.
 struct Ready {
     id: NodeId,
     net: net::Net,
@@ -261,7 +260,8 @@ impl Ready {
             None => (None, Disk::default(), 0),
         };
         let incarnation = if boots > 0 { boots } else { crate::time::micros() };
-        // Counts of messages go on after a restart: the boots are in their upper half.
+        // The counts of messages continue after a restart: the number of starts is in their upper
+        // half.
         let first = if boots > 0 { boots << 32 } else { incarnation };
         let (system, is_client) = (config.system.clone(), false);
         let identity = Identity { system, node: id, incarnation, is_client };
@@ -276,7 +276,7 @@ impl Ready {
         });
         let tls = config.tls.as_ref().map(TlsFiles::read).transpose().map_err(HostError::Tls)?;
         let watched = stop.clone();
-        // With a full queue there are events to come, and each shows the state.
+        // If the queue is full, events are pending, and each of them shows the state.
         let watched = move || drop(watched.try_send(Input::Watched));
         let probe = probe(id, &kind, config, recording, report, incarnation, first);
         let probe = tls.into_iter().fold(probe, Builder::tls);
@@ -361,7 +361,7 @@ struct Hosted {
     view: Arc<View>,
 }
 
-/// Nodes that run. Dropping it leaves them running until the process ends; see
+/// Running nodes. If this value is dropped, they run until the process ends; see
 /// [`stop`](Running::stop) and [`wait`](Running::wait).
 pub struct Running {
     nodes: Vec<Hosted>,
@@ -375,13 +375,13 @@ impl fmt::Debug for Running {
 }
 
 impl Running {
-    /// The probe of a node, for what its code shows besides its state.
+    /// Returns the probe of a node, for observations other than its state.
     #[must_use]
     pub fn probe(&self, node: NodeId) -> Option<&Probe> {
         self.nodes.iter().find(|hosted| hosted.id == node).map(|hosted| &hosted.probe)
     }
 
-    /// Lets assertions look at a node after each of its events.
+    /// Returns a function by which assertions see a node after each of its events.
     #[must_use]
     pub fn look(&self, node: NodeId) -> Option<Look> {
         let hosted = self.nodes.iter().find(|hosted| hosted.id == node)?;
@@ -390,23 +390,23 @@ impl Running {
         Some(Arc::new(move || view.look()))
     }
 
-    /// Runs `then` after each event of a node, on the node's thread: the place for an
-    /// [`Assertion`](crate::Assertion), which may block the node there if it likes. Replaces what
-    /// ran there before.
+    /// Runs `then` after each event of a node, on the node's thread. It is the place for an
+    /// [`Assertion`](crate::Assertion), which may block the node there. A function that was set
+    /// before is replaced.
     pub fn after_each_event(&self, node: NodeId, then: impl Fn() + Send + Sync + 'static) {
         if let Some(hosted) = self.nodes.iter().find(|hosted| hosted.id == node) {
             hosted.view.then(Arc::new(then));
         }
     }
 
-    /// Lets every node finish its present event, flushes what is on the way, and ends.
+    /// Lets every node finish its present event, sends the messages that are waiting, and ends.
     ///
     /// # Errors
     ///
-    /// If a node had stopped by itself, by a panic.
+    /// If a node had stopped with a panic.
     pub fn stop(self) -> Result<(), HostError> {
         for hosted in &self.nodes {
-            // A loop that has ended has nothing to be told.
+            // A loop that has already ended needs no notification.
             let _ = hosted.stop.send(Input::Stop);
         }
         self.wait()

@@ -1,12 +1,13 @@
-//! Inside a deployed process: nodes on real sockets, probes, recordings, assertions.
+//! The parts of Everhold inside a deployed process: nodes on real sockets, probes, recordings,
+//! assertions.
 //!
-//! - [`probe`]: what a service shows of itself while it runs, at about ten nanoseconds a value.
-//! - [`host`]: the same nodes that were explored, on sockets, with timers and disks.
-//! - [`recording`]: what a probe sees, as a trace file of bounded size.
-//! - [`assertion`]: properties that a node asserts over the whole system.
+//! - [`probe`]: observations of a running service, at about ten nanoseconds per value.
+//! - [`host`]: explored nodes on sockets, with timers and disks.
+//! - [`recording`]: the records of probes, as trace files of bounded size.
+//! - [`assertion`]: properties over the whole system that a node asserts.
 //!
-//! Nothing here may harm the application: what cannot be sent is dropped and counted, what goes
-//! wrong is reported through a [`Report`] and the service goes on.
+//! Nothing here may harm the application: data that cannot be sent is dropped and counted, and
+//! problems are reported through a [`Report`] while the service continues.
 
 pub mod assertion;
 mod backoff;

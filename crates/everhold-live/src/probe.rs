@@ -1,10 +1,10 @@
-//! What a service shows of itself while it runs.
+//! Observations of a service while it runs.
 //!
-//! A [`Probe`] belongs to one node: a process, or one of several in it. While nobody watches, an
-//! observation is one load and a branch. When a checker is connected or a recording runs, it is a
-//! stamp and a copy into a ring of the observing thread: no lock, no allocation, no system call.
-//! A thread of the probe's own empties the rings every few milliseconds. A full ring drops, the
-//! next batch says how many, and the application never waits.
+//! A [`Probe`] belongs to one node: a process, or one of several in it. While there is no observer,
+//! an observation costs one load and a branch. When a checker is connected or a recording runs, it
+//! costs a stamp and a copy into a ring buffer of the observing thread: no lock, no allocation, no
+//! system call. A thread of the probe empties the rings every few milliseconds. If a ring is full,
+//! records are dropped and the next batch contains their number; the application never waits.
 //!
 //! ```
 //! use everhold_live::Probe;
@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A probe that is watched from the middle of a run knows only what is observed from then on;
-//! give it a [`refresh`](Builder::refresh) that observes everything once.
+//! If a checker connects in the middle of a run, it knows only later observations; set a
+//! [`refresh`](Builder::refresh) that observes everything once.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -58,32 +58,33 @@ pub use scalar::Scalar;
 use ring::RingReader;
 pub(crate) use timer::Timer;
 
-/// A name known to a probe; made once with [`Probe::var`], then a number.
+/// A name known to a probe, as a number; made once with [`Probe::var`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Var(pub(crate) u32);
 
-/// A node's window to its checkers. Cheap to clone; when the last clone is dropped, what is left
-/// in the rings is sent and the node says goodbye.
+/// A node's connection to its checkers. Cheap to clone; when the last clone is dropped, the records
+/// left in the rings are sent and the node ends the connection with a goodbye.
 #[derive(Clone)]
 pub struct Probe {
     shared: Arc<Shared>,
     _drain: Option<Arc<DrainGuard>>,
 }
 
-/// What observing threads and the draining thread share.
+/// The state that observing threads and the draining thread share.
 pub(crate) struct Shared {
-    /// Tells probes of one process apart in thread-local storage.
+    /// The number that distinguishes the probes of one process in thread-local storage.
     serial: u64,
     node: NodeId,
     pub(crate) watched: AtomicBool,
-    /// Counts checkers that connected, so that whoever has a state shows all of it again.
+    /// The number of connections of checkers so far. When it increases, the owner of a state must
+    /// show all of it again.
     pub(crate) audience: AtomicU64,
     pub(crate) clock: Clock,
-    /// The physical time; `None` if nobody will ever look. Then the clock only counts on from what
-    /// others sent, which passes on their order.
+    /// The physical time; `None` for a probe without observers. The clock then only advances beyond
+    /// the stamps of others, which preserves their order.
     timer: Option<Arc<Timer>>,
-    /// How far a stamp of another node was ahead of this node's time, at most, since this was last
-    /// looked at: clocks are at least so wrong.
+    /// The largest lead of a received stamp over this node's time since the last evaluation: a
+    /// lower bound on the error of the clocks.
     pushed: AtomicU64,
     sent: AtomicU64,
     ring_words: usize,
@@ -92,7 +93,7 @@ pub(crate) struct Shared {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Ends the draining thread with the last probe.
+/// Ends the draining thread when the last probe is dropped.
 struct DrainGuard {
     stop: Mutex<Option<mpsc::Sender<()>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -102,13 +103,13 @@ impl Drop for DrainGuard {
     fn drop(&mut self) {
         drop(lock(&self.stop).take());
         if let Some(thread) = lock(&self.thread).take() {
-            // It ends within the time limits of its connections, panicked or not.
+            // The thread ends within the time limits of its connections, even if it panicked.
             let _ = thread.join();
         }
     }
 }
 
-/// A poisoned lock guards plain data here, which is whole after every statement.
+/// Locks a mutex and ignores poisoning: the guarded data is plain and valid after every statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -137,12 +138,12 @@ impl Shared {
         }
     }
 
-    /// The physical time, once it is known.
+    /// Returns the physical time, once it is known.
     fn time(&self) -> Option<Stamp> {
         self.timer.as_ref().filter(|timer| timer.is_set()).map(|timer| timer.now())
     }
 
-    /// A stamp of its own for one event that happens now.
+    /// Returns a unique stamp for an event that happens now.
     #[inline]
     fn stamp(&self) -> Stamp {
         match &self.timer {
@@ -151,10 +152,10 @@ impl Shared {
         }
     }
 
-    /// Everything after this is after that stamp of another node.
+    /// Advances the clock beyond a stamp of another node, so that all later stamps follow it.
     fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
         let Some(now) = self.time() else {
-            // It has no time of its own, and cannot judge that of others.
+            // Without a time of its own, it cannot judge that of others.
             self.clock.advance_to(at);
             return Ok(());
         };
@@ -169,42 +170,46 @@ impl Shared {
     }
 }
 
-/// Nodes that follow the clock of a checker differ by less; further ahead is a node that does not.
+/// The largest plausible lead of another node. Nodes that follow the clock of a checker differ by
+/// less.
 const AHEAD_MAX: Stamp = Stamp::from_micros(1_000_000);
 
 impl Probe {
-    /// A probe that sends to these checkers; see [`Builder`] for the rest.
+    /// Starts the settings of a probe that sends to these checkers; see [`Builder`] for the rest.
     pub fn to_checkers(addresses: impl IntoIterator<Item = SocketAddr>) -> Builder {
         Builder::new(addresses.into_iter().collect())
     }
 
-    /// A probe that nobody watches. Messages are still stamped, so that others' order is right; their
-    /// sender is [`NOBODY`].
+    /// Returns a probe without observers. Messages are still stamped, so that the order of others
+    /// is preserved; their sender is [`NOBODY`].
     #[must_use]
     pub fn off() -> Probe {
         Probe { shared: Arc::new(Shared::new(NOBODY, 0, 0, None)), _drain: None }
     }
 
-    /// Whether anybody looks. Worth asking before computing what is only observed.
+    /// Returns whether there is an observer, which is worth asking before computing a value only to
+    /// observe it.
     #[inline]
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.shared.watched.load(Ordering::Relaxed)
     }
 
-    /// How many checkers connected so far. When it grows, somebody knows nothing yet.
+    /// Returns the number of connections of checkers so far. When it increases, a new checker does
+    /// not know the state yet.
     #[must_use]
     pub fn audience(&self) -> u64 {
         self.shared.audience.load(Ordering::Acquire)
     }
 
-    /// How many records were dropped so far, for want of room or of a checker that keeps up.
+    /// Returns the number of records dropped so far, because a ring was full or a checker did not
+    /// keep up.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// The number of a name. Takes a lock: ask once and keep it.
+    /// Returns the number of a name. It takes a lock: call it once and keep the result.
     #[must_use]
     pub fn var(&self, name: &str) -> Var {
         let mut names = lock(&self.shared.names);
@@ -215,7 +220,7 @@ impl Probe {
         Var(u32::try_from(at).expect("a program has fewer than 2^32 names"))
     }
 
-    /// The variable has this value from now on.
+    /// Observes that the variable has this value from now on.
     #[inline]
     pub fn observe<'a>(&self, var: Var, value: impl Into<Scalar<'a>>) {
         if self.is_watched() {
@@ -223,8 +228,8 @@ impl Probe {
         }
     }
 
-    /// The variable has this structured value from now on. Allocates when watched. A value that does
-    /// not serialise is dropped and counted.
+    /// Observes that the variable has this structured value from now on. It allocates when there is
+    /// an observer. A value that cannot be serialised is dropped and counted.
     pub fn observe_value(&self, var: Var, value: &(impl Serialize + ?Sized)) {
         if self.is_watched() {
             match Value::try_of(value) {
@@ -234,13 +239,15 @@ impl Probe {
         }
     }
 
-    /// A tuple begins to hold: `relation(key, value)`. A key has one value: it replaces another one.
+    /// Observes that the tuple `relation(key, value)` begins to hold. A key has one value: a new
+    /// value replaces the old one.
     ///
-    /// Key and value may be anything that serialises: numbers, texts, booleans, [`NodeId`]s, and
-    /// structures, which rules take apart (`n.locks[key].mode`). Structures allocate when watched, and
-    /// so do texts over 1,000 bytes. A value of null (`()`, `None`) cannot be told from no tuple in
-    /// `n.holds[key]`: use `true` where the key says all. What does not serialise, or nests deeper
-    /// than [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX), is dropped and counted.
+    /// Key and value may be of any type that serialises: numbers, texts, booleans, [`NodeId`]s, and
+    /// structures, whose parts rules can access (`n.locks[key].mode`). Structures allocate when
+    /// there is an observer, and so do texts over 1,000 bytes. In `n.holds[key]`, a null value
+    /// (`()`, `None`) cannot be distinguished from an absent tuple: use `true` if the key contains
+    /// all the information. A value that cannot be serialised, or is nested deeper than
+    /// [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX), is dropped and counted.
     ///
     /// ```
     /// # use everhold_live::Probe;
@@ -259,7 +266,7 @@ impl Probe {
         }
     }
 
-    /// A tuple ceases to hold. If its key has another value by now, that stays.
+    /// Observes that a tuple ceases to hold. If its key has another value by now, that value stays.
     #[inline]
     pub fn remove(&self, relation: Var, key: impl Serialize, value: impl Serialize) {
         if self.is_watched() {
@@ -289,7 +296,7 @@ impl Probe {
         }
     }
 
-    /// A step of the service begins; observations up to the next step belong to it.
+    /// Begins a step of the service; observations until the next step belong to it.
     #[inline]
     pub fn step(&self, label: Var) {
         if self.is_watched() {
@@ -297,7 +304,8 @@ impl Probe {
         }
     }
 
-    /// A step while the returned value lives: one event at its beginning, one at its end.
+    /// Begins a step that lasts while the returned value lives: one event at its beginning, one at
+    /// its end.
     ///
     /// ```
     /// # use everhold_live::Probe;
@@ -314,7 +322,7 @@ impl Probe {
         Scope { probe: self, label }
     }
 
-    /// A message leaves; what is returned travels with it.
+    /// Records the sending of a message; the returned envelope must travel with the message.
     #[must_use = "the envelope has to travel with the message"]
     pub fn send(&self, to: Option<NodeId>, label: Var) -> Envelope {
         let shared = &*self.shared;
@@ -325,26 +333,27 @@ impl Probe {
         Envelope { at: self.now(), sender: shared.node, seq }
     }
 
-    /// A message arrives: a step begins, and everything after it here is after its sending.
+    /// Records the arrival of a message: a step begins, and everything after it is ordered after
+    /// the sending.
     ///
     /// # Errors
     ///
     /// If the sender's clock cannot be right: more than a second ahead of the clock of the checker
-    /// that this node follows, or more than ten minutes ahead of its own. The step is recorded all
-    /// the same; only its place relative to the sender is not to be trusted.
+    /// that this node follows, or more than ten minutes ahead of its own. The step is recorded
+    /// anyway, but its order relative to the sender is unreliable.
     pub fn receive(&self, envelope: Envelope) -> Result<(), EnvelopeError> {
         let shared = &*self.shared;
         let merged = self.merge(envelope.at);
         match envelope.sender {
             _ if !self.is_watched() => {}
-            // It is a message of no node that is shown: it comes from outside.
+            // The message is from a node without a probe, so it counts as input from outside.
             NOBODY => self.event(EventKind::Input { name: "message".to_owned() }),
             sender => ring::receive(shared, MessageId { sender, seq: envelope.seq }),
         }
         merged.map_err(EnvelopeError::ClockJump)
     }
 
-    /// A stamp after everything that was shown so far.
+    /// Returns a stamp after everything that was shown so far.
     pub(crate) fn now(&self) -> Stamp {
         match self.shared.time() {
             Some(now) => self.shared.clock.tick_at(now),
@@ -352,12 +361,12 @@ impl Probe {
         }
     }
 
-    /// Everything after this is after that stamp.
+    /// Advances the clock beyond this stamp, so that all later stamps follow it.
     pub(crate) fn merge(&self, at: Stamp) -> Result<(), ClockJump> {
         self.shared.merge(at)
     }
 
-    /// Reads an envelope from the front of a message and receives it; returns the rest.
+    /// Reads an envelope from the front of a message and records its arrival; returns the rest.
     ///
     /// # Errors
     ///
@@ -368,15 +377,15 @@ impl Probe {
         Ok(rest)
     }
 
-    /// Anything else that can be said about a node. Allocates. Values that nest deeper than
-    /// [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX) are dropped, and counted.
+    /// Records any other fact about the node. It allocates. Values that are nested deeper than
+    /// [`DEPTH_MAX`](everhold_trace::wire::DEPTH_MAX) are dropped and counted.
     pub fn record(&self, what: What) {
         if self.is_watched() {
             ring::boxed(&self.shared, what);
         }
     }
 
-    /// A step of any kind begins.
+    /// Begins a step of any kind.
     pub fn event(&self, kind: EventKind) {
         self.record(What::Event(kind));
     }
@@ -395,7 +404,7 @@ impl fmt::Debug for Probe {
     }
 }
 
-/// A step that lasts; see [`Probe::scope`].
+/// A step with a beginning and an end; see [`Probe::scope`].
 #[derive(Debug)]
 pub struct Scope<'a> {
     probe: &'a Probe,

@@ -1,4 +1,4 @@
-//! What a probe sees, as trace files of bounded size.
+//! The records of a probe as trace files of bounded size.
 //!
 //! A recording is a folder with the newest segments of each node: `n1.000007.jsonl` and so on,
 //! each a trace of its own that begins with the node's whole state. When a segment is full the
@@ -30,14 +30,14 @@ pub use merge::{MergeError, merge};
 
 use fold::Fold;
 
-/// How long a recording that failed waits before it tries again.
+/// The wait of a recording that failed before it tries again.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// An event that nothing was added to for this long is over. What a handler does later still stands
-/// after it, as a step of its own.
+/// An event to which nothing was added for this long is over. Later observations of its handler
+/// form a step of their own.
 const REST: Duration = Duration::from_millis(20);
 
-/// Where and how much to record; given to a probe or a host.
+/// The folder and the size of a recording; given to a probe or a host.
 ///
 /// ```
 /// use everhold_live::Recording;
@@ -62,7 +62,7 @@ struct Writing {
     next: u64,
     paused: Option<Instant>,
     lost: u64,
-    /// When the last record came.
+    /// The time of the last record.
     heard: Instant,
 }
 
@@ -79,21 +79,21 @@ impl Recording {
         }
     }
 
-    /// How many segments to keep; at least two.
+    /// Sets the number of segments to keep; at least two.
     #[must_use]
     pub fn segments(mut self, segments: usize) -> Recording {
         self.segments = segments.max(2);
         self
     }
 
-    /// When a segment is full.
+    /// Sets the size of a segment.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Recording {
         self.segment_bytes = bytes;
         self
     }
 
-    /// A fact about the run, to stand in every segment.
+    /// Adds a note about the run to every segment.
     #[must_use]
     pub fn note(mut self, key: &str, value: impl Into<Value>) -> Recording {
         self.notes.insert(key.to_owned(), value.into());
@@ -111,7 +111,7 @@ impl Recording {
         self.writing = Some(Writing { who, report, fold, segment, next, paused, lost: 0, heard });
     }
 
-    /// Takes in records that are in order.
+    /// Takes in sorted records.
     pub(crate) fn records(&mut self, records: &[Record], dropped: u64) {
         let Some(writing) = &mut self.writing else { return };
         let mut events = Vec::new();
@@ -125,7 +125,8 @@ impl Recording {
         self.write(&events);
     }
 
-    /// Nothing came: writes the last event if it is over, for a process may be killed any time.
+    /// Writes the last event if it is over and no record followed, since a process may be killed at
+    /// any time.
     pub(crate) fn rest(&mut self) {
         let Some(writing) = &mut self.writing else { return };
         if writing.heard.elapsed() >= REST
@@ -135,12 +136,12 @@ impl Recording {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining events.
     pub(crate) fn end(&mut self) {
         let last = self.writing.as_mut().and_then(|writing| writing.fold.end());
         self.write(last.as_slice());
         let Some(Writing { segment: Some(mut segment), .. }) = self.writing.take() else { return };
-        // A segment without an end reads as incomplete, which is what it then is.
+        // A segment without an end reads as incomplete, which it then is.
         let _ = segment.writer.end_run();
     }
 
@@ -168,7 +169,7 @@ impl Recording {
         }
     }
 
-    /// Ends the present segment, removes the oldest, begins the next.
+    /// Ends the present segment, removes the oldest and begins the next.
     fn turn(&self, writing: &mut Writing) -> io::Result<()> {
         if let Some(mut full) = writing.segment.take() {
             full.writer.end_run()?;
@@ -183,7 +184,7 @@ impl Recording {
         writing.segment = Some(Segment::create(&path, &writing.who, &self.notes)?);
         if let Some(since) = writing.paused.take() {
             let (lost, seconds) = (std::mem::take(&mut writing.lost), since.elapsed().as_secs());
-            let text = format!("recording goes on after {seconds} s without {lost} events");
+            let text = format!("recording resumes after {seconds} s; events lost: {lost}");
             writing.report.tell(&text);
         }
         Ok(())
@@ -198,13 +199,13 @@ impl Recording {
         ));
         writing.paused = Some(Instant::now());
         if let Some(Segment { path, .. }) = writing.segment.take() {
-            // What it holds may be cut anywhere; the space is worth more.
+            // Its content may be cut anywhere, and the space is worth more.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The segments of a node, oldest first.
+/// Returns the segments of a node, oldest first.
 fn segments_of(folder: &Path, node: &str) -> Vec<(u64, PathBuf)> {
     let number = |path: &Path| {
         let name = path.file_name()?.to_str()?;
@@ -222,7 +223,7 @@ fn segments_of(folder: &Path, node: &str) -> Vec<(u64, PathBuf)> {
 struct Segment {
     path: PathBuf,
     writer: Writer<Counted>,
-    /// The numbers that the nodes have in this file.
+    /// The numbers of the nodes in this file.
     nodes: BTreeMap<NodeId, NodeId>,
     written: Arc<AtomicU64>,
 }
@@ -255,7 +256,7 @@ impl Segment {
         self.writer.event(&event)
     }
 
-    /// Nodes are declared when they first appear; their names are those that hosts give them.
+    /// Declares a node when it first appears, under the name that hosts give it.
     fn node(&mut self, node: NodeId) -> io::Result<NodeId> {
         if let Some(known) = self.nodes.get(&node) {
             return Ok(*known);
@@ -266,7 +267,7 @@ impl Segment {
     }
 }
 
-/// A file that knows how much went into it.
+/// A writer that counts its bytes.
 #[derive(Debug)]
 struct Counted {
     file: BufWriter<File>,

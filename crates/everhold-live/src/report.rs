@@ -1,10 +1,10 @@
-//! Where problems are told that must not disturb the application.
+//! Reports of problems, which must not disturb the application.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// Takes one line about each problem; by default it goes to standard error. A line that repeats
-/// the one before it is left out.
+/// A receiver of one line for each problem; by default it writes to standard error. A line that
+/// repeats the previous one is left out.
 #[derive(Clone)]
 pub struct Report(Arc<Inner>);
 
@@ -14,12 +14,12 @@ struct Inner {
 }
 
 impl Report {
-    /// Hands every line to `tell`.
+    /// Passes every line to `tell`.
     pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Report {
         Report(Arc::new(Inner { tell: Box::new(tell), last: Mutex::default() }))
     }
 
-    /// Tells of a problem, unless it is the one that was told last.
+    /// Reports a problem, unless it is the same as the last one.
     pub fn tell(&self, line: &str) {
         let mut last = self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if *last != line {
@@ -32,7 +32,8 @@ impl Report {
 
 impl Default for Report {
     fn default() -> Report {
-        // Some of it is in the words of others, which a terminal must not obey.
+        // Parts of the line come from other processes, so control characters must not reach a
+        // terminal.
         let escape = |c: char| match c.is_control() {
             true => c.escape_unicode().to_string(),
             false => c.to_string(),

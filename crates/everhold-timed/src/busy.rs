@@ -1,14 +1,15 @@
-//! The processor's time: how long handlers really take, whatever else the machine does.
+//! Measures the processor time of handlers, so that other load on the machine does not count.
 
 use std::time::Duration;
 
 #[cfg(not(any(unix, windows)))]
 use everhold_sim::engine::Stopwatch;
 
-/// What [`Busy`] measures on this platform.
+/// The name of the quantity that [`Busy`] measures on this platform.
 pub(crate) const BUSY_IS: &str = if cfg!(any(unix, windows)) { "CPU time" } else { "wall time" };
 
-/// The time that the processor spends on this thread; wall time where the platform does not tell.
+/// A stopwatch of the processor time of this thread, or of wall time on platforms that do not
+/// report the former.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy {
     #[cfg(any(unix, windows))]
@@ -30,7 +31,7 @@ impl Busy {
         self.since.elapsed()
     }
 
-    /// What it costs to measure nothing: the least of some tries.
+    /// The cost of a measurement itself: the minimum over several empty ones.
     pub(crate) fn overhead() -> Duration {
         let empty = (0..OVERHEAD_TRIES).map(|_| Busy::start().elapsed());
         empty.min().unwrap_or_default()

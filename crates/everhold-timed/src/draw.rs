@@ -1,15 +1,16 @@
-//! Random numbers by key instead of by order: each draw is a function of the seed, of what it is
-//! for and of its number there. So one draw can be changed and all others stay.
+//! Random numbers by key instead of by order: each draw is a function of the seed, its stream
+//! (purpose) and its index in the stream, so one draw can be changed while all others stay the
+//! same.
 //!
-//! Nothing here uses a function of the platform's mathematics library: sums, products and
-//! quotients are the same everywhere, logarithms are not.
+//! Nothing here calls the platform's mathematics library: sums, products and quotients are the same
+//! on every platform, logarithms are not.
 
 use everhold_node::fingerprint::mix;
 
-/// What a draw is for. The numbers keep streams apart that belong to the same node.
+/// The purpose of a draw. Each variant has numbers of its own, so streams of one node differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
-    /// The messages of a link, by its key.
+    /// The messages of a link, identified by the link's key.
     Link(u64),
     /// The durations of a node's events.
     Events(u32),
@@ -21,13 +22,13 @@ pub(crate) enum Stream {
     Disk(u32),
     /// A node's clock.
     Clock(u32),
-    /// A node's timers, where several fire at the same time.
+    /// The order of a node's timers that fire at the same time.
     Timers(u32),
     /// Faults.
     Faults,
 }
 
-/// Spreads stream numbers over the whole word.
+/// A multiplier that spreads stream numbers over the whole word.
 const SPREAD: u64 = 0xD6E8_FEB8_6659_FD93;
 
 #[inline]
@@ -46,18 +47,19 @@ pub(crate) fn draw(seed: u64, stream: Stream, index: u64) -> u64 {
     mix(seed.wrapping_add(key.wrapping_mul(SPREAD)), index)
 }
 
-/// A number below `bound` from a draw.
+/// Maps a draw to a number below `bound`.
 #[inline]
 pub(crate) fn below(draw: u64, bound: u64) -> u64 {
     ((u128::from(draw) * u128::from(bound)) >> 64) as u64
 }
 
-/// Buckets of a table, as a power of two.
+/// The base-2 logarithm of the number of buckets in a table.
 const BUCKET_BITS: u32 = 10;
-/// Buckets of a table.
+/// The number of buckets in a table.
 pub(crate) const BUCKETS: usize = 1 << BUCKET_BITS;
 
-/// Looks a draw up in a table of [`BUCKETS`] + 1 values, between two of them in a straight line.
+/// Looks a draw up in a table of [`BUCKETS`] + 1 values, with linear interpolation between
+/// neighbours.
 #[inline]
 pub(crate) fn look_up(table: &[u64], draw: u64) -> u64 {
     let at = (draw >> (64 - BUCKET_BITS)) as usize;
@@ -66,13 +68,13 @@ pub(crate) fn look_up(table: &[u64], draw: u64) -> u64 {
     low + ((u128::from(high - low) * u128::from(part)) >> 32) as u64
 }
 
-/// One, in the fixed-point numbers of [`Pareto`].
+/// The number one in the fixed-point format of [`Pareto`].
 const ONE: u64 = 1 << 20;
 
-/// How many times its least value a Pareto variable is, as a table.
+/// A table of the quantiles of a Pareto variable, as multiples of its minimum.
 ///
-/// The tail is drawn without a power function: above its 1 - 1/1024 quantile a Pareto variable is
-/// that quantile times another Pareto variable of the same shape.
+/// The tail is drawn without a power function: above its 1 - 1/1024 quantile, a Pareto variable is
+/// distributed as that quantile times another Pareto variable of the same shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Pareto {
     table: Vec<u64>,
@@ -87,7 +89,7 @@ impl Pareto {
         Pareto { table: (0..=BUCKETS).map(at).collect() }
     }
 
-    /// What is added to the least value `scale`.
+    /// Returns the excess of the variable over its minimum `scale`.
     #[inline]
     pub(crate) fn excess(&self, scale: u64, draw: u64) -> u64 {
         let (ratio, times) = if draw >> (64 - BUCKET_BITS) == BUCKETS as u64 - 1 {
@@ -119,7 +121,7 @@ fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7FF) as f64 - 1023.0;
     let mantissa = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
-    // ln m = 2 artanh((m - 1) / (m + 1)), and the argument is at most 1/3.
+    // ln m = 2 artanh((m - 1) / (m + 1)), and the argument of artanh is at most 1/3.
     let t = (mantissa - 1.0) / (mantissa + 1.0);
     let (mut power, mut sum) = (t, 0.0);
     for odd in (1..60).step_by(2) {
@@ -131,7 +133,7 @@ fn ln(x: f64) -> f64 {
 
 /// The exponential function.
 fn exp(x: f64) -> f64 {
-    // e^x = (e^(x/1024))^1024, and the series of the root is short.
+    // e^x = (e^(x/1024))^1024; the series converges quickly for the small exponent.
     let part = x / 1024.0;
     let (mut term, mut sum) = (1.0, 1.0);
     for n in 1..12 {
@@ -155,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Quantiles of a Pareto variable with scale 1 ms and shape 3, and its mean of 1.5 ms.
+    /// Checks quantiles and the mean (1.5 ms) of a Pareto variable with scale 1 ms and shape 3.
     #[test]
     fn pareto_is_pareto() {
         let pareto = Pareto::new(3.0);
@@ -170,7 +172,8 @@ mod tests {
         let draws = 200_000;
         let sum: u64 = (0..draws).map(|i| pareto.excess(scale, draw(7, Stream::Own(1), i))).sum();
         let mean = sum as f64 / draws as f64;
-        // The deviation of one draw is 0.87 ms, of the mean 1.9 us: ten of these.
+        // The standard deviation of a draw is 0.87 ms, that of the mean 1.9 us; the tolerance is
+        // ten times that.
         assert!((mean - 500_000.0).abs() < 20_000.0, "{mean}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which random numbers an execution uses: a seed, and what is different from it.
+//! The random numbers of an execution: a seed and the changes to its draws.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use everhold_sim::engine::{Decoder, Encoder, MAKES_NO_SENSE, Token, seal, unseal
 
 use super::durations::{nanoseconds, scaled};
 
-/// What every token of a timed execution begins with.
+/// The prefix of every token of a timed execution.
 const PREFIX: &str = "eh1t-";
 const VERSION: u8 = 1;
 
-/// The name of a timed execution: with the program and the settings it determines everything.
+/// The identity of a timed execution: together with the program and the settings it determines
+/// everything.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,22 +27,22 @@ const VERSION: u8 = 1;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
-    /// The seed of all that is not changed.
+    /// The seed of all draws that are not changed.
     pub seed: u64,
-    /// What is changed.
+    /// The changes to the draws.
     pub changes: Vec<Change>,
 }
 
-/// A message by its link and its number on the link, counted from zero.
+/// A message, identified by its link and its index on the link, counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OnLink {
     /// The sender.
     pub from: NodeId,
     /// The receiver.
     pub to: NodeId,
-    /// The number of the transport; zero where there is one.
+    /// The number of the transport; zero if there is only one.
     pub transport: u8,
-    /// How many were sent before it.
+    /// The number of messages sent on the link before it.
     pub index: u32,
 }
 
@@ -63,53 +64,53 @@ impl fmt::Display for OnLink {
     }
 }
 
-/// One difference from what the seed says.
+/// One difference from the draws of the seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// From the event with this number on, everything is drawn with another seed.
+    /// Draws everything with another seed after a number of events.
     Reseed {
-        /// Events that are as before.
+        /// The number of events that stay as they were.
         after: u64,
-        /// The seed of the rest.
+        /// The seed of the remaining draws.
         seed: u64,
     },
-    /// One message's delay: propagation and queueing, not transmission.
+    /// Changes the delay of one message: propagation and queueing, not transmission.
     Message(OnLink, Delay),
-    /// The duration of one event, by its number at its node.
+    /// Changes the duration of one event, identified by its index at its node.
     Event {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// How many events the node had before.
+        /// The number of events at the node before it.
         index: u32,
-        /// How long.
+        /// The new duration.
         duration: Delay,
     },
-    /// All delays on the way from one node to another, in percent.
+    /// Scales all delays from one node to another.
     Link {
         /// The sender.
         from: NodeId,
         /// The receiver.
         to: NodeId,
-        /// A hundred changes nothing.
+        /// The factor in percent; 100 changes nothing.
         percent: u32,
     },
-    /// The durations of all events of a kind, in percent.
+    /// Scales the durations of all events of a kind.
     Kind {
-        /// Which; see [`Durations`](super::Durations).
+        /// The kind; see [`Durations`](super::Durations).
         kind: String,
-        /// A hundred changes nothing.
+        /// The factor in percent; 100 changes nothing.
         percent: u32,
     },
 }
 
-/// A time instead of the one that was drawn.
+/// A time that replaces or extends the drawn one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
-    /// The least that can be drawn.
+    /// The smallest time that can be drawn.
     Least,
-    /// Exactly this.
+    /// Exactly this time.
     Exactly(Duration),
-    /// So much longer.
+    /// The drawn time plus this.
     Plus(Duration),
 }
 
@@ -137,7 +138,7 @@ impl From<&Draws> for Draws {
 }
 
 impl Draws {
-    /// Everything as the seed says.
+    /// Returns the unchanged draws of a seed.
     #[must_use]
     pub fn seed(seed: u64) -> Self {
         Draws { seed, changes: Vec::new() }
@@ -168,7 +169,7 @@ impl Draws {
         self.change(Change::Link { from, to, percent })
     }
 
-    /// Draws everything anew after this many events.
+    /// Draws everything anew after this number of events.
     #[must_use]
     pub fn reseed(self, after: u64, seed: u64) -> Self {
         self.change(Change::Reseed { after, seed })
@@ -188,7 +189,7 @@ impl Draws {
     ///
     /// # Errors
     ///
-    /// If the text is neither.
+    /// If the text is neither a token nor a number.
     pub fn parse(token: &str) -> Result<Draws, TokenError> {
         let token = token.trim();
         let Some(body) = token.strip_prefix(PREFIX) else {
@@ -208,13 +209,13 @@ impl Draws {
         Ok(draws)
     }
 
-    /// True if the text looks like a token of a timed execution.
+    /// Returns true if the text looks like a token of a timed execution.
     #[must_use]
     pub fn is_token(text: &str) -> bool {
         text.trim().starts_with(PREFIX)
     }
 
-    /// Whether some message of a link is changed.
+    /// Returns whether some message of a link is changed.
     pub(crate) fn has_link(&self, from: NodeId, to: NodeId, transport: u8) -> bool {
         self.changes.iter().any(|change| match change {
             Change::Message(at, _) => (at.from, at.to, at.transport) == (from, to, transport),
@@ -235,7 +236,7 @@ impl Draws {
         percent.unwrap_or(100)
     }
 
-    /// The delay of a message on a changed link.
+    /// Returns the delay of a message on a link with changes.
     #[cold]
     pub(crate) fn delay(&self, message: OnLink, drawn: u64, least: u64) -> u64 {
         self.changes.iter().fold(drawn, |delay, change| match change {
@@ -247,7 +248,7 @@ impl Draws {
         })
     }
 
-    /// The duration of an event at a node with changed ones.
+    /// Returns the duration of an event at a node with changes.
     #[cold]
     pub(crate) fn duration(&self, node: NodeId, event: u32, drawn: u64) -> u64 {
         let mut time = drawn;
@@ -261,7 +262,7 @@ impl Draws {
         time
     }
 
-    /// The next change of seed after so many events.
+    /// Returns the next change of seed after this number of events.
     pub(crate) fn next_reseed(&self, events: u64) -> Option<(u64, u64)> {
         let reseeds = self.changes.iter().filter_map(|change| match change {
             Change::Reseed { after, seed } if *after >= events => Some((*after, *seed)),

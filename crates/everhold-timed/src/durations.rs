@@ -1,6 +1,6 @@
-//! How long handlers take: event duration distributions, as tables of quantiles.
+//! The durations of handlers by kind of event: distributions as tables of quantiles.
 //!
-//! The file is text that people edit to ask "what if":
+//! They are kept in a text file that users can edit to try out other durations:
 //!
 //! ```text
 //! everhold durations 1
@@ -15,40 +15,41 @@ use std::time::Duration;
 
 use super::draw::BUCKETS;
 
-/// The first line of a file.
+/// The first line of a file of durations.
 const HEADER: &str = "everhold durations 1";
-/// What events take that have no line of their own.
+/// The key of the line for all events without a line of their own.
 const DEFAULT: &str = "default";
-/// The quantiles that training writes, in thousandths of a percent.
+/// The quantiles that training writes, in units of 0.001 %.
 const WRITTEN: [u32; 19] = [
     0, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000,
     95_000, 98_000, 99_000, 99_500, 99_900, WHOLE,
 ];
-/// A hundred percent.
+/// 100 % in these units.
 const WHOLE: u32 = 100_000;
 
-/// A distribution by its quantiles: between two of them it is uniform.
+/// A distribution given by quantiles; it is uniform between two neighbouring ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Part in thousandths of a percent, and nanoseconds. From 0 to 100 %, both growing.
+    /// Pairs of a cumulative share in units of 0.001 % and nanoseconds, from 0 to 100 %; both
+    /// increase.
     points: Vec<(u32, u64)>,
 }
 
 impl Quantiles {
-    /// Always the same.
+    /// Returns the distribution that is always this duration.
     #[must_use]
     pub fn constant(duration: Duration) -> Self {
         Quantiles::uniform(duration, duration)
     }
 
-    /// Uniform between two durations.
+    /// Returns the uniform distribution between two durations.
     #[must_use]
     pub fn uniform(least: Duration, most: Duration) -> Self {
         let (least, most) = (nanoseconds(least), nanoseconds(most));
         Quantiles { points: vec![(0, least.min(most)), (WHOLE, most.max(least))] }
     }
 
-    /// The distribution of measured durations; `None` if there are none.
+    /// Returns the distribution of measured durations; `None` if there are none.
     #[must_use]
     pub fn measured(mut durations: Vec<u64>) -> Option<Self> {
         durations.sort_unstable();
@@ -57,7 +58,8 @@ impl Quantiles {
         Some(Quantiles { points: WRITTEN.iter().map(|part| (*part, at(*part))).collect() })
     }
 
-    /// The duration below which this part (0 to 1) of the events stays.
+    /// Returns the quantile of `part` (0 to 1): the duration that this share of the events does not
+    /// exceed.
     #[must_use]
     pub fn at(&self, part: f64) -> Duration {
         let part = (part.clamp(0.0, 1.0) * f64::from(WHOLE)) as u32;
@@ -67,7 +69,7 @@ impl Quantiles {
         Duration::from_nanos(low + (passed / u128::from((to - from).max(1))) as u64)
     }
 
-    /// Equally wide buckets, for looking up quickly.
+    /// Returns the quantiles at evenly spaced shares, for fast lookup.
     pub(crate) fn table(&self) -> Vec<u64> {
         let at = |bucket: usize| nanoseconds(self.at(bucket as f64 / BUCKETS as f64));
         (0..=BUCKETS).map(at).collect()
@@ -88,7 +90,7 @@ impl fmt::Display for Quantiles {
     }
 }
 
-/// How long each kind of event takes.
+/// The distributions of event durations by kind of event.
 ///
 /// A kind is the name of a message's variant, `timer NAME`, `start`, `restart` or `task`.
 ///
@@ -113,23 +115,23 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// What [training](super::Timed::train) measures on this platform: `CPU time`, or `wall time`
-    /// where the platform does not tell how long a thread was busy.
+    /// The quantity that [training](super::Timed::train) measures on this platform: `CPU time`, or
+    /// `wall time` where the processor time of a thread is not available.
     pub const MEASURED_AS: &'static str = super::busy::BUSY_IS;
 
-    /// Before training: uniform between 1 and 10 ms, as MacePC has it.
+    /// The durations before training: uniform between 1 and 10 ms, as in MacePC.
     #[must_use]
     pub fn seed() -> Self {
         Durations::uniform(Duration::from_millis(1), Duration::from_millis(10))
     }
 
-    /// Every event takes a uniform time between two durations.
+    /// Gives every event a duration drawn uniformly between two values.
     #[must_use]
     pub fn uniform(least: Duration, most: Duration) -> Self {
         Durations { kinds: BTreeMap::new(), default: Quantiles::uniform(least, most) }
     }
 
-    /// Handlers take no time at all.
+    /// Gives every event a duration of zero.
     #[must_use]
     pub fn none() -> Self {
         Durations::uniform(Duration::ZERO, Duration::ZERO)
@@ -142,18 +144,18 @@ impl Durations {
         self
     }
 
-    /// The distribution of a kind, if it has one of its own.
+    /// Returns the distribution of a kind, if it has one of its own.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Quantiles> {
         self.kinds.get(kind)
     }
 
-    /// The kinds with a distribution of their own.
+    /// Returns the kinds that have a distribution of their own.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &Quantiles)> {
         self.kinds.iter().map(|(kind, quantiles)| (kind.as_str(), quantiles))
     }
 
-    /// What the other kinds take.
+    /// Returns the distribution of all other kinds.
     #[must_use]
     pub fn default_quantiles(&self) -> &Quantiles {
         &self.default
@@ -163,7 +165,7 @@ impl Durations {
     ///
     /// # Errors
     ///
-    /// If a line does not parse, or its quantiles do not grow.
+    /// If a line does not parse, or its quantiles do not increase.
     pub fn parse(text: &str) -> Result<Self, DurationsError> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         let mut lines = lines.by_ref().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
@@ -198,12 +200,12 @@ impl fmt::Display for Durations {
     }
 }
 
-/// What is wrong with a file of durations.
+/// An error in a file of durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationsError {
-    /// Where, counted from one.
+    /// The number of the line, counted from one.
     pub line: usize,
-    /// What.
+    /// The reason.
     pub reason: String,
 }
 
@@ -227,7 +229,7 @@ fn parse_points(text: &str) -> Result<Quantiles, String> {
         let next = ((part * 1_000.0 + 0.5) as u32, read(duration)?);
         if let Some(last) = points.last() {
             if next.0 <= last.0 {
-                return Err(format!("the quantiles do not grow at `{point}`; list them in order"));
+                return Err(format!("the quantiles do not rise at `{point}`; list them in order"));
             }
             if next.1 < last.1 {
                 let before = spell(last.1);
@@ -267,7 +269,7 @@ fn read(text: &str) -> Result<u64, String> {
     total.ok_or_else(|| format!("`{text}` is too long; the most is about 500 years"))
 }
 
-/// The shortest exact form.
+/// Formats a duration in the shortest exact form.
 fn spell(ns: u64) -> String {
     let (unit, scale) = UNITS.iter().rev().find(|(_, scale)| ns >= *scale).unwrap_or(&UNITS[0]);
     let (whole, rest) = (ns / scale, ns % scale);
@@ -310,7 +312,7 @@ mod tests {
         check("Join: 0%=1ms a=2ms", "expected a quantile such as `50%=20us`, found `a=2ms`");
         check(
             "Join: 0%=1ms 50%=3ms 40%=4ms 100%=9ms",
-            "the quantiles do not grow at `40%=4ms`; list them in order",
+            "the quantiles do not rise at `40%=4ms`; list them in order",
         );
         check(
             "Join: 0%=5ms 100%=1ms",

@@ -1,4 +1,4 @@
-//! Everything around the nodes in one timed execution: clocks, queue, network, timers, disks.
+//! The environment of the nodes in one timed execution: clocks, queue, network, timers, disks.
 
 use std::rc::Rc;
 
@@ -16,14 +16,14 @@ use super::model::Model;
 use super::queue::Queue;
 use super::record::{self, Event, Recorder, Trigger};
 
-/// No item.
+/// The index that stands for "no item".
 pub(super) const NONE: u32 = u32::MAX;
 /// Marks a queue entry as the end of a node's present event.
 const WAKE: u32 = 1 << 31;
 /// The queue entry of the fairly shared network.
 pub(super) const NETWORK: u32 = WAKE - 1;
 
-/// One execution's surroundings. What a fork copies is in [`State`].
+/// The environment of one execution. [`State`] holds the part that a fork copies.
 pub(crate) struct Env<M: Message> {
     pub(super) model: Rc<Model<M>>,
     pub(super) draws: Rc<Draws>,
@@ -42,11 +42,11 @@ pub(crate) struct Env<M: Message> {
 #[derive(Clone)]
 pub(super) struct State<M> {
     pub(super) seed: u64,
-    /// When the next change of seed is due, in events.
+    /// The next change of seed: the number of events after which it is due, and the seed.
     pub(super) reseed: Option<(u64, u64)>,
-    /// When the present event began.
+    /// The start of the present event.
     pub(super) now: u64,
-    /// When the present event is over, disks apart.
+    /// The end of the present event, without the time of its disk operations.
     pub(super) end: u64,
     pub(super) events: u64,
     pub(super) queue: Queue,
@@ -56,33 +56,33 @@ pub(super) struct State<M> {
     pub(super) links: Links,
     pub(super) kinds: Kinds,
     pub(super) monitors: Vec<MonitorSlot>,
-    /// Which side of the partition each node is on; empty while the network is whole.
+    /// The side of the partition on which each node is; empty while the network is whole.
     pub(super) sides: Vec<bool>,
-    /// The nodes on the side are not heard, but hear.
+    /// Whether the partition is one-way: the nodes on the side are not heard, but hear the others.
     pub(super) one_way: bool,
-    /// Ends of broken streams that were not told yet, each with its peer.
+    /// Ends of broken streams that have not been notified yet, each with its peer.
     pub(super) untold: Vec<(NodeId, NodeId)>,
-    /// Messages of streams that wait for the partition to end.
+    /// Messages of streams that wait for the end of the partition.
     pub(super) stalled: Vec<u32>,
-    /// Faults that wait for the next message.
+    /// Faults that strike the next message.
     pub(super) upsets: Vec<TimedFault>,
     pub(super) flows: Option<Flows>,
     /// The message that the present event handles.
     pub(super) delivered: Option<(NodeId, u32)>,
 }
 
-/// Something that is to come: under way, or waiting at a busy node.
+/// A future event: a message under way, or an event that waits at a busy node.
 #[derive(Clone)]
 pub(super) struct Item<M> {
     pub(super) node: NodeId,
-    /// The next in the node's line.
+    /// The next item in the node's waiting line.
     next: u32,
     pub(super) kind: u16,
-    /// It will not happen: its node crashed.
+    /// Whether the item is void because its node crashed.
     pub(super) dead: bool,
-    /// When it could have begun.
+    /// The earliest time at which it could have begun.
     pub(super) ready: u64,
-    /// Its number in the record.
+    /// The number of its entry in the record.
     pub(super) record: u32,
     pub(super) what: What<M>,
 }
@@ -110,10 +110,10 @@ pub(super) struct Flight<M> {
     pub(super) from: NodeId,
     pub(super) link: u32,
     pub(super) bytes: u64,
-    /// Its number among its sender's messages.
+    /// The message's index among those of its sender.
     pub(super) sequence: u32,
     pub(super) tag: Tag,
-    /// What it takes after its transmission, where that is shared fairly.
+    /// The delay after transmission, if bandwidth is shared max-min fairly.
     pub(super) delay: u64,
     pub(super) msg: M,
 }
@@ -122,21 +122,21 @@ pub(super) struct Flight<M> {
 pub(super) struct NodeState {
     pub(super) status: Status,
     pub(super) guarded: bool,
-    /// The queue holds the end of its present event.
+    /// Whether the queue holds the end of its present event.
     awaken: bool,
-    /// Some of its durations are changed.
+    /// Whether some of its durations are changed.
     pub(super) changed: bool,
-    /// When it is done with its present event.
+    /// The end of its present event.
     pub(super) free_at: u64,
-    /// The line of items that wait for it.
+    /// The head of the list of items that wait for it.
     head: u32,
     tail: u32,
     pub(super) events: u32,
     pub(super) drawn: u32,
     pub(super) sent: u32,
-    /// Flows from it with more bytes under way than the threshold.
+    /// The number of flows from it with more bytes under way than the threshold.
     pub(super) heavy: u32,
-    /// What not every event needs, apart so that many nodes fit into a cache.
+    /// Fields that few events need, boxed so that the state of many nodes fits into a cache.
     pub(super) rest: Box<Rest>,
 }
 
@@ -149,14 +149,14 @@ pub(super) struct Rest {
     pub(super) polls: Vec<TaskId>,
     pub(super) disk: Option<Box<Disk>>,
     charged: DiskUse,
-    /// Until when the disk is slow, and how many times longer it takes.
+    /// The time until which the disk is slow, and the factor by which it is slower.
     pub(super) slow: (u64, u32),
     pub(super) skew: i64,
     drift_ppb: i64,
-    /// The rules for links that may fit what it sends, and what it is sent, as bits.
+    /// The link rules that may apply to messages that it sends or receives, as bit sets.
     pub(super) sends: u64,
     pub(super) takes: u64,
-    /// How many messages may wait for it, if there is a bound.
+    /// The capacity of its mailbox, if there is a bound.
     pub(super) room: Option<u32>,
 }
 
@@ -173,17 +173,17 @@ pub(super) struct Armed {
     setting: u32,
 }
 
-/// What is next.
+/// The next thing to happen.
 pub(super) enum Next<M> {
-    /// A node handles something; the event has begun.
+    /// A node handles an event, which has begun.
     Run(NodeId, What<M>),
-    /// A node that refuses some messages is free.
+    /// A node that refuses some messages is free to take one.
     Choose(NodeId),
-    /// Something goes wrong, or is right again.
+    /// A fault begins or ends.
     Upset(What<M>),
-    /// Nothing is to come.
+    /// Nothing can happen any more.
     Quiet,
-    /// What is to come is after the limit.
+    /// Everything that is still to happen lies beyond the time limit.
     Late,
 }
 
@@ -212,7 +212,7 @@ impl<M> State<M> {
         }
     }
 
-    /// Forgets an execution; buffers keep their memory.
+    /// Resets the state for another execution; buffers keep their memory.
     fn clear(&mut self, nodes: usize) {
         (self.now, self.end, self.events) = (0, 0, 0);
         self.queue.clear();
@@ -254,7 +254,7 @@ impl<M> State<M> {
         self.queue.push(at, tie, slot);
     }
 
-    /// Puts an item at the end of its node's line and sees that the node will look.
+    /// Appends an item to its node's waiting line and makes sure that the node will be woken.
     #[inline]
     pub(super) fn stand_in_line(&mut self, slot: u32) {
         let item = &mut self.items[slot as usize];
@@ -271,7 +271,7 @@ impl<M> State<M> {
         }
     }
 
-    /// Looks at a node's line when its present event is over.
+    /// Schedules a look at a node's waiting line for the end of its present event.
     pub(super) fn awaken(&mut self, node: NodeId) {
         let state = &mut self.nodes[node.index()];
         state.awaken = true;
@@ -279,7 +279,7 @@ impl<M> State<M> {
         self.queue.push(at, node.0, WAKE | node.0);
     }
 
-    /// The items that wait for a node, in order.
+    /// Returns the items that wait for a node, in order.
     pub(super) fn line(&self, node: NodeId) -> impl Iterator<Item = u32> {
         let mut at = self.nodes[node.index()].head;
         std::iter::from_fn(move || {
@@ -289,7 +289,7 @@ impl<M> State<M> {
         })
     }
 
-    /// Takes an item out of its node's line.
+    /// Removes an item from its node's waiting line.
     pub(super) fn leave_line(&mut self, slot: u32) {
         let node = self.items[slot as usize].node;
         let after = self.items[slot as usize].next;
@@ -329,14 +329,14 @@ impl NodeState {
         }
     }
 
-    /// What this node's clock shows.
+    /// Returns the time that this node's clock shows.
     fn clock(&self, now: u64) -> u64 {
         let drift = i128::from(now) * i128::from(self.rest.drift_ppb) / 1_000_000_000;
         let shown = i128::from(now) + drift + i128::from(self.rest.skew);
         u64::try_from(shown.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How long a time on this node's clock really is.
+    /// Converts a duration on this node's clock to simulated time.
     #[inline]
     fn really(&self, after: u64) -> u64 {
         if self.rest.drift_ppb == 0 {
@@ -392,7 +392,7 @@ impl<M: Message> Env<M> {
         self.plan();
     }
 
-    /// Says which rules for links concern a node that is there from the start.
+    /// Determines the link rules that concern a node that exists from the start.
     fn place(&mut self, node: NodeId, index: usize) {
         let model = Rc::clone(&self.model);
         if let Some(info) = model.names.get(index) {
@@ -400,7 +400,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Says which rules for links concern a node of this kind.
+    /// Determines the link rules that concern a node of this kind.
     pub(super) fn place_kind(&mut self, node: NodeId, kind: &str) {
         let links = &self.model.ways.links;
         let rest = &mut self.state.nodes[node.index()].rest;
@@ -428,7 +428,7 @@ impl<M: Message> Env<M> {
         state.rest.drift_ppb = drawn(1, u64::from(model.drift_max_ppm) * 1_000);
     }
 
-    /// Schedules the starts, the inputs and the faults.
+    /// Schedules the starts, inputs and faults.
     fn plan(&mut self) {
         let model = Rc::clone(&self.model);
         let start = self.kind(Class::Other, "start");
@@ -456,7 +456,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// The number of a kind of event.
+    /// Returns the number of a kind of event.
     #[inline]
     pub(super) fn kind(&mut self, class: Class, name: &'static str) -> u16 {
         match self.state.kinds.find(class, name) {
@@ -468,7 +468,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Goes on to the next thing that a node or the world must see.
+    /// Advances to the next thing that a node or the world must handle.
     #[inline]
     pub(super) fn next(&mut self) -> Next<M> {
         loop {
@@ -495,7 +495,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// An item's time has come.
+    /// Handles an item whose time has come.
     #[inline]
     fn due(&mut self, slot: u32) -> Option<Next<M>> {
         let item = &mut self.state.items[slot as usize];
@@ -545,7 +545,7 @@ impl<M: Message> Env<M> {
         None
     }
 
-    /// A node's event is over: what is next in its line?
+    /// Handles the end of a node's event: takes the next item from its waiting line.
     fn wake(&mut self, node: NodeId) -> Option<Next<M>> {
         let state = &mut self.state.nodes[node.index()];
         state.awaken = false;
@@ -577,7 +577,7 @@ impl<M: Message> Env<M> {
         Some(self.begin(node, slot))
     }
 
-    /// Sees that a node with a line looks at it.
+    /// Makes sure that a node with a waiting line is woken.
     #[inline]
     pub(super) fn look_again(&mut self, node: NodeId) {
         let state = &self.state.nodes[node.index()];
@@ -649,7 +649,7 @@ impl<M: Message> Env<M> {
         recorder.begin(Event { node, kind, index, trigger, ready: Time(ready), start, end });
     }
 
-    /// The present event is over.
+    /// Ends the present event.
     #[inline]
     pub(super) fn finish(&mut self, node: NodeId) {
         if self.model.disk.is_some() {
@@ -666,7 +666,7 @@ impl<M: Message> Env<M> {
         self.look_again(node);
     }
 
-    /// What the disk cost so far in the present event.
+    /// Returns the disk time charged to the present event so far.
     pub(super) fn disk_time(&self, node: NodeId) -> u64 {
         let state = &self.state.nodes[node.index()];
         let (Some((sync, rate)), Some(disk)) = (&self.model.disk, &state.rest.disk) else {
@@ -712,7 +712,7 @@ impl<M: Message> Env<M> {
         self.state.nodes[node.index()].clock(self.state.now)
     }
 
-    /// Changes the seed, and looks for the next change.
+    /// Changes the seed and finds the next change.
     pub(super) fn apply_reseed(&mut self) {
         while let Some((after, seed)) = self.state.reseed
             && after == self.state.events

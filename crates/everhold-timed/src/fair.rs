@@ -1,45 +1,45 @@
-//! Bandwidth shared fairly at every moment: no flow can have more without another, that has no
-//! more than it, having less.
+//! Max-min fair sharing of bandwidth: no flow can get a higher rate without lowering that of
+//! another flow that has no more than it.
 //!
-//! Rates are floating-point numbers, but only of sums, products and quotients, which are the same
-//! on every platform.
+//! Rates are floating-point numbers, computed only from sums, products and quotients, which are the
+//! same on every platform.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use everhold_node::NodeId;
 
-/// What is left of a message when it counts as sent, in bytes.
+/// A message counts as sent when no more than this many bytes are left.
 const NOTHING: f64 = 1e-6;
 
-/// The transfers that go on.
+/// The transfers in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
-    /// By link.
+    /// The flows, by the number of the link.
     flows: BTreeMap<u32, Flow>,
-    /// Up to when the flows have been advanced.
+    /// The time up to which the flows have been advanced.
     now: u64,
-    /// Rates must be computed anew.
+    /// Whether rates must be computed anew.
     stale: bool,
-    /// When something will change; other wake-ups are left over from earlier rates.
+    /// The time of the next change; wake-ups at other times are left over from earlier rates.
     due: Option<u64>,
 }
 
-/// The messages of one link, one at a time.
+/// The messages of one link, which are sent one at a time.
 #[derive(Clone, Debug)]
 struct Flow {
     from: (NodeId, f64),
     to: (NodeId, f64),
     cap: f64,
     rate: f64,
-    /// What is left of the first message.
+    /// The bytes of the first message that are left.
     left: f64,
     line: VecDeque<(u32, u64)>,
 }
 
 impl Flows {
-    /// A message joins the line of its link. `ends` are sender and receiver with what they can
-    /// send and receive, in bytes a nanosecond.
+    /// Appends a message to the queue of its link. `ends` are sender and receiver with their upload
+    /// and download capacities, in bytes per nanosecond.
     pub(crate) fn add(
         &mut self,
         now: u64,
@@ -58,7 +58,7 @@ impl Flows {
         flow.line.push_back((slot, bytes));
     }
 
-    /// When to share anew, if that is not known yet.
+    /// Returns the time at which to compute rates anew, unless that is scheduled already.
     pub(crate) fn look_at(&mut self, now: u64) -> Option<u64> {
         if !self.stale || self.due == Some(now) {
             return None;
@@ -67,7 +67,7 @@ impl Flows {
         Some(now)
     }
 
-    /// Moves bytes until `now`.
+    /// Advances all transfers to `now`.
     pub(crate) fn advance(&mut self, now: u64) {
         let passed = now.saturating_sub(self.now) as f64;
         self.now = now;
@@ -76,7 +76,7 @@ impl Flows {
         }
     }
 
-    /// A message of which nothing is left.
+    /// Removes and returns a message that has been sent completely.
     pub(crate) fn finished(&mut self) -> Option<u32> {
         let (&link, flow) = self.flows.iter_mut().find(|(_, flow)| flow.left <= NOTHING)?;
         let (slot, _) = flow.line.pop_front()?;
@@ -90,7 +90,8 @@ impl Flows {
         Some(slot)
     }
 
-    /// Shares anew if something changed, and says when the next message is through.
+    /// Computes rates anew if something changed, and returns the time at which the next message
+    /// ends.
     pub(crate) fn refill(&mut self, now: u64) -> Option<u64> {
         if std::mem::take(&mut self.stale) {
             self.share();
@@ -134,17 +135,18 @@ impl Flows {
     }
 }
 
-/// A flow that wants as much as it can get.
+/// A flow with unlimited demand.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    /// The two places whose room it takes.
+    /// The two places (sender's uplink and receiver's downlink) whose capacity it uses.
     ends: [usize; 2],
-    /// The most it can have.
+    /// The upper bound on its rate.
     cap: f64,
 }
 
-/// Max-min fair rates, by filling: the place where the shares are smallest is full first, and its
-/// flows keep what they have. Shares only grow, so a heap that is looked at lazily finds it.
+/// Computes max-min fair rates by progressive filling: the place with the smallest equal share
+/// saturates first, and its flows keep that rate. Shares never decrease, so a heap with outdated
+/// entries, which are refreshed when popped, finds the place.
 pub(crate) fn fair_rates(demands: &[Demand], room: &[f64]) -> Vec<f64> {
     let mut room = room.to_vec();
     let mut at_place: Vec<Vec<usize>> = vec![Vec::new(); room.len()];
@@ -155,7 +157,7 @@ pub(crate) fn fair_rates(demands: &[Demand], room: &[f64]) -> Vec<f64> {
     let mut rates = vec![f64::NAN; demands.len()];
     let mut places: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let share = |room: f64, open: usize| (room / open as f64).max(0.0);
-    // The bits of positive numbers are in the order of the numbers.
+    // The bit patterns of positive floating-point numbers have the order of the numbers.
     places.extend((0..room.len()).map(|at| Reverse((share(room[at], open[at]).to_bits(), at))));
     let mut caps: Vec<usize> = (0..demands.len()).collect();
     caps.sort_by(|a, b| demands[*b].cap.total_cmp(&demands[*a].cap));
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
     use everhold_sim::rng::Rng;
 
-    /// Raises all open flows together, a little at a time: to the next full place or cap.
+    /// A reference implementation: raises all open flows together to the next full place or cap.
     fn water_filling(demands: &[Demand], room: &[f64]) -> Vec<f64> {
         let mut rates = vec![0.0; demands.len()];
         let mut open = vec![true; demands.len()];

@@ -1,4 +1,4 @@
-//! What goes wrong in a timed execution, and when; and what starts it.
+//! The faults of a timed execution with their times, and the driver that starts it.
 
 use std::time::Duration;
 
@@ -8,64 +8,65 @@ use everhold_sim::{FaultKind, Faults};
 use super::draw::{Stream, below, draw};
 use super::durations::nanoseconds;
 
-/// Something that goes wrong at a time.
+/// A fault at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimedFault {
-    /// A node loses its memory and what it had not synced, and comes back later.
+    /// A node loses its memory and its unsynced writes, and restarts later.
     Crash {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// How long it is down.
+        /// The time until it restarts.
         down: Duration,
     },
     /// A node stops for ever.
     Stop(NodeId),
-    /// The network falls into two parts. Streams wait, datagrams are lost.
+    /// The network splits into two parts. Streams wait, datagrams are lost.
     Partition {
         /// The nodes of one part.
         cut: Vec<NodeId>,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// A node's clock jumps.
     Skew {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// By how many nanoseconds.
+        /// The jump in nanoseconds.
         by: i64,
     },
-    /// The next message that any node sends never arrives. On a stream the connection breaks
-    /// there: nothing after it arrives, and both ends are told.
+    /// The next message that any node sends is lost. On a stream the connection breaks there:
+    /// nothing after it arrives, and both ends are notified.
     Lose,
     /// The next message arrives twice, unless a stream carries it.
     Duplicate,
-    /// The next message takes so much longer.
+    /// The next message takes this much longer.
     Delay(Duration),
-    /// Nobody else hears these nodes, which hear the others. Streams wait, datagrams are lost.
+    /// The other nodes do not hear these nodes, which still hear the others. Streams wait,
+    /// datagrams are lost.
     OneWay {
         /// The nodes that are not heard.
         mute: Vec<NodeId>,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
-    /// The connection between two nodes breaks, if there is one: what is under way in it is lost,
-    /// and both are told.
+    /// The connection between two nodes breaks, if there is one: messages under way in it are lost,
+    /// and both ends are notified.
     Reset(NodeId, NodeId),
-    /// The same for one of the connections that exist then; the number says which.
+    /// One of the existing connections breaks; the number selects it.
     ResetAny(u64),
     /// A node's disk is slow for a while; see [`DiskModel`](super::DiskModel).
     SlowDisk {
-        /// Whose.
+        /// The node.
         node: NodeId,
-        /// How many times longer everything takes.
+        /// The factor by which all its operations are slower.
         times: u32,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
 }
 
 impl TimedFault {
-    /// The kind of a fault that waits for a message.
+    /// Returns the kind of a fault that waits for a message.
     pub(crate) fn kind(&self) -> Option<FaultKind> {
         match self {
             TimedFault::Lose => Some(FaultKind::Lose),
@@ -76,12 +77,12 @@ impl TimedFault {
     }
 }
 
-/// How many times longer a disk takes while it is slow, if a budget says that it is.
+/// The factor by which a disk is slower under a slow-disk fault of the budget.
 const SLOW_TIMES: u32 = 20;
 
-/// Starts the system: what happens from outside, and when.
+/// The external part of an execution: inputs, late starts and faults, with their times.
 ///
-/// Without a driver all nodes start at time zero and nothing comes from outside.
+/// Without a driver all nodes start at time zero and there are no inputs.
 #[derive(Debug)]
 pub struct Driver<M> {
     pub(crate) inputs: Vec<(u64, NodeId, M)>,
@@ -94,30 +95,30 @@ impl<M: Message> Driver<M> {
         Driver { inputs: Vec::new(), faults: Vec::new(), starts: Vec::new() }
     }
 
-    /// A message from outside reaches a node at a time; it seems to come from the node itself.
+    /// Delivers an external message to a node at a time; its sender is the node itself.
     pub fn input(&mut self, at: Duration, node: NodeId, msg: M) {
         self.inputs.push((nanoseconds(at), node, msg));
     }
 
-    /// A node starts at this time instead of at zero; before, it is down.
+    /// Starts a node at this time instead of at zero; before, it is down.
     pub fn start(&mut self, node: NodeId, at: Duration) {
         self.starts.push((node, nanoseconds(at)));
     }
 
-    /// Something goes wrong at a time.
+    /// Injects a fault at a time.
     pub fn fault(&mut self, at: Duration, fault: TimedFault) {
         self.faults.push((nanoseconds(at), fault));
     }
 }
 
-/// When the faults of the system's budget happen: each once, at a random time.
+/// The period in which the faults of the system's budget happen, each once at a random time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultTimes {
-    /// Not before.
+    /// The earliest time.
     pub from: Duration,
-    /// Not after.
+    /// The latest time.
     pub until: Duration,
-    /// How long a crashed node is down and a partition lasts, at most.
+    /// The longest time for which a crashed node is down or a partition lasts.
     pub lasts_max: Duration,
 }
 
@@ -128,7 +129,7 @@ impl Default for FaultTimes {
     }
 }
 
-/// Random times and targets for a budget of faults. `struck` are the nodes that faults may strike.
+/// Draws times and targets for a budget of faults. `struck` are the nodes that faults may strike.
 pub(crate) fn at_random(
     budget: &Faults,
     times: FaultTimes,

@@ -1,4 +1,4 @@
-//! The kinds of events, and how long each takes.
+//! The kinds of events with their durations.
 
 use std::rc::Rc;
 
@@ -6,12 +6,12 @@ use super::draw::look_up;
 use super::draws::Draws;
 use super::durations::{Durations, scaled};
 
-/// What sort of event a name belongs to.
+/// The class of event to which a name belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Message,
     Timer,
-    /// Start, restart, task: named in full.
+    /// Start, restart and task events, which are named in full.
     Other,
 }
 
@@ -19,23 +19,23 @@ pub(crate) enum Class {
 struct Kind {
     class: Class,
     name: &'static str,
-    /// Durations in buckets.
+    /// The quantiles of the durations, by bucket.
     table: Rc<[u64]>,
-    /// Percent of the usual duration, in this execution.
+    /// The scale of the durations in this execution, in percent.
     percent: u32,
     transport: u8,
-    /// The number of the first entry with the same name: texts that are equal may be stored twice.
+    /// The number of the first entry with the same name: equal texts may be at several addresses.
     number: u16,
 }
 
-/// Kinds by number. They are kept from execution to execution; only the percents change.
+/// All kinds by number. They are kept from execution to execution; only the scales change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     kinds: Vec<Kind>,
 }
 
 impl Kinds {
-    /// The entry of a name that was seen before, at the same place in memory.
+    /// Returns the entry of a name that was seen before at the same address.
     #[inline]
     pub(crate) fn find(&self, class: Class, name: &'static str) -> Option<u16> {
         let is_it = |kind: &&Kind| std::ptr::eq(kind.name, name) && kind.class == class;
@@ -67,7 +67,7 @@ impl Kinds {
         self.kinds[self.kinds.len() - 1].number
     }
 
-    /// A new execution.
+    /// Prepares for a new execution.
     pub(crate) fn start(&mut self, draws: &Draws) {
         let scales = draws.changes.iter().any(|c| matches!(c, super::Change::Kind { .. }));
         for kind in &mut self.kinds {
@@ -88,7 +88,7 @@ impl Kinds {
         self.kinds[usize::from(kind)].transport
     }
 
-    /// The names of all kinds, by number.
+    /// Returns the names of all kinds, by number.
     pub(crate) fn labels(&self) -> Vec<String> {
         self.kinds.iter().map(|kind| label(kind.class, kind.name)).collect()
     }

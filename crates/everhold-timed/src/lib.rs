@@ -1,13 +1,13 @@
-//! The same nodes on a virtual clock: how long does it take?
+//! Runs the same nodes on a virtual clock, to measure how long executions take.
 //!
 //! An execution is a sequence of `<node, event, start, duration>`. A node handles one event at a
-//! time and others wait in its line; durations come from [tables](Durations), and what an event
-//! sends leaves when it is over and crosses a [network](Net) with propagation, bandwidth and
-//! queues. Virtual time jumps from event to event, so idle nodes cost nothing.
+//! time while others wait in its queue; durations come from [tables](Durations). The messages that
+//! an event sends leave when the event ends, and cross a [network](Net) with propagation, bandwidth
+//! and queues. Virtual time jumps from event to event, so idle nodes cost nothing.
 //!
-//! All randomness is [keyed](Draws): by link and number on the link, by node and number at the
-//! node. So one draw can be changed while the rest stay, and a [`World`] of nodes that can be
-//! copied [forks](World::fork).
+//! All randomness is [keyed](Draws) by link and index on the link, or by node and index at the
+//! node, so one draw can be changed while the rest stay the same. A [`World`] whose nodes can be
+//! copied can be [forked](World::fork).
 //!
 //! ```
 //! use std::time::Duration;
@@ -43,11 +43,11 @@
 //!
 //! In reading order:
 //!
-//! - `queue`, `draw`, `links`, `kinds`: the parts; [`Durations`], [`Net`]: the settings.
-//! - `env`, `network`, `fair`, `streams`, `upset`, `runtime`: one execution's surroundings.
-//! - `world`: nodes in them, a step function, forks; `stop`: when it is over.
-//! - [`Draws`]: the name of an execution; [`Recorded`]: what happened in it.
-//! - [`perf`]: many executions, the slow ones among them, and why they are slow.
+//! - `queue`, `draw`, `links`, `kinds`: the building blocks; [`Durations`], [`Net`]: the settings.
+//! - `env`, `network`, `fair`, `streams`, `upset`, `runtime`: the environment of one execution.
+//! - `world`: the nodes in it, a step function, forks; `stop`: the stopping condition.
+//! - [`Draws`]: the identity of an execution; [`Recorded`]: the record of one.
+//! - [`perf`]: many executions, the slow ones among them, and the reasons why they are slow.
 
 mod busy;
 mod draw;
@@ -100,15 +100,15 @@ use model::Model;
 use record::Recorder;
 use stop::Stopping;
 
-/// An execution that simulates more is given up.
+/// The default bound on simulated time, beyond which an execution is given up.
 const TIME_MAX: Duration = Duration::from_secs(1_000);
-/// An execution with more events is given up.
+/// The default bound on events, beyond which an execution is given up.
 const EVENTS_MAX: u64 = 10_000_000;
 
 /// A [`Channel`] whose messages take time.
 pub trait TimedChannel {
-    /// Latency, bandwidth and loss on the virtual clock; exploring does not look at them. Without this,
-    /// the link is that of the [`Net`].
+    /// Sets latency, bandwidth and loss on the virtual clock; the explorer ignores them. Without
+    /// this, the link is that of the [`Net`].
     #[must_use]
     fn timed(self, link: Link) -> Self;
 }
@@ -119,8 +119,8 @@ impl TimedChannel for Channel {
     }
 }
 
-/// A system with a network, handler times and a stopping condition. Cheap to clone; threads share
-/// it, and each makes a [`Sim`] of its own.
+/// A system with a network, handler durations and a stopping condition. It is cheap to clone and
+/// can be shared by threads, each of which makes a [`Sim`] of its own.
 pub struct Timed<M: Message> {
     setup: Arc<dyn Fn(&mut System<M>) + Send + Sync>,
     net: Net,
@@ -159,7 +159,7 @@ impl<M: Message> fmt::Debug for Timed<M> {
 }
 
 impl<M: Message> Timed<M> {
-    /// The system that `setup` describes, as [`explore`](everhold_sim::explore()) takes it.
+    /// Takes the system that `setup` describes, as [`explore`](everhold_sim::explore()) does.
     pub fn new(setup: impl Fn(&mut System<M>) + Send + Sync + 'static) -> Self {
         Timed {
             setup: Arc::new(setup),
@@ -183,43 +183,43 @@ impl<M: Message> Timed<M> {
         Timed { net, ..self }
     }
 
-    /// Sets how long handlers take.
+    /// Sets the durations of handlers.
     #[must_use]
     pub fn durations(self, durations: Durations) -> Self {
         Timed { durations, ..self }
     }
 
-    /// Sets how many bytes a message has. By default they are counted as it
-    /// [serialises](everhold_node::fingerprint::size()).
+    /// Sets the function that gives the size of a message in bytes. By default this is the size of
+    /// its [serialisation](everhold_node::fingerprint::size()).
     #[must_use]
     pub fn message_size(self, size: impl Fn(&M) -> u64 + Send + Sync + 'static) -> Self {
         Timed { size: Some(Arc::new(size)), ..self }
     }
 
-    /// Sets how far clocks are off. By default they are exact.
+    /// Sets the errors of clocks. By default clocks are exact.
     #[must_use]
     pub fn clocks(self, clock: ClockModel) -> Self {
         Timed { clock, ..self }
     }
 
-    /// Sets what disks cost. By default they cost nothing.
+    /// Sets the costs of disks. By default disks cost nothing.
     #[must_use]
     pub fn disks(self, disk: DiskModel) -> Self {
         Timed { disk: Some(disk), ..self }
     }
 
-    /// Ends an execution when the condition is true. It is asked after every event; where it is a
-    /// matter of single nodes, [`stop_when_each`](Timed::stop_when_each) is much cheaper, and both
-    /// together ask this one only while every node is as it should be.
+    /// Ends an execution when the condition is true. The condition is evaluated after every event.
+    /// If it can be stated for single nodes, [`stop_when_each`](Timed::stop_when_each) is much
+    /// cheaper; with both, this one is evaluated only while every node satisfies that one.
     #[must_use]
     pub fn stop_when(self, done: impl Fn(&View<'_, M>) -> bool + Send + Sync + 'static) -> Self {
         let stopping = Stopping { whole: Some(Arc::new(done)), ..self.stopping };
         Timed { stopping, ..self }
     }
 
-    /// Ends an execution when the condition is true at every node of type `T`. After an event only
-    /// its node is asked. A node that has stopped for good is not asked any more: what is left must
-    /// be as it should be. A node that is down for a while is awaited.
+    /// Ends an execution when the condition is true at every node of type `T`. After an event, only
+    /// its node is evaluated. A node that has stopped for good is ignored: the remaining nodes must
+    /// satisfy the condition. A node that is down for a while is awaited.
     #[must_use]
     pub fn stop_when_each<T: Any>(self, fine: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         let local = move |state: &dyn Any| state.downcast_ref::<T>().map(&fine);
@@ -249,90 +249,91 @@ impl<M: Message> Timed<M> {
         Timed { stopping, ..self }
     }
 
-    /// Sets what happens from outside: inputs, late starts and faults at given times.
+    /// Sets the external events: inputs, late starts and faults at given times.
     #[must_use]
     pub fn driver(self, driver: impl Fn(&mut Driver<M>) + Send + Sync + 'static) -> Self {
         Timed { driver: Some(Arc::new(driver)), ..self }
     }
 
-    /// Sets when the faults of the system's budget happen.
+    /// Sets the period in which the faults of the system's budget happen.
     #[must_use]
     pub fn fault_times(self, fault_times: FaultTimes) -> Self {
         Timed { fault_times, ..self }
     }
 
-    /// Gives an execution up after so much simulated time; by default 1,000 s.
+    /// Sets the bound on simulated time, beyond which an execution is given up; 1,000 s by default.
     #[must_use]
     pub fn time_max(self, time_max: Duration) -> Self {
         Timed { time_max, ..self }
     }
 
-    /// Gives an execution up after so many events; by default 10 million.
+    /// Sets the bound on events, beyond which an execution is given up; 10 million by default.
     #[must_use]
     pub fn events_max(self, events_max: u64) -> Self {
         Timed { events_max, ..self }
     }
 
-    /// Leaves out the system's `always` rules and properties: only time counts.
+    /// Disables the system's `always` rules and properties, so that only time is measured.
     #[must_use]
     pub fn unchecked(self) -> Self {
         Timed { checked: false, ..self }
     }
 
-    /// True if nothing says when an execution is done: then every execution is unknown.
+    /// Returns true if there is no stopping condition: the outcome of every execution is then
+    /// unknown.
     #[must_use]
     pub fn never_stops(&self) -> bool {
         self.stopping.is_never()
     }
 
-    /// Looks for settings that make no sense.
+    /// Checks the settings for contradictions and impossible values.
     ///
     /// # Errors
     ///
-    /// The first of them.
+    /// Returns the first problem found.
     pub fn check(&self) -> Result<(), NetError> {
         self.net.check()
     }
 
-    /// A simulator for this thread.
+    /// Makes a simulator for this thread.
     ///
     /// # Panics
     ///
-    /// If the settings make no sense; see [`check`](Timed::check).
+    /// If the settings are invalid; see [`check`](Timed::check).
     #[must_use]
     pub fn sim(&self) -> Sim<M> {
         let model = Model::new(self).unwrap_or_else(|error| panic!("{error}"));
         Sim { model: Rc::new(model), world: None, kinds: Kinds::default() }
     }
 
-    /// One execution. For many, make one [`Sim`] and keep it.
+    /// Runs one execution. For many, make one [`Sim`] and keep it.
     ///
     /// # Panics
     ///
-    /// If the settings make no sense; see [`check`](Timed::check).
+    /// If the settings are invalid; see [`check`](Timed::check).
     #[must_use]
     pub fn run(&self, draws: impl Into<Draws>) -> TimedRun {
         self.sim().run(draws)
     }
 
-    /// One execution with everything that happened in it.
+    /// Runs one execution and records everything that happens in it.
     ///
     /// # Panics
     ///
-    /// If the settings make no sense; see [`check`](Timed::check).
+    /// If the settings are invalid; see [`check`](Timed::check).
     #[must_use]
     pub fn record(&self, draws: impl Into<Draws>) -> Recorded {
         self.sim().record(draws)
     }
 
-    /// Learns how long handlers really take, from this many executions: the time that the processor
-    /// spent in each, so that other programs on the machine do not count. (On platforms that do not
-    /// tell, it is wall time: [`Durations::MEASURED_AS`] says which.) Where no event of a kind occurred,
-    /// the present durations stay.
+    /// Measures the durations of handlers in this many executions: the processor time spent in
+    /// each, so that other programs on the machine do not count. (Platforms without this figure use
+    /// wall time: [`Durations::MEASURED_AS`] tells which it is.) A kind of event that did not occur
+    /// keeps its present durations.
     ///
     /// # Panics
     ///
-    /// If the settings make no sense; see [`check`](Timed::check).
+    /// If the settings are invalid; see [`check`](Timed::check).
     #[must_use]
     pub fn train(&self, executions: u64) -> Durations {
         let mut sim = self.sim();
@@ -349,7 +350,7 @@ impl<M: Message> Timed<M> {
     }
 }
 
-/// Runs executions on one thread, one after the other, in the same memory.
+/// Runs executions on one thread, one after the other, and reuses their memory.
 pub struct Sim<M: Message> {
     model: Rc<Model<M>>,
     world: Option<World<M>>,
@@ -363,12 +364,12 @@ impl<M: Message> fmt::Debug for Sim<M> {
 }
 
 impl<M: Message> Sim<M> {
-    /// True if some nodes are marked as load generators.
+    /// Returns true if some nodes are marked as load generators.
     pub(crate) fn has_load(&self) -> bool {
         !self.model.load.is_empty()
     }
 
-    /// One execution from start to end.
+    /// Runs one execution from start to end.
     pub fn run(&mut self, draws: impl Into<Draws>) -> TimedRun {
         let mut world = self.fresh(draws.into(), None);
         let run = world.finish();
@@ -376,12 +377,13 @@ impl<M: Message> Sim<M> {
         run
     }
 
-    /// The same with everything that happened.
+    /// Runs one execution and records everything that happens in it.
     pub fn record(&mut self, draws: impl Into<Draws>) -> Recorded {
         self.recorded(draws.into(), Recorder::default())
     }
 
-    /// The same as a trace with states, contents and times, for reports and for checking.
+    /// Runs one execution and returns it as a trace with states, contents and times, for reports
+    /// and for checking.
     pub fn trace(&mut self, draws: impl Into<Draws>) -> Execution {
         let recorder = Recorder { full: true, ..Recorder::default() };
         to_trace::execution(&self.recorded(draws.into(), recorder))
@@ -395,12 +397,12 @@ impl<M: Message> Sim<M> {
         recorded
     }
 
-    /// An execution that goes on event by event.
+    /// Starts an execution that advances event by event.
     pub fn start(&mut self, draws: impl Into<Draws>) -> World<M> {
         self.fresh(draws.into(), None)
     }
 
-    /// Gives the memory of an execution back, for the next.
+    /// Keeps the memory of an execution for the next one.
     pub fn keep(&mut self, world: World<M>) {
         self.kinds.clone_from(&world.env.borrow().state.kinds);
         if Rc::ptr_eq(&self.model, &world.env.borrow().model) {
@@ -408,7 +410,7 @@ impl<M: Message> Sim<M> {
         }
     }
 
-    /// The kinds of event seen so far for which there are no durations: they take the default.
+    /// Returns the kinds of event seen so far that have no durations and use the default.
     #[must_use]
     pub fn untrained(&self) -> Vec<String> {
         let mut kinds = self.kinds.labels();

@@ -1,43 +1,43 @@
-//! The links that were used so far, found by sender, receiver and transport.
+//! The table of the links used so far, by sender, receiver and transport.
 
 use everhold_node::NodeId;
 
-/// Bits of a node in a link's key.
+/// The number of bits of a node's number in a link's key.
 const NODE_BITS: u32 = 26;
-/// A place without a link.
+/// An entry of the table without a link.
 const VACANT: u32 = u32::MAX;
-/// At most one place in so many is taken. More room would cost more memory than it saves searching:
-/// with many links the table competes with everything else for the cache.
+/// The table has at least this many places per link. More room would cost more memory than it saves
+/// in searching: with many links, the table competes with everything else for the cache.
 const ROOM: usize = 2;
-/// Spreads a key over a mark.
+/// A multiplier that spreads keys over the marks.
 const MARKS: u64 = 0x9E37_79B9_7F4A_7C15;
 const FIRST_PLACES: usize = 64;
-/// How far apart the matrices of two transports begin; odd, so that they fold differently.
+/// The distance between the matrices of two transports; odd, so that they fold differently.
 const TRANSPORTS_APART: u64 = 0x2545_F491;
 
-/// The key of a link. Below 2^60, so that no other stream of draws has it.
+/// Returns the key of a link. It is below 2^60, so no other stream of draws has the same key.
 #[inline]
 pub(crate) fn key(from: NodeId, to: NodeId, transport: u8) -> u64 {
     (u64::from(from.0) << (NODE_BITS + 8)) | (u64::from(to.0) << 8) | u64::from(transport)
 }
 
-/// What an execution knows of a link.
+/// The state of a link in an execution.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkState {
     pub(crate) key: u64,
-    /// When the last message arrives that keeps its place.
+    /// The arrival time of the last message on an ordered transport.
     pub(crate) last_arrival: u64,
-    /// Bytes that have not arrived.
+    /// The number of bytes under way.
     pub(crate) bytes: u64,
-    /// Messages that have not arrived.
+    /// The number of messages under way.
     pub(crate) messages: u32,
-    /// Messages sent so far.
+    /// The number of messages sent so far.
     pub(crate) sent: u32,
-    /// The number of its way.
+    /// The number of the way (the settings between two nodes) that its messages take.
     pub(crate) way: u32,
-    /// Some of its draws are changed.
+    /// Whether some of its draws are changed.
     pub(crate) changed: bool,
-    /// A stream that was used since it last broke.
+    /// Whether this is a stream that was used since it last broke.
     pub(crate) open: bool,
 }
 
@@ -51,17 +51,20 @@ impl LinkState {
     }
 }
 
-/// All links, in the order of their first use, with an open table over their keys.
+/// All links in the order of their first use, with a hash table over their keys that uses open
+/// addressing.
 ///
-/// The table is a matrix of senders and receivers, folded if it is smaller than that: few nodes
-/// have it without collisions, and many nodes that talk to few do not pay for all pairs.
+/// The table is laid out as a matrix of senders and receivers, which is folded if the table is
+/// smaller than the matrix. Few nodes have no collisions, and many nodes that talk to few others do
+/// not pay for all pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     states: Vec<LinkState>,
-    /// The number of a link; the bits that no number needs hold a mark of its key. With many links,
-    /// looking at a state only to see that it is another one would be what a search costs.
+    /// The number of a link in each place; the bits that no number needs hold a mark, a hash of the
+    /// key. With many links, most of the cost of a search would be to load a link's state only to
+    /// see that it is the wrong one.
     places: Vec<u32>,
-    /// The bits of a row of the matrix.
+    /// The number of bits of a row of the matrix.
     row: u32,
 }
 
@@ -72,7 +75,7 @@ impl Default for Links {
 }
 
 impl Links {
-    /// The number of a link that was used before.
+    /// Returns the number of a link that was used before.
     #[inline]
     pub(crate) fn find(&self, key: u64) -> Option<u32> {
         let numbers = self.places.len() as u32 - 1;
@@ -108,7 +111,7 @@ impl Links {
         self.states.iter_mut()
     }
 
-    /// The links from one node to another, one for each transport.
+    /// Returns the links from one node to another, one for each transport.
     pub(crate) fn between(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = &LinkState> {
         self.states.iter().filter(move |link| link.from() == from && link.to() == to)
     }
@@ -126,7 +129,7 @@ impl Links {
         self.states.len() as u32 - 1
     }
 
-    /// Forgets all links, for an execution with about so many nodes.
+    /// Forgets all links, for an execution with about this many nodes.
     pub(crate) fn clear(&mut self, nodes: usize) {
         self.row = nodes.next_power_of_two().trailing_zeros();
         self.states.clear();
@@ -151,8 +154,8 @@ impl Links {
     }
 }
 
-/// The bits beside those of the numbers. A number is at most half of `numbers`, so no entry is all
-/// ones.
+/// Returns the bits beside those of the numbers. A number is at most half of `numbers`, so no entry
+/// has all bits set.
 #[inline]
 fn mark(key: u64, numbers: u32) -> u32 {
     (key.wrapping_mul(MARKS) >> 32) as u32 & !numbers
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
     use everhold_sim::rng::Rng;
 
-    /// Against a map, with few and with many nodes, on two transports.
+    /// Compares with a map, with few and with many nodes, on two transports.
     #[test]
     fn it_is_a_map() {
         for (nodes, links) in [(2, 20), (20, 2_000), (3_000, 20_000)] {

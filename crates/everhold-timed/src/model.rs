@@ -1,4 +1,4 @@
-//! A system and its settings, in the form that executions use. One for each thread.
+//! A system and its settings, in the form that executions use; each thread has its own.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::fault::{Driver, FaultTimes};
 use super::net::{Link, NetError, Ways};
 use super::stop::{Nearness, Stopping};
 
-/// How far the nodes' clocks are from simulated time. Drawn for each node.
+/// The deviation of the nodes' clocks from simulated time, drawn for each node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockModel {
-    /// The most that a clock is ahead or behind at the start.
+    /// The largest offset of a clock at the start, in either direction.
     pub offset_max: Duration,
-    /// The most that a clock is fast or slow, in parts per million. Timers run by it.
+    /// The largest deviation of a clock's rate, in parts per million. It also affects timers.
     pub drift_max_ppm: u32,
 }
 
-/// What a node's disk costs. It is charged to the event that uses it: what the event sends after
-/// a sync leaves after the sync.
+/// The costs of a node's disk. They are charged to the event that uses it: messages that the event
+/// sends after a sync leave after the sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskModel {
-    /// How long a sync takes.
+    /// The distribution of the duration of a sync.
     pub sync: super::Quantiles,
-    /// Bytes written a second.
+    /// The number of bytes written per second.
     pub bytes_per_second: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Model<M: Message> {
     pub(super) driver: Driver<M>,
     pub(super) time_max: u64,
     pub(super) events_max: u64,
-    /// Kinds of nodes that only make load.
+    /// The kinds of nodes that only generate load.
     pub(super) load: Vec<String>,
 }
 

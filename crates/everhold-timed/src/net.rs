@@ -1,4 +1,4 @@
-//! The network's settings: what lies between two nodes, and how they share it.
+//! The settings of the network: the links between nodes, and how they share bandwidth.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use everhold_sim::engine::Spared;
 
 use super::durations::{Quantiles, nanoseconds};
 
-/// What a node pays for a message to itself.
+/// The delay of a message from a node to itself.
 const LOOPBACK: Duration = Duration::from_micros(10);
-/// No queue holds a message longer.
+/// The longest queueing delay of a message.
 const QUEUEING_MAX: Duration = Duration::from_secs(60);
-/// A flow with more bytes under way takes its share of the sender's bandwidth.
+/// The default threshold: a flow with more bytes under way counts towards the sender's flows.
 const HEAVY_BYTES: u64 = 300;
 
 /// The network between nodes. By default that of MacePC: 1 ms, 8 Mbit/s shared among the heavy
-/// flows of the sender, and queues with a Pareto tail of shape 3.
+/// flows of the sender, and queueing delays with a Pareto tail of shape 3.
 ///
-/// A message takes transmission + propagation + queueing. Which of them are random is keyed by
-/// link and number on the link.
+/// The delay of a message is transmission + propagation + queueing. The random parts are keyed by
+/// link and index on the link.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,45 +50,47 @@ pub struct Net {
     overhead: u64,
 }
 
-/// What lies between two nodes, in one direction.
+/// The properties of the path between two nodes, in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// The least time from one end to the other.
+    /// The minimum time from one end to the other.
     pub propagation: Duration,
-    /// Megabits a second; `None` for no limit.
+    /// The bandwidth in megabits per second; `None` for no limit.
     pub mbits: Option<f64>,
-    /// What routers add.
+    /// The queueing delay in routers.
     pub queueing: Queueing,
-    /// Which part of the datagrams is lost, 0 to 1. A stream sends again: see [`Transport`].
+    /// The share of datagrams that is lost, 0 to 1. A stream retransmits instead: see
+    /// [`Transport`].
     pub loss: f64,
 }
 
-/// The random part of a message's way.
+/// The random part of a message's delay.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Queueing {
-    /// None.
+    /// No random delay.
     None,
-    /// A Pareto variable minus its least value `scale`; at most a minute.
+    /// A Pareto variable minus its minimum `scale`; at most a minute.
     Pareto {
-        /// The least value of the variable.
+        /// The minimum of the variable.
         scale: Duration,
         /// The exponent: the smaller, the heavier the tail.
         shape: f64,
     },
-    /// By quantiles, as measured.
+    /// A measured distribution, given by quantiles.
     Measured(Quantiles),
 }
 
 /// How messages share bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// As MacePC: a message is transmitted at the link's bandwidth divided by the number of heavy
-    /// flows that leave its sender when it is sent.
+    /// As in MacePC: a message is transmitted at the link's bandwidth divided by the number of
+    /// heavy flows that leave its sender when it is sent.
     Counted {
-        /// Bytes under way above which a flow is heavy.
+        /// The number of bytes under way above which a flow is heavy.
         threshold: u64,
     },
-    /// Max-min fair shares of what sender and receiver have, at every moment. Exact, and slower.
+    /// Max-min fair shares of the capacities of sender and receiver, recomputed at every change.
+    /// Exact, and slower.
     MaxMin,
 }
 
@@ -98,16 +100,16 @@ impl Default for Sharing {
     }
 }
 
-/// What a node can send and receive altogether, where sharing is [max-min](Sharing::MaxMin).
+/// The total capacity of a node, where sharing is [max-min](Sharing::MaxMin).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Access {
-    /// Megabits a second that it can send.
+    /// The upload capacity in megabits per second.
     pub up_mbits: f64,
-    /// Megabits a second that it can receive.
+    /// The download capacity in megabits per second.
     pub down_mbits: f64,
 }
 
-/// How a class of messages travels.
+/// The way in which a class of messages is carried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
     name: String,
@@ -118,14 +120,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Messages arrive in the order of sending, and none is lost on the way: a loss costs another
-    /// round trip instead.
+    /// Makes a transport on which messages arrive in the order of sending, and none is lost: a loss
+    /// costs another round trip instead.
     #[must_use]
     pub fn stream(name: &str) -> Self {
         Transport::new(name, Network::Streams)
     }
 
-    /// Messages arrive in any order, or not at all.
+    /// Makes a transport on which messages arrive in any order, or not at all.
     #[must_use]
     pub fn datagrams(name: &str) -> Self {
         Transport::new(name, Network::Datagrams)
@@ -136,20 +138,21 @@ impl Transport {
         Transport { name: name.to_owned(), network, messages_max, bytes_max, kinds: Vec::new() }
     }
 
-    /// Refuses what is sent while this many messages to the same node have not arrived.
+    /// Refuses a message while this many messages to the same node have not arrived.
     #[must_use]
     pub fn messages_max(self, messages: u32) -> Self {
         Transport { messages_max: Some(messages), ..self }
     }
 
-    /// Refuses what is sent if more than this many bytes would be under way to the same node,
-    /// unless nothing is.
+    /// Refuses a message if more than this many bytes would be under way to the same node, unless
+    /// none are.
     #[must_use]
     pub fn bytes_max(self, bytes: u64) -> Self {
         Transport { bytes_max: Some(bytes), ..self }
     }
 
-    /// Carries messages of these kinds; the first transport carries all that no other does.
+    /// Carries messages of these kinds; the first transport carries all kinds that no other
+    /// carries.
     #[must_use]
     pub fn carries<K: Into<String>>(self, kinds: impl IntoIterator<Item = K>) -> Self {
         Transport { kinds: kinds.into_iter().map(Into::into).collect(), ..self }
@@ -169,13 +172,13 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link without bandwidth limit, queues or loss.
+    /// Makes a link without bandwidth limit, queues or loss.
     #[must_use]
     pub fn ideal(propagation: Duration) -> Self {
         Link { propagation, mbits: None, queueing: Queueing::None, loss: 0.0 }
     }
 
-    /// Sets the least time; queues that are relative to it keep their shape.
+    /// Sets the minimum time; queues that are relative to it keep their shape.
     #[must_use]
     pub fn propagation(self, propagation: Duration) -> Self {
         let queueing = match self.queueing {
@@ -185,19 +188,19 @@ impl Link {
         Link { propagation, queueing, ..self }
     }
 
-    /// Sets the bandwidth in megabits a second.
+    /// Sets the bandwidth in megabits per second.
     #[must_use]
     pub fn mbits(self, mbits: f64) -> Self {
         Link { mbits: Some(mbits), ..self }
     }
 
-    /// Sets the random part.
+    /// Sets the random part of the delay.
     #[must_use]
     pub fn queueing(self, queueing: Queueing) -> Self {
         Link { queueing, ..self }
     }
 
-    /// Sets the part of messages that is lost.
+    /// Sets the share of messages that is lost.
     #[must_use]
     pub fn loss(self, loss: f64) -> Self {
         Link { loss, ..self }
@@ -208,7 +211,7 @@ impl Link {
             check_mbits(mbits, place)?;
         }
         if !(0.0..=1.0).contains(&self.loss) {
-            let problem = format!("loses {} of its messages; write a part from 0 to 1", self.loss);
+            let problem = format!("loses {} of its messages; write a share from 0 to 1", self.loss);
             return Err(NetError { place: place.to_owned(), problem });
         }
         if let Queueing::Pareto { shape, .. } = self.queueing
@@ -232,25 +235,25 @@ fn check_mbits(mbits: f64, place: &str) -> Result<(), NetError> {
 }
 
 impl Net {
-    /// Every message takes exactly this long.
+    /// Makes a network in which every message takes exactly this long.
     #[must_use]
     pub fn ideal(propagation: Duration) -> Self {
         Net::default().link(Link::ideal(propagation))
     }
 
-    /// What lies between nodes for which nothing else is said.
+    /// Sets the link between nodes for which no other is set.
     #[must_use]
     pub fn link(self, link: Link) -> Self {
         Net { link, ..self }
     }
 
-    /// What lies between two nodes, in both directions.
+    /// Sets the link between two nodes, in both directions.
     #[must_use]
     pub fn pair(self, a: NodeId, b: NodeId, link: Link) -> Self {
         self.one_way(a, b, link.clone()).one_way(b, a, link)
     }
 
-    /// What lies on the way from one node to another.
+    /// Sets the link from one node to another.
     #[must_use]
     pub fn one_way(mut self, from: NodeId, to: NodeId, link: Link) -> Self {
         self.pairs.insert((from, to), link);
@@ -264,7 +267,7 @@ impl Net {
         self
     }
 
-    /// What lies between the nodes of two groups, or within one if both names are the same.
+    /// Sets the link between the nodes of two groups, or within one if both names are the same.
     #[must_use]
     pub fn between(mut self, a: &str, b: &str, link: Link) -> Self {
         self.between.insert((a.to_owned(), b.to_owned()), link.clone());
@@ -272,39 +275,38 @@ impl Net {
         self
     }
 
-    /// What a node can send and receive altogether, under [`Sharing::MaxMin`]. Without it that is
-    /// the bandwidth of the default link.
+    /// Sets the total capacity of a node, under [`Sharing::MaxMin`]. By default it is the bandwidth
+    /// of the default link.
     #[must_use]
     pub fn access(mut self, node: NodeId, access: Access) -> Self {
         self.access.insert(node, access);
         self
     }
 
-    /// How messages share bandwidth.
+    /// Sets how messages share bandwidth.
     #[must_use]
     pub fn sharing(self, sharing: Sharing) -> Self {
         Net { sharing, ..self }
     }
 
-    /// Adds a transport. Without any, all messages travel as the system's
-    /// [`Network`] says.
+    /// Adds a transport. Without any, the system's [`Network`] determines how messages are carried.
     #[must_use]
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transports.push(transport);
         self
     }
 
-    /// Bytes that every message has besides its content.
+    /// Sets the number of bytes that every message has in addition to its content.
     #[must_use]
     pub fn overhead(self, bytes: u64) -> Self {
         Net { overhead: bytes, ..self }
     }
 
-    /// Looks for settings that make no sense.
+    /// Checks the settings for contradictions and impossible values.
     ///
     /// # Errors
     ///
-    /// The first of them.
+    /// Returns the first problem found.
     pub fn check(&self) -> Result<(), NetError> {
         self.link.check("the default link")?;
         for ((from, to), link) in &self.pairs {
@@ -332,12 +334,12 @@ impl Net {
     }
 }
 
-/// A setting that makes no sense.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetError {
-    /// Of what.
+    /// The place of the setting.
     pub place: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -354,36 +356,36 @@ impl std::error::Error for NetError {}
 pub(crate) struct Ways {
     pub(crate) ways: Vec<Way>,
     pub(crate) transports: Vec<Carrier>,
-    /// The rules of the system's links, and the transport of the first of them.
+    /// The rules of the system's links, and the number of the transport of the first of them.
     pub(crate) links: Links,
     first_rule: u8,
     pub(crate) threshold: u64,
     pub(crate) overhead: u64,
-    /// Bytes a nanosecond that nodes can send and receive, if sharing is max-min.
+    /// The capacities of nodes, if sharing is max-min.
     pub(crate) fair: Option<Fair>,
     pairs: BTreeMap<(NodeId, NodeId), u32>,
     group_of: BTreeMap<NodeId, u32>,
     between: BTreeMap<(u32, u32), u32>,
 }
 
-/// What nodes can send and receive.
+/// The upload and download capacities of nodes, in bytes per nanosecond.
 #[derive(Clone, Debug)]
 pub(crate) struct Fair {
-    /// A node of which nothing else is said.
+    /// The capacities of nodes that have none of their own.
     pub(crate) default: (f64, f64),
     pub(crate) nodes: BTreeMap<NodeId, (f64, f64)>,
 }
 
-/// A link, in nanoseconds.
+/// A link's settings, with times in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) propagation: u64,
-    /// Nanoseconds for 2^20 bytes; zero for no limit.
+    /// The nanoseconds for 2^20 bytes; zero for no limit.
     pub(crate) per_byte: u64,
-    /// Bytes a nanosecond, for fair sharing; infinite for no limit.
+    /// The bandwidth in bytes per nanosecond, for fair sharing; infinite for no limit.
     pub(crate) rate: f64,
     pub(crate) jitter: Jitter,
-    /// Lost if a 32-bit draw is below.
+    /// The bound on a 32-bit draw below which a message is lost.
     pub(crate) loss: u64,
 }
 
@@ -407,22 +409,22 @@ impl Jitter {
     }
 }
 
-/// A transport with its kinds.
+/// A transport with the kinds of messages that it carries.
 #[derive(Clone, Debug)]
 pub(crate) struct Carrier {
     pub(crate) streams: bool,
-    /// Messages arrive in the order of sending.
+    /// Whether messages arrive in the order of sending.
     pub(crate) ordered: bool,
-    /// Faults that do not strike here.
+    /// The faults that do not strike here.
     pub(crate) spared: Spared,
-    /// The way that its messages take, if not that between their nodes.
+    /// The way that its messages take, if it differs from that between their nodes.
     pub(crate) way: Option<u32>,
     pub(crate) messages_max: u32,
     pub(crate) bytes_max: u64,
     kinds: Vec<String>,
 }
 
-/// The default link and the way of a node to itself are the first two.
+/// The number of the default link; the way from a node to itself is the next.
 const DEFAULT_WAY: u32 = 0;
 const LOOPBACK_WAY: u32 = 1;
 
@@ -474,7 +476,7 @@ impl Ways {
         }
     }
 
-    /// The number of the way between two nodes.
+    /// Returns the number of the way between two nodes.
     pub(crate) fn between(&self, from: NodeId, to: NodeId) -> u32 {
         if let Some(way) = self.pairs.get(&(from, to)) {
             return *way;
@@ -487,13 +489,13 @@ impl Ways {
         between.copied().unwrap_or(DEFAULT_WAY)
     }
 
-    /// The transport of the last of some rules that fits a kind of message.
+    /// Returns the transport of the last of some rules that matches a kind of message.
     pub(crate) fn transport_of(&self, rules: u64, kind: &str) -> Option<u8> {
         let fits = self.links.of_message(rules, kind);
         (fits != 0).then(|| self.first_rule + (u64::BITS - 1 - fits.leading_zeros()) as u8)
     }
 
-    /// The transport that carries a kind of message.
+    /// Returns the transport that carries a kind of message.
     pub(crate) fn transport(&self, kind: &str) -> u8 {
         let carries = |carrier: &Carrier| carrier.kinds.iter().any(|known| known == kind);
         self.transports.iter().position(carries).unwrap_or(0) as u8
@@ -514,12 +516,12 @@ impl Fair {
     }
 }
 
-/// Bytes a nanosecond.
+/// Converts megabits per second to bytes per nanosecond.
 fn rate(mbits: f64) -> f64 {
     mbits / 8_000.0
 }
 
-/// How messages travel of which nothing else is said.
+/// Returns the network model for messages that no transport or rule covers.
 fn usual_network(net: &Net, network: Network) -> Network {
     net.transports.first().map_or(network, |transport| transport.network)
 }
@@ -559,7 +561,7 @@ impl Way {
         }
     }
 
-    /// Nanoseconds to transmit so many bytes, shared with other flows.
+    /// Returns the nanoseconds that the transmission of these bytes takes, shared with other flows.
     #[inline]
     pub(crate) fn transmission(&self, bytes: u64, flows: u32) -> u64 {
         ((u128::from(bytes * u64::from(flows)) * u128::from(self.per_byte)) >> 20) as u64

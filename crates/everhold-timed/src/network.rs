@@ -1,4 +1,4 @@
-//! Messages on their way.
+//! The transport of messages from sending to arrival.
 
 use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Message, NodeId, Tag, Time};
@@ -15,11 +15,11 @@ use super::links::{self, LinkState};
 use super::net::Carrier;
 use super::record::{Fate, Sent};
 
-/// A stream gives up sending again after this many losses in a row.
+/// The number of successive losses of a message after which a stream gives up retransmission.
 const LOSSES_MAX: u32 = 32;
 
 impl<M: Message> Env<M> {
-    /// Hands a message to the network; it comes back if the send buffer is full.
+    /// Hands a message to the network; returns it if the send buffer is full.
     #[inline]
     pub(super) fn launch(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
         let kind = self.kind(Class::Message, fingerprint::kind(&msg));
@@ -46,14 +46,15 @@ impl<M: Message> Env<M> {
         Ok(())
     }
 
-    /// The transport that a rule for links gives a message.
+    /// Returns the transport that a link rule assigns to a message.
     fn ruled(&self, from: NodeId, to: NodeId, msg: &M) -> Option<u8> {
         let sends = self.state.nodes[from.index()].rest.sends;
         let takes = self.state.nodes.get(to.index())?.rest.takes;
         self.model.ways.transport_of(sends & takes, fingerprint::kind(msg))
     }
 
-    /// Whether a node's mailbox has room for one more message: those under way count as well.
+    /// Returns whether a node's mailbox has room for one more message; messages under way count as
+    /// well.
     #[inline]
     fn has_room(&self, node: NodeId) -> bool {
         let room = self.state.nodes.get(node.index()).and_then(|state| state.rest.room);
@@ -117,7 +118,8 @@ impl<M: Message> Env<M> {
         self.fly(item, leaves, ordered, drawn as u32);
     }
 
-    /// Computes when a message arrives, with the sender's bandwidth shared by its heavy flows.
+    /// Computes the arrival time of a message, with the sender's bandwidth shared by its heavy
+    /// flows.
     #[inline]
     fn fly(&mut self, item: Item<M>, leaves: u64, ordered: bool, tie: u32) {
         let What::Message(flight) = &item.what else { return };
@@ -159,7 +161,7 @@ impl<M: Message> Env<M> {
         self.state.links.add(state)
     }
 
-    /// A message arrives; false if it goes no further.
+    /// Handles the arrival of a message; returns false if it is not delivered.
     #[inline]
     pub(super) fn arrive(&mut self, slot: u32) -> bool {
         let item = &self.state.items[slot as usize];
@@ -193,7 +195,7 @@ impl<M: Message> Env<M> {
         if self.state.one_way { side(from) && !side(to) } else { side(from) != side(to) }
     }
 
-    /// A message meets the partition: a stream waits, a datagram is lost.
+    /// Handles a message that meets the partition: a stream waits, a datagram is lost.
     fn hold_back(&mut self, slot: u32) {
         let What::Message(flight) = &self.state.items[slot as usize].what else { return };
         let transport = self.state.links.get_mut(flight.link).key as u8;
@@ -205,7 +207,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// The network is whole again: what waited goes on, in its order.
+    /// Ends the partition: the messages that waited go on in their order.
     pub(super) fn heal(&mut self) {
         self.state.sides.clear();
         for slot in std::mem::take(&mut self.state.stalled) {
@@ -222,7 +224,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Faults that waited for a message; true if it is lost.
+    /// Applies the faults that waited for a message; returns true if the message is lost.
     #[cold]
     fn upset_message(
         &mut self,
@@ -294,7 +296,7 @@ impl<M: Message> Env<M> {
         recorder.sent(Sent { link, kind, bytes, by, sent, arrives, delay, fate });
     }
 
-    /// A message leaves its sender for the fairly shared network.
+    /// Schedules the entry of a message into the fairly shared network.
     fn queue_departure(&mut self, mut item: Item<M>, leaves: u64, tie: u32) {
         if let What::Message(flight) = item.what {
             let link = self.state.links.get_mut(flight.link);
@@ -306,7 +308,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// A message enters the fairly shared network.
+    /// Moves a message into the fairly shared network.
     #[cold]
     pub(super) fn depart(&mut self, slot: u32) {
         let now = self.state.now;
@@ -330,7 +332,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Something changes in the fairly shared network.
+    /// Advances the fairly shared network to a change of its rates.
     #[cold]
     pub(super) fn share(&mut self) {
         let now = self.state.now;
@@ -345,7 +347,7 @@ impl<M: Message> Env<M> {
         self.state.flows = Some(flows);
     }
 
-    /// The last byte of a message is on its way.
+    /// Handles the end of a message's transmission.
     fn leave_wire(&mut self, slot: u32, now: u64) {
         let item = &self.state.items[slot as usize];
         let What::Message(flight) = &item.what else { return };
@@ -363,7 +365,7 @@ impl<M: Message> Env<M> {
     }
 }
 
-/// How often a message is lost in a row.
+/// Returns the number of successive losses of a message.
 #[cold]
 fn losses(drawn: u64, loss: u64, most: u32) -> u32 {
     let is_lost = |number: &u32| mix(drawn, u64::from(*number)) >> 32 < loss;

@@ -1,22 +1,25 @@
-//! Executions that take far longer than they should: finding them, and saying why.
+//! Finds executions that take far longer than normal, and explains why.
 //!
-//! A bug that a recovery timer repairs breaks nothing; it only makes some executions wait. Start
-//! with [`Perf`]: it draws executions of a [`Timed`] system, tells the slow from the normal, looks
-//! for slower ones, and says of each sort of slow execution since when it was lost and which
-//! message decided. MacePC's analysis is there as a [baseline](Perf::mace).
+//! A bug that a recovery timer repairs violates no property; it only makes some executions wait.
+//! Start with [`Perf`]: it draws executions of a [`Timed`] system, separates slow from normal ones,
+//! searches for slower ones, and determines for each kind of slow execution the event after which a
+//! good end became improbable, and the message that caused it. MacePC's analysis is available as a
+//! [baseline](Perf::mace).
 //!
 //! In reading order:
 //!
-//! - `sample`, `modes`, `dip`, `multiples`, `detect`: which of many executions are slow.
-//! - `lab`, `search`: executions on all cores, drawn and sought.
-//! - `path`, `judge`: what a slow execution waited for, and whether that is a finding.
-//! - `growth`: whether it needs more rounds of a timer the more nodes there are.
-//! - `divergence`: since when it was lost; `cause`: which message decided.
-//! - `rank`, `correlate`, `normal`, `paired`, `what_if`: what goes together, what changes do, and
-//!   how sure that is.
-//! - `verdict`: what a sample can say, and how sure that is.
-//! - `mace`: the same questions as MacePC answers them.
-//! - `analysis`, `report`: all of it together, and in words.
+//! - `sample`, `modes`, `dip`, `multiples`, `detect`: the classification of executions as slow or
+//!   normal.
+//! - `lab`, `search`: executions on all cores, drawn at random and searched for.
+//! - `path`, `judge`: the critical path of a slow execution, and whether it is a finding.
+//! - `growth`: the number of rounds of a timer as a function of the number of nodes.
+//! - `divergence`: the probability of a good end after each event; `cause`: the message that
+//!   decided.
+//! - `rank`, `correlate`, `normal`, `paired`, `what_if`: correlations, the effects of changes, and
+//!   their statistical significance.
+//! - `verdict`: the conclusions that a sample allows, and their confidence.
+//! - `mace`: MacePC's answers to the same questions.
+//! - `analysis`, `report`: the whole analysis, and its report.
 
 mod analysis;
 mod cause;
@@ -80,10 +83,10 @@ use analysis::{Analysis, Mace, Options};
 use lab::{Crew, MakeLab, nanos};
 
 const DEFAULT_EXECUTIONS: usize = 400;
-/// The bound on wall time if neither it nor the number of executions is told.
+/// The bound on wall time if neither it nor the number of executions is set.
 const DEFAULT_TIME: Duration = Duration::from_secs(120);
 const DEFAULT_MESSAGES: usize = 400;
-/// A share of slow executions below this may go unseen.
+/// The largest share of slow executions that may remain undetected.
 const DEFAULT_SHARE: f64 = 0.05;
 
 /// Looks for latent performance bugs in a timed system.
@@ -147,13 +150,13 @@ impl<M: Message> fmt::Debug for Perf<M> {
 }
 
 impl<M: Message> Perf<M> {
-    /// Analyses a system with a stopping condition: 400 executions drawn, 200 sought, at most two
-    /// minutes, on all cores.
+    /// Analyses a system with a stopping condition: 400 executions are drawn at random and 200
+    /// searched for, in at most two minutes, on all cores.
     ///
-    /// The environment can change that as it does for [`explore`](everhold_sim::explore()):
+    /// Environment variables change these settings as for [`explore`](everhold_sim::explore()):
     /// `EVERHOLD_EXECUTIONS`, `EVERHOLD_SECONDS`, `EVERHOLD_SEED`, `EVERHOLD_WORKERS`,
-    /// `EVERHOLD_TRACES` and `EVERHOLD_REPLAY`; what is told here explicitly wins. `EVERHOLD_SCALE`
-    /// multiplies the numbers of executions and the time, whoever gave them.
+    /// `EVERHOLD_TRACES` and `EVERHOLD_REPLAY`; settings made in the code take precedence.
+    /// `EVERHOLD_SCALE` multiplies the numbers of executions and the time, wherever they were set.
     pub fn new(timed: Timed<M>) -> Self {
         Perf {
             timed,
@@ -179,108 +182,109 @@ impl<M: Message> Perf<M> {
         }
     }
 
-    /// Draws this many executions; half as many again are sought. Without a bound on time they take
-    /// as long as they take.
+    /// Sets the number of executions that are drawn at random; half as many again are searched for.
+    /// Without a bound on time, the analysis takes as long as it needs.
     pub fn executions(self, executions: usize) -> Self {
         Perf { executions: Some(executions), ..self }
     }
 
-    /// Seeks this many slower executions, with delayed messages, forks and splitting; by default
-    /// half as many as are drawn.
+    /// Sets the number of executions spent on the search for slower ones, with delayed messages,
+    /// forks and splitting; by default half the number of drawn executions.
     pub fn seek(self, sought: usize) -> Self {
         Perf { sought: Some(sought), ..self }
     }
 
-    /// Draws with another seed.
+    /// Sets the seed.
     pub fn seed(self, seed: u64) -> Self {
         Perf { seed: Some(seed), ..self }
     }
 
-    /// Uses this many threads. What is found does not depend on it.
+    /// Sets the number of threads. Results do not depend on it.
     pub fn workers(self, workers: usize) -> Self {
         Perf { workers: Some(workers), ..self }
     }
 
-    /// Stops after this much wall time; the report then has what was done by then.
+    /// Sets the bound on wall time; the report then covers the work done by then.
     pub fn time(self, time: Duration) -> Self {
         Perf { time: Some(time), ..self }
     }
 
-    /// Gives an execution up after so much simulated time.
+    /// Sets the bound on simulated time, beyond which an execution is given up.
     pub fn limit(self, limit: Duration) -> Self {
         Perf { limit: Some(limit), ..self }
     }
 
-    /// Explains at most this many sorts of slow execution.
+    /// Sets the number of kinds of slow execution to explain at most.
     pub fn findings(self, findings_max: usize) -> Self {
         Perf { findings_max, ..self }
     }
 
-    /// Sets how much effort goes into the curve of P(good).
+    /// Sets the effort for the curve of P(good).
     pub fn effort(self, effort: Effort) -> Self {
         Perf { effort, ..self }
     }
 
-    /// Changes at most this many messages of a slow execution, one at a time, in search of a cause;
-    /// 400 by default, those around the fall of P(good) first.
+    /// Sets the number of messages of a slow execution to change at most, one at a time, in search
+    /// of a cause; 400 by default, those around the fall of P(good) first.
     pub fn messages(self, messages_max: usize) -> Self {
         Perf { messages_max, ..self }
     }
 
-    /// Compares with the same system with fewer nodes, a quarter or so. What all executions have in
-    /// common stands out from nothing; but if they need more and more rounds of a timer the more
-    /// nodes there are, the system repairs itself one step a round, and that is a finding.
+    /// Also analyses the same system with fewer nodes, about a quarter. Slowness that all executions
+    /// have in common cannot be detected in one sample; but if the number of rounds of a timer grows
+    /// with the number of nodes, the system repairs itself one step per round, and that is a
+    /// finding.
     pub fn smaller(self, timed: Timed<M>) -> Self {
         Perf { smaller: Some(timed), ..self }
     }
 
-    /// Does what MacePC does instead: the quartile rule after `training` executions, a uniform
-    /// search, and a divergence point by `walks` random walks from each prefix. The paper trains on
-    /// 50 and walks 20 times.
+    /// Runs MacePC's analysis instead: the quartile rule after `training` executions, a uniform
+    /// search, and a divergence point by `walks` random walks from each prefix. The paper uses 50
+    /// training executions and 20 walks.
     pub fn mace(self, training: usize, walks: u32) -> Self {
         Perf { mace: Some(Mace { training, walks }), ..self }
     }
 
-    /// Also says what a change would do.
+    /// Also estimates the effect of a change.
     pub fn what_if(mut self, change: WhatIf) -> Self {
         self.what_if.push(change);
         self
     }
 
-    /// Up to this share of the executions may be slow without being found for the verdict to be
+    /// Sets the largest share of slow executions that may remain undetected for the verdict
     /// [`NoneSlow`](PerfVerdict::NoneSlow); 5 % by default.
     pub fn at_most(self, share: f64) -> Self {
         Perf { slow_share_max: share, ..self }
     }
 
-    /// Looks only at this execution: whether it is slow in comparison with those that are drawn, and
-    /// why.
+    /// Judges only this execution: whether it is slow in comparison with the drawn ones, and why.
     pub fn replay(self, draws: Draws) -> Self {
         Perf { replay: Some(draws), ..self }
     }
 
-    /// Whether slow executions saved beside the test are run first. On by default.
+    /// Sets whether saved slow executions in the regressions file beside the test run first; on by
+    /// default.
     pub fn regressions(self, on: bool) -> Self {
         Perf { regressions: Some(on), ..self }
     }
 
-    /// Keeps the traces of the first executions, this many, in [`PerfReport::traces`].
+    /// Keeps the traces of this many executions, the first ones, in [`PerfReport::traces`].
     pub fn traces(self, traces: u64) -> Self {
         Perf { traces: Some(traces), ..self }
     }
 
-    /// Names the analysis in the report; by default it is the name of the test.
+    /// Sets the name of the analysis in the report; by default the name of the test.
     pub fn name(self, name: &str) -> Self {
         Perf { name: Some(name.to_owned()), ..self }
     }
 
-    /// Sets the command that runs an execution again if a token is added to it; by default it is
-    /// the test with `EVERHOLD_REPLAY`.
+    /// Sets the command to which a token is appended to replay an execution; by default the test
+    /// with `EVERHOLD_REPLAY`.
     pub fn replay_with(self, command: &str) -> Self {
         Perf { replay_with: Some(command.to_owned()), ..self }
     }
 
-    /// Calls back after every execution or so, from several threads.
+    /// Sets a function that is called about once per execution, from several threads.
     pub fn on_progress(self, call: impl Fn(PerfProgress) + Send + Sync + 'static) -> Self {
         Perf { on_progress: Some(Box::new(call)), ..self }
     }
@@ -290,9 +294,9 @@ impl<M: Message> Perf<M> {
     ///
     /// # Panics
     ///
-    /// If the settings make no sense: no stopping condition, no executions, a network without
+    /// If the settings are invalid: no stopping condition, no executions, a network without
     /// bandwidth, a system without nodes, an environment variable that cannot be read. The message
-    /// says what to do.
+    /// gives the remedy.
     #[track_caller]
     pub fn run(mut self) -> PerfReport {
         let test = TestId::new(Location::caller(), self.name.clone());
@@ -307,8 +311,9 @@ impl<M: Message> Perf<M> {
         report
     }
 
-    /// Only draws the executions, for [`Versions`]: how long each took, in the order of the seeds.
-    /// Fewer than were asked for if it was interrupted or out of time.
+    /// Only draws the executions and returns their times, in the order of the seeds, for
+    /// [`Versions`]. There are fewer than requested if the analysis was interrupted or ran out of
+    /// time.
     ///
     /// # Panics
     ///
@@ -321,12 +326,12 @@ impl<M: Message> Perf<M> {
         let crew = crew(&options, self.timed.clone(), on_progress);
         let drawn = search::uniform(&crew, options.seed, options.executions, options.limit);
         let numbered = drawn.iter().enumerate();
-        // A gap would set the seeds of two versions against each other.
+        // A gap would pair different seeds of two versions.
         let without_gaps = numbered.take_while(|(at, c)| c.draws == draw(options.seed, *at));
         without_gaps.map(|(_, candidate)| candidate.ran.measured).collect()
     }
 
-    /// What was told, or else the environment, or else the defaults.
+    /// Returns the settings of the code, or else of the environment, or else the defaults.
     fn options(&mut self) -> Result<Options, String> {
         self.check()?;
         let told = |number: Option<usize>| number.map(|number| number as u64);
@@ -361,8 +366,8 @@ impl<M: Message> Perf<M> {
         options.check()
     }
 
-    /// The variables of the environment that say which executions are drawn, as a command begins with
-    /// them: a replay compares with the same executions.
+    /// Returns the environment variables that determine the drawn executions, as the beginning of a
+    /// command: a replay compares with the same executions.
     fn environment(&self) -> String {
         let drawn = [
             ("EVERHOLD_SEED", self.seed.is_some()),
@@ -393,13 +398,13 @@ fn crew<M: Message>(options: &Options, timed: Timed<M>, on_progress: Option<OnPr
     Crew::new(make, options.workers, options.time, on_progress)
 }
 
-/// Compares a version of a system with a reference on the same seeds: for slowness that is the same
-/// in every execution, and for changes that should not cost anything. [`Perf::measure`] takes
+/// Compares a version of a system with a reference on the same seeds, to find slowness that is the
+/// same in every execution, and to check that a change costs nothing. [`Perf::measure`] accepts
 /// settings.
 ///
 /// # Panics
 ///
-/// If the settings of one of them make no sense.
+/// If the settings of one of them are invalid.
 #[track_caller]
 pub fn compare_versions<A: Message, B: Message>(
     version: &Timed<A>,
@@ -411,7 +416,8 @@ pub fn compare_versions<A: Message, B: Message>(
     Versions::new(&version, &reference)
 }
 
-/// The seed of an analysis that is not told one: `EVERHOLD_SEED`, or else [`DEFAULT_SEED`].
+/// Returns the seed of an analysis without an explicit one: `EVERHOLD_SEED`, or else
+/// [`DEFAULT_SEED`].
 ///
 /// # Panics
 ///
@@ -422,7 +428,7 @@ pub fn default_seed() -> u64 {
     asked.unwrap_or(DEFAULT_SEED)
 }
 
-/// The execution with a number of those that are drawn with a seed.
+/// Returns the draws of the execution with this number under a seed.
 #[must_use]
 pub fn draw(seed: u64, number: usize) -> Draws {
     Draws::seed(seed_of(seed, number as u64))

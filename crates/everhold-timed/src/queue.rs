@@ -1,14 +1,14 @@
-//! What is to come, earliest first: a heap of four branches over one word per entry.
+//! The queue of future events, earliest first: a 4-ary heap with one word per entry.
 //!
-//! Most entries that are taken are followed by one that is put in (a message arrives, the node
-//! sends the next), so taking leaves a hole at the top which the next entry fills: one walk
-//! through the heap instead of two.
+//! Most removals are followed by an insertion (a message arrives and the node sends the next one),
+//! so a removal leaves a hole at the top which the next entry fills. This takes one walk through
+//! the heap instead of two.
 
-/// Entries in order of time; equal times in order of the tie, then of the slot.
+/// Entries ordered by time, then by the tie-breaker, then by the slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     heap: Vec<u128>,
-    /// The entry at the top was taken already.
+    /// Whether the entry at the top has been removed already.
     hole: bool,
 }
 
@@ -27,7 +27,7 @@ impl Queue {
         }
     }
 
-    /// The earliest entry: its time and slot.
+    /// Removes the earliest entry and returns its time and slot.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
         self.close();
@@ -36,12 +36,12 @@ impl Queue {
         Some(((key >> 64) as u64, key as u32))
     }
 
-    /// Takes the last `pop` back, if nothing was pushed since.
+    /// Undoes the last `pop`, if nothing was pushed since.
     pub(crate) fn unpop(&mut self) {
         self.hole = false;
     }
 
-    /// The time of the earliest entry.
+    /// Returns the time of the earliest entry.
     #[inline]
     pub(crate) fn next_time(&mut self) -> Option<u64> {
         self.close();
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// Puts `key` where the top was.
+    /// Sifts `key` down from the top.
     #[inline]
     fn sink(&mut self, key: u128) {
         let heap = self.heap.as_mut_slice();
@@ -83,7 +83,7 @@ impl Queue {
         heap[at] = key;
     }
 
-    /// Moves the last entry up to its place.
+    /// Sifts the last entry up to its place.
     #[inline]
     fn rise(&mut self, key: u128) {
         let heap = self.heap.as_mut_slice();
@@ -103,7 +103,7 @@ impl Queue {
 #[inline]
 fn least(of: &[u128]) -> Option<(usize, u128)> {
     if let [a, b, c, d] = *of {
-        // Two rounds without a loop, which the processor need not guess.
+        // Two rounds without a loop, which the processor executes without branch mispredictions.
         let first = if b < a { (1, b) } else { (0, a) };
         let second = if d < c { (3, d) } else { (2, c) };
         return Some(if second.1 < first.1 { second } else { first });
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use everhold_sim::rng::Rng;
 
-    /// Against a sorted list, with times from a small range so that ties are common.
+    /// Compares with a sorted list, with times from a small range so that ties are common.
     #[test]
     fn it_is_a_sorted_list() {
         for seed in 0..50 {

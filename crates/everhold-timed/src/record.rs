@@ -1,4 +1,4 @@
-//! What happened in one timed execution: enough to walk from the end back to the beginning.
+//! The record of one timed execution, with enough detail to trace its end back to its beginning.
 
 use everhold_node::{NodeId, Time};
 use everhold_sim::record::NodeInfo;
@@ -7,16 +7,17 @@ use everhold_trace::Value;
 use super::draws::{Draws, OnLink};
 use super::run::TimedRun;
 
-/// One execution, event by event.
+/// The record of one execution, event by event.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// How it ended.
+    /// The way in which it ended.
     pub run: TimedRun,
-    /// What to replay it with.
+    /// The draws with which it can be replayed.
     pub draws: Draws,
     /// The nodes.
     pub nodes: Vec<NodeInfo>,
-    /// Kinds of nodes that only make load; see [`System::load`](everhold_sim::System::load).
+    /// The kinds of nodes that only generate load; see
+    /// [`System::load`](everhold_sim::System::load).
     pub load: Vec<String>,
     /// The names of the kinds of event.
     pub kinds: Vec<String>,
@@ -26,33 +27,33 @@ pub struct Recorded {
     pub messages: Vec<Sent>,
     /// The timers, in order of setting.
     pub timers: Vec<TimerSet>,
-    /// Remarks by the event during which they were made.
+    /// Notes, each with the event during which it was made.
     pub notes: Vec<(u32, String)>,
-    /// The state after each event and the content of each message, if asked for.
+    /// The state after each event and the content of each message, if they were requested.
     pub(crate) states: Vec<Value>,
     pub(crate) payloads: Vec<Value>,
 }
 
-/// One event: `<node, event, start, duration>` and what led to it.
+/// One event, `<node, event, start, duration>`, with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Where.
+    /// The node.
     pub node: NodeId,
     /// The number of its kind in [`Recorded::kinds`].
     pub kind: u16,
-    /// How many events the node had before.
+    /// The number of events at the node before it.
     pub index: u32,
-    /// What made it happen.
+    /// The cause.
     pub trigger: Trigger,
-    /// When it could have begun, had the node been idle.
+    /// The time at which it could have begun, had the node been idle.
     pub ready: Time,
-    /// When it began.
+    /// The time at which it began.
     pub start: Time,
-    /// When it was over and what it sent left.
+    /// The time at which it ended and its messages left.
     pub end: Time,
 }
 
-/// What made an event happen.
+/// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The node started.
@@ -63,38 +64,38 @@ pub enum Trigger {
     Message(u32),
     /// A timer fired; its number in [`Recorded::timers`].
     Timer(u32),
-    /// A task of an async node went on after the node's previous event.
+    /// A task of an async node continued after the node's previous event.
     Task,
     /// The driver sent a message.
     Input,
     /// The node crashed.
     Crash,
-    /// The node learned that its connection to this peer ended.
+    /// The node was notified that its connection to this peer ended.
     Disconnected(NodeId),
 }
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Which; what a change of its delay names.
+    /// The link and index of the message, by which a change of its delay names it.
     pub link: OnLink,
     /// The number of its kind.
     pub kind: u16,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
     /// The number of the event that sent it.
     pub by: u32,
-    /// When it left its sender.
+    /// The time at which it left its sender.
     pub sent: Time,
-    /// When it arrived or will arrive; `None` if it never does.
+    /// The time at which it arrived or will arrive; `None` if it never does.
     pub arrives: Option<Time>,
-    /// The part of its way that was drawn: propagation and queueing.
+    /// The drawn part of its delay in nanoseconds: propagation and queueing.
     pub delay: u64,
-    /// What became of it.
+    /// The fate of the message.
     pub fate: Fate,
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was under way or waiting when the execution ended.
@@ -110,43 +111,43 @@ pub enum Fate {
 /// A timer that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerSet {
-    /// Where.
+    /// The node.
     pub node: NodeId,
-    /// Which.
+    /// The timer.
     pub timer: everhold_node::Timer,
     /// The number of the event that set it.
     pub by: u32,
-    /// When.
+    /// The time at which it was set.
     pub set: Time,
-    /// When it is due.
+    /// The time at which it is due.
     pub due: Time,
     /// The event in which it fired; `None` if it was cancelled, moved, or still pending.
     pub fired: Option<u32>,
 }
 
 impl Recorded {
-    /// The name of an event's kind.
+    /// Returns the name of a kind of event.
     #[must_use]
     pub fn kind(&self, kind: u16) -> &str {
         self.kinds.get(usize::from(kind)).map_or("?", String::as_str)
     }
 
-    /// True if the node was marked as a load generator.
+    /// Returns true if the node was marked as a load generator.
     #[must_use]
     pub fn is_load(&self, node: NodeId) -> bool {
-        // Most systems have no marks.
+        // Most systems have no marks, so the search is rarely needed.
         let kind = || self.nodes.get(node.index()).map(|info| &info.kind);
         !self.load.is_empty() && kind().is_some_and(|kind| self.load.contains(kind))
     }
 
-    /// True if a load generator sends or receives the message.
+    /// Returns true if a load generator sends or receives the message.
     #[must_use]
     pub fn is_of_load(&self, sent: &Sent) -> bool {
         self.is_load(sent.link.from) || self.is_load(sent.link.to)
     }
 
-    /// The event that led to an event: the one that sent its message or set its timer, or the
-    /// previous one at the node.
+    /// Returns the event that caused an event: the one that sent its message or set its timer, or
+    /// else the previous one at the node.
     #[must_use]
     pub fn cause(&self, event: u32) -> Option<u32> {
         match self.events[event as usize].trigger {
@@ -158,7 +159,7 @@ impl Recorded {
         }
     }
 
-    /// The event before this one at the same node.
+    /// Returns the previous event at the same node.
     #[must_use]
     pub fn previous(&self, event: u32) -> Option<u32> {
         let node = self.events[event as usize].node;
@@ -166,10 +167,10 @@ impl Recorded {
     }
 }
 
-/// No record.
+/// The index that stands for "no record".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Takes notes while a world runs.
+/// Records a world while it runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,
@@ -178,12 +179,12 @@ pub(crate) struct Recorder {
     pub(crate) notes: Vec<(u32, String)>,
     pub(crate) states: Vec<Value>,
     pub(crate) payloads: Vec<Value>,
-    /// States and contents are kept as well.
+    /// Whether states and contents are kept as well.
     pub(crate) full: bool,
 }
 
 impl Recorder {
-    /// The event that goes on.
+    /// Returns the number of the present event.
     pub(crate) fn current(&self) -> u32 {
         (self.events.len() as u32).wrapping_sub(1)
     }

@@ -1,4 +1,4 @@
-//! How a timed execution ended.
+//! The outcome of a timed execution.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,43 +6,47 @@ use std::time::Duration;
 use everhold_sim::Failure;
 use everhold_sim::Verdict;
 
-/// One execution in numbers.
+/// The outcome of one execution in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedRun {
-    /// Simulated time until the stopping condition was true, or until the execution ended
-    /// otherwise.
+    /// The simulated time until the stopping condition was true, or until the execution ended for
+    /// another reason.
     pub time: Duration,
-    /// Events handled.
+    /// The number of events handled.
     pub events: u64,
-    /// How it ended.
+    /// The reason for which it ended.
     pub ended: Ended,
-    /// Real time that it took. The only field that another run of the same execution changes.
+    /// The wall time that it took: the only field in which another run of the same execution may
+    /// differ.
     pub wall: Duration,
 }
 
-/// Why an execution ended.
+/// The reasons for which an execution ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The stopping condition became true.
     Done,
-    /// The limit of simulated time was reached first; what was nearest, if that can be said.
+    /// The limit of simulated time was reached first; with the unmet part of the stopping
+    /// condition, if it can be named.
     TimeLimit(Option<String>),
-    /// The limit of events was reached first; what was nearest, if that can be said.
+    /// The limit of events was reached first; with the unmet part of the stopping condition, if it
+    /// can be named.
     EventLimit(Option<String>),
-    /// Nothing could happen any more; what was nearest, if that can be said.
+    /// No further event was possible; with the unmet part of the stopping condition, if it can be
+    /// named.
     Quiet(Option<String>),
     /// A property of the system was violated, or a node panicked.
     Failed(Failure),
 }
 
 impl TimedRun {
-    /// True if the stopping condition became true.
+    /// Returns true if the stopping condition became true.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.ended == Ended::Done
     }
 
-    /// The answer in a word: a limit that is reached says nothing.
+    /// Returns the verdict; an execution that reached a limit is unknown.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self.ended {

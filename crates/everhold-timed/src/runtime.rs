@@ -1,4 +1,4 @@
-//! What nodes meet on the virtual clock.
+//! The runtime of nodes on the virtual clock.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -19,7 +19,8 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     #[inline]
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
-        // Whoever does not ask whether there is room loses what finds none.
+        // A message for which there is no room is lost, unless the sender asks first whether there
+        // is.
         let _ = self.launch(from, to, tag, msg);
     }
 

@@ -1,4 +1,4 @@
-//! When an execution is over.
+//! The stopping condition of executions.
 
 use std::any::Any;
 use std::fmt;
@@ -11,12 +11,12 @@ use everhold_sim::engine::{Names, Properties, Scene, Stage, node_id};
 
 use super::world::Stand;
 
-/// A closure over the live states.
+/// A condition on the live states.
 pub(crate) type Condition<M> = Arc<dyn Fn(&View<'_, M>) -> bool + Send + Sync>;
-/// A closure over one node's state; `None` if the node is of another type.
+/// A condition on one node's state; `None` if the node is of another type.
 pub(crate) type Local = Arc<dyn Fn(&dyn Any) -> Option<bool> + Send + Sync>;
 
-/// The stopping condition as it was set: all parts must hold at the same time.
+/// The stopping condition as it was set: all parts must be true at the same time.
 pub(crate) struct Stopping<M: Message> {
     pub(crate) each: Option<Local>,
     pub(crate) whole: Option<Condition<M>>,
@@ -48,10 +48,10 @@ impl<M: Message> Stopping<M> {
     }
 }
 
-/// What an execution knows about its stopping condition.
+/// The state of the stopping condition in an execution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nearness {
-    /// Whether each node is as it should be.
+    /// Whether each node satisfies the condition on single nodes.
     each: Vec<bool>,
     missing: usize,
     property: Option<Properties>,
@@ -65,13 +65,13 @@ impl Nearness {
         Nearness { property, ..Nearness::default() }
     }
 
-    /// A new execution.
+    /// Prepares for a new execution.
     pub(crate) fn start(&mut self) {
         self.each.clear();
         (self.missing, self.started) = (0, false);
     }
 
-    /// After an event at `node`.
+    /// Evaluates the condition after an event at `node`.
     #[inline]
     pub(crate) fn look<M: Message>(
         &mut self,
@@ -107,7 +107,8 @@ impl Nearness {
         if self.started && stopping.each.is_none() && stopping.whole.is_none() {
             property.step(Scene::of(stand), names, node);
         } else {
-            // It is not asked after every event, so it cannot know what changed.
+            // The property is not evaluated after every event here, so the changes since the last
+            // evaluation are unknown, and it starts anew.
             property.start(Scene::of(stand), names);
         }
         self.started = true;
@@ -134,7 +135,7 @@ impl Nearness {
         self.missing = self.missing + usize::from(before) - usize::from(fine);
     }
 
-    /// What was missing at the end.
+    /// Describes the unmet part of the condition at the end.
     pub(crate) fn nearest<M: Message>(
         &self,
         stopping: &Stopping<M>,
@@ -150,7 +151,7 @@ impl Nearness {
             return Some(format!("{count} of {all} nodes ({}{more})", named.join(", ")));
         }
         let goal = stopping.property.as_ref()?;
-        // The goal as a demand: its violation names the values that stand in the way.
+        // The goal is checked as an invariant: its violation names the values that make it false.
         let demand = Property { modality: Modality::Always, ..goal.clone() };
         let checker = Checker::new(&Rule::new(&demand, library));
         let failure = Properties::of(vec![checker]).start(Scene::of(stand), names)?;

@@ -1,4 +1,4 @@
-//! Connections of streams: what breaks them, and how both ends learn of it.
+//! Connections of streams: how they break, and how both ends are notified.
 
 use everhold_node::{Message, NodeId};
 use everhold_sim::FaultKind;
@@ -8,7 +8,7 @@ use super::env::{Env, What};
 use super::kinds::Class;
 
 impl<M: Message> Env<M> {
-    /// The connection between two nodes breaks; what was under way in it is lost.
+    /// Breaks the connection between two nodes; messages under way in it are lost.
     pub(super) fn reset_connection(&mut self, one: NodeId, other: NodeId) {
         if !self.close(one, other) {
             return;
@@ -21,7 +21,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// One of the connections that exist breaks.
+    /// Breaks one of the existing connections.
     pub(super) fn reset_any(&mut self, number: u64) {
         let open: Vec<(NodeId, NodeId)> = self.resettable().collect();
         if !open.is_empty() {
@@ -30,9 +30,9 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// The connection breaks at a message that leaves now: what was sent before it arrives, and so
-    /// does what is under way in the other direction. Where bandwidth is shared fairly nobody knows
-    /// yet when that will be, so all of it is lost.
+    /// Breaks the connection at a message that leaves now: messages sent before it arrive, and so
+    /// do those under way in the other direction. Where bandwidth is shared fairly, arrival times
+    /// are not known yet, so all of them are lost.
     pub(super) fn break_at(&mut self, on: OnLink, leaves: u64) {
         if self.state.flows.is_some() {
             return self.reset_connection(on.from, on.to);
@@ -45,7 +45,7 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// A node is gone or has lost its memory: its peers will know.
+    /// Notifies the peers of a node that stopped or lost its memory.
     pub(super) fn tell_peers(&mut self, node: NodeId) {
         let ends = self.open_streams().filter(|(from, to)| *from == node || *to == node);
         let mut peers: Vec<NodeId> =
@@ -59,12 +59,12 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Whether a node sends into a connection of which it does not know that it broke.
+    /// Returns whether a node sends into a broken connection whose end it has not been notified of.
     pub(super) fn is_untold(&self, from: NodeId, to: NodeId) -> bool {
         self.state.untold.contains(&(from, to))
     }
 
-    /// A node knows that its connection ended.
+    /// Records that a node has been notified that its connection ended.
     pub(super) fn was_told(&mut self, node: NodeId, peer: NodeId) {
         if let Some(at) = self.state.untold.iter().position(|end| *end == (node, peer)) {
             self.state.untold.swap_remove(at);
@@ -75,7 +75,7 @@ impl<M: Message> Env<M> {
         self.state.links.iter().filter(|link| link.open).map(|link| (link.from(), link.to()))
     }
 
-    /// Open streams that a reset can strike.
+    /// Returns the open streams that a reset can strike.
     fn resettable(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         let spares = |transport: u8| {
             let carrier = &self.model.ways.transports[usize::from(transport)];
@@ -85,7 +85,7 @@ impl<M: Message> Env<M> {
         open.filter(move |link| !spares(link.key as u8)).map(|link| (link.from(), link.to()))
     }
 
-    /// False if it was not open.
+    /// Closes a stream; returns false if it was not open.
     fn close(&mut self, one: NodeId, other: NodeId) -> bool {
         let mut was_open = false;
         for link in self.state.links.iter_mut() {
@@ -110,7 +110,7 @@ impl<M: Message> Env<M> {
         self.state.schedule(at, node, kind, What::Disconnected(peer));
     }
 
-    /// What streams carry between some nodes will not arrive.
+    /// Drops the messages that streams carry between some nodes.
     pub(super) fn kill(&mut self, between: impl Fn(NodeId, NodeId) -> bool) {
         for item in &mut self.state.items {
             let (What::Message(flight) | What::Departing(flight)) = &item.what else { continue };

@@ -1,13 +1,14 @@
-//! A recorded execution as a trace: states, contents, simulated times in nanoseconds.
+//! The conversion of a recorded execution to a trace with states, contents and simulated times in
+//! nanoseconds.
 
 use everhold_trace::{EventKind, Execution, MessageId, Time, TraceBuilder, notes};
 
 use super::record::{Fate, Recorded, Trigger};
 
-/// The note that says in which unit the logical times are.
+/// The note that gives the unit of the logical times.
 const CLOCK: &str = "clock";
 
-/// The trace; without states and contents if they were not asked for.
+/// Returns the trace; states and contents are missing if they were not requested.
 pub(crate) fn execution(recorded: &Recorded) -> Execution {
     let mut trace = TraceBuilder::new();
     for node in &recorded.nodes {

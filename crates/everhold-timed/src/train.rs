@@ -1,16 +1,17 @@
-//! Event duration training: the processor time of each handler, by kind. The one place that looks
-//! at a clock; what it finds goes into a table, and only the table decides anything.
+//! Training of event durations: measures the processor time of each handler, by kind. This is the
+//! only place that reads a real clock; its results go into a table, and only the table affects
+//! executions.
 
 use std::time::Duration;
 
 use super::busy::Busy;
 use super::durations::{Durations, Quantiles, nanoseconds};
 
-/// Real times by the number of the kind.
+/// Measured durations by the number of the kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     times: Vec<Vec<u64>>,
-    /// What looking at the clock costs by itself: as much as a short handler.
+    /// The cost of reading the clock, which is comparable to a short handler.
     overhead: Duration,
 }
 
@@ -27,7 +28,7 @@ impl Probe {
         self.times[kind].push(nanoseconds(time.saturating_sub(self.overhead)));
     }
 
-    /// The distributions, over what was known before.
+    /// Returns the measured distributions, merged over the previous ones.
     pub(crate) fn durations(self, kinds: &[String], before: &Durations) -> Durations {
         let measured = kinds.iter().zip(self.times);
         let measured =

@@ -1,4 +1,4 @@
-//! What goes wrong, done to the surroundings.
+//! The effects of faults on the environment.
 
 use everhold_node::{Message, NodeId, Time};
 use everhold_trace::Value;
@@ -37,14 +37,14 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// A node stops for good. That takes no time, but it is a moment at which an execution can end.
+    /// Stops a node for good. This takes no time, but an execution can end at that moment.
     pub(super) fn stop(&mut self, node: NodeId) {
         self.note_fault(&format!("{node} stops"));
         self.leave(node);
         self.state.end = self.state.end.max(self.state.now);
     }
 
-    /// A node loses its memory; it comes back after a while.
+    /// Crashes a node, which loses its memory and restarts after a while.
     pub(super) fn crash(&mut self, node: NodeId, down: u64) {
         self.empty(node);
         let state = &mut self.state.nodes[node.index()];
@@ -57,7 +57,7 @@ impl<M: Message> Env<M> {
         self.state.schedule(back, node, kind, What::Restart);
     }
 
-    /// What a crash leaves of a disk; drawn, for each node and incarnation apart.
+    /// Draws, for each node and incarnation separately, the writes of a disk that survive a crash.
     fn crash_disk(&mut self, node: NodeId, incarnation: u64) {
         let Some(disk) = &mut self.state.nodes[node.index()].rest.disk else { return };
         let (seed, faults) = (self.state.seed, &self.model.faults);
@@ -72,13 +72,14 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// A node leaves for good.
+    /// Removes a node for good.
     pub(super) fn leave(&mut self, node: NodeId) {
         self.empty(node);
         self.state.nodes[node.index()].status = Status::Gone;
     }
 
-    /// Takes away what a node had: timers, tasks, its line, and what its streams carry.
+    /// Drops everything that belongs to a node: timers, tasks, its waiting line, and the messages
+    /// of its streams.
     fn empty(&mut self, node: NodeId) {
         for slot in self.state.line(node).collect::<Vec<_>>() {
             self.state.leave_line(slot);
@@ -115,7 +116,7 @@ impl<M: Message> Env<M> {
         self.state.schedule(at, NodeId(0), 0, What::Heal);
     }
 
-    /// A node that was added starts when the present event is over.
+    /// Schedules the start of an added node for the end of the present event.
     pub(super) fn welcome(&mut self, node: NodeId, guarded: bool) {
         let rest = &self.state.nodes[node.index()].rest;
         let (sends, takes, room) = (rest.sends, rest.takes, rest.room);
@@ -128,7 +129,7 @@ impl<M: Message> Env<M> {
         self.state.schedule(at, node, kind, What::Start);
     }
 
-    /// A crash is an event without a duration.
+    /// Records a crash as an event without a duration.
     pub(super) fn record_crash(&mut self, node: NodeId) {
         let kind = self.kind(Class::Other, "crash");
         let now = Time(self.state.now);

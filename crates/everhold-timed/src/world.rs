@@ -1,4 +1,4 @@
-//! One timed execution: nodes and surroundings, and a step function.
+//! One timed execution: nodes with their environment, and a step function.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -29,7 +29,7 @@ pub(crate) struct Slot<M> {
     tasks: bool,
 }
 
-/// Nodes and surroundings at one moment, as properties look at them.
+/// Nodes and environment at one moment, as properties see them.
 pub(crate) struct Stand<'a, M: Message> {
     slots: &'a [Slot<M>],
     env: &'a Env<M>,
@@ -71,7 +71,7 @@ impl<M: Message> Stage<M> for Stand<'_, M> {
     }
 }
 
-/// A timed execution that goes on event by event. Made by [`Sim::start`](super::Sim::start).
+/// A timed execution that advances event by event; made by [`Sim::start`](super::Sim::start).
 pub struct World<M: Message> {
     model: Rc<Model<M>>,
     pub(super) env: Rc<RefCell<Env<M>>>,
@@ -84,7 +84,7 @@ pub struct World<M: Message> {
     started: bool,
     current: NodeId,
     ready: Vec<TaskId>,
-    /// Told of every handler's real time, while durations are learned.
+    /// Receives every handler's real duration during training.
     pub(super) probe: Option<super::train::Probe>,
 }
 
@@ -115,7 +115,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Goes back to the beginning, for another execution.
+    /// Resets the world for another execution.
     pub(super) fn reset(&mut self, draws: Draws, recorder: Option<Recorder>) {
         let initial = self.model.blueprints.len();
         self.slots.truncate(initial);
@@ -137,49 +137,50 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// When the present event began.
+    /// Returns the start of the present event.
     #[must_use]
     pub fn now(&self) -> Time {
         Time(self.env.borrow().state.now)
     }
 
-    /// When the last event was, or will be, over.
+    /// Returns the end of the last event, which may still be in the future.
     #[must_use]
     pub fn time(&self) -> Time {
         Time(self.env.borrow().state.end)
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.env.borrow().state.events
     }
 
-    /// How it ended, if it has.
+    /// Returns the reason for which the execution ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }
 
-    /// True if the stopping condition was reached.
+    /// Returns true if the stopping condition was reached.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.ended == Some(Ended::Done)
     }
 
-    /// What to replay this execution with, the changes of seed at forks included.
+    /// Returns the draws with which this execution can be replayed, including the changes of seed
+    /// at forks.
     #[must_use]
     pub fn draws(&self) -> Draws {
         (*self.env.borrow().draws).clone()
     }
 
-    /// Looks at the live states.
+    /// Passes a view of the live states to a function.
     pub fn look<T>(&self, with: impl FnOnce(&View<'_, M>) -> T) -> T {
         let env = self.env.borrow();
         with(&View::of(&Stand { slots: &self.slots, env: &env }))
     }
 
-    /// Goes on by one event; false if the execution has ended.
+    /// Advances by one event; returns false if the execution has ended.
     pub fn step(&mut self) -> bool {
         self.go(|world| {
             world.advance();
@@ -187,7 +188,8 @@ impl<M: Message> World<M> {
         self.ended.is_none()
     }
 
-    /// Goes on until an event begins at or after a time, or the execution ends; false then.
+    /// Advances until an event begins at or after a time; returns false if the execution ends
+    /// first.
     pub fn run_until(&mut self, time: Time) -> bool {
         self.go(
             |world| {
@@ -200,20 +202,21 @@ impl<M: Message> World<M> {
         self.ended.is_none()
     }
 
-    /// Goes on until so many events have happened altogether; false if it ended before.
+    /// Advances until this many events have happened in total; returns false if the execution ends
+    /// first.
     pub fn run_events(&mut self, events: u64) -> bool {
         self.go(|world| while world.events() < events && world.advance() {});
         self.ended.is_none()
     }
 
-    /// Goes on to the end.
+    /// Advances to the end.
     pub fn finish(&mut self) -> TimedRun {
         let watch = Stopwatch::start();
         self.go(|world| while world.advance() {});
         self.summary(watch.elapsed())
     }
 
-    /// Goes on to the end, or until simulated time is beyond `limit`: then it is unknown.
+    /// Advances to the end, or until simulated time exceeds `limit`: the outcome is then unknown.
     pub fn finish_by(&mut self, limit: Time) -> TimedRun {
         self.env.borrow_mut().time_max = limit.0.min(self.model.time_max);
         self.finish()
@@ -229,9 +232,9 @@ impl<M: Message> World<M> {
         TimedRun { time: Duration::from_nanos(time), events: env.state.events, ended, wall }
     }
 
-    /// A copy that goes on by itself, with another seed if one is given; `None` if a node cannot
-    /// be copied. Then [replay](super::Sim::start) what [`draws`](World::draws) says, with
-    /// [`Change::Reseed`] after [`events`](World::events).
+    /// Copies the execution, with another seed for the rest if one is given; returns `None` if a
+    /// node cannot be copied. In that case, [replay](super::Sim::start) the [`draws`](World::draws)
+    /// with an added [`Change::Reseed`] after [`events`](World::events).
     #[must_use]
     pub fn fork(&self, seed: Option<u64>) -> Option<World<M>> {
         let copy = |slot: &Slot<M>| {
@@ -278,7 +281,7 @@ impl<M: Message> World<M> {
         self.env.borrow_mut().state.queue.next_time()
     }
 
-    /// Runs with panics turned into failures.
+    /// Runs a function and turns panics into failures.
     fn go(&mut self, body: impl FnOnce(&mut Self)) {
         if self.ended.is_some() {
             return;
@@ -305,7 +308,7 @@ impl<M: Message> World<M> {
         self.ended = Some(Ended::Failed(failure));
     }
 
-    /// One event; false if the execution has ended.
+    /// Handles one event; returns false if the execution has ended.
     #[inline]
     fn advance(&mut self) -> bool {
         let next = self.env.borrow_mut().next();
@@ -319,7 +322,7 @@ impl<M: Message> World<M> {
         self.run(node, what)
     }
 
-    /// Handles an event that has begun, and looks whether that was all.
+    /// Handles an event that has begun, and checks whether the execution has ended.
     #[inline]
     fn run(&mut self, node: NodeId, what: What<M>) -> bool {
         self.current = node;
@@ -346,7 +349,7 @@ impl<M: Message> World<M> {
         self.judge(node)
     }
 
-    /// Closes an event: tasks, new nodes, nodes that leave.
+    /// Ends an event: runs tasks, starts new nodes, removes nodes that leave.
     #[inline]
     fn settle(&mut self, node: NodeId) {
         if self.slots[node.index()].tasks {
@@ -367,7 +370,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Looks whether something failed, is done, or was too long.
+    /// Checks whether the execution failed, reached its stopping condition, or exceeded a limit.
     #[inline]
     fn judge(&mut self, node: NodeId) -> bool {
         let env = self.env.borrow();
@@ -436,7 +439,7 @@ impl<M: Message> World<M> {
         false
     }
 
-    /// A node that refuses some messages takes the first that it does not refuse.
+    /// Lets a node that refuses some messages take the first one that it accepts.
     #[cold]
     fn choose(&mut self, node: NodeId) -> bool {
         let process = &self.slots[node.index()].process;
@@ -465,7 +468,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Tasks that can go on stand in their node's line.
+    /// Puts tasks that can continue into their node's waiting line.
     fn line_up_tasks(&mut self, node: NodeId) {
         self.ready.clear();
         self.slots[node.index()].process.ready(&mut self.ready);
@@ -502,7 +505,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Something goes wrong, or is right again.
+    /// Begins or ends a fault.
     #[cold]
     fn upset(&mut self, what: What<M>) -> bool {
         let mut env = self.env.borrow_mut();
@@ -522,7 +525,7 @@ impl<M: Message> World<M> {
             What::Fault(TimedFault::Stop(node)) if env.is_up(node) => {
                 env.stop(node);
                 drop(env);
-                // That may have been the last node that was not as it should be.
+                // This may have been the last node that did not satisfy the stopping condition.
                 return self.judge(node);
             }
             What::Fault(fault) => env.upset(fault),
@@ -531,7 +534,7 @@ impl<M: Message> World<M> {
         true
     }
 
-    /// The notes of this execution so far, if it is [recorded](super::Sim::record).
+    /// Returns the notes of this execution so far, if it is [recorded](super::Sim::record).
     #[must_use]
     pub(super) fn recorded(&self, run: TimedRun) -> Option<Recorded> {
         let mut env = self.env.borrow_mut();

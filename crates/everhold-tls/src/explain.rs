@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Explanations of errors, with their remedies.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::TlsError;
 
-/// Why the key and the certificate of two files do not go together.
+/// Explains why a key and a certificate do not match.
 pub(crate) fn explain_key(error: &Error, cert: &Path, key: &Path) -> TlsError {
     let (cert, key) = (cert.display(), key.display());
     TlsError(match error {
@@ -18,7 +18,8 @@ pub(crate) fn explain_key(error: &Error, cert: &Path, key: &Path) -> TlsError {
     })
 }
 
-/// Why the other side is not spoken to. `name` is whom this side wanted, if it connected.
+/// Explains why TLS with the other side failed. `name` is the expected name of the other side, if
+/// this side connected.
 pub(crate) fn explain(error: &Error, name: Option<&str>) -> TlsError {
     TlsError(match error {
         Error::InvalidCertificate(error) => of_certificate(error, name),
@@ -57,7 +58,7 @@ fn of_certificate(error: &CertificateError, name: Option<&str>) -> String {
             "its certificate is for another purpose (extendedKeyUsage)".to_owned()
         }
         E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "its certificate is one of a CA; let the CA sign another one for the address".to_owned()
+            "it shows a CA's certificate; let the CA sign another one for the address".to_owned()
         }
         other => format!("its certificate cannot be used ({other})"),
     }
@@ -72,7 +73,8 @@ fn names_in(error: &CertificateError) -> String {
     }
 }
 
-/// The other side ended the connection and said why. `is_client` says which side this one is.
+/// Explains an alert with which the other side ended the connection. `is_client` tells whether this
+/// side connected.
 fn of_alert(alert: AlertDescription, is_client: bool) -> String {
     use AlertDescription as A;
     let whose = "the certificate that was shown to it";
@@ -81,7 +83,7 @@ fn of_alert(alert: AlertDescription, is_client: bool) -> String {
         A::UnknownCA if is_client => format!(
             "it does not know the CA that signed {whose}; its --tls-client-ca must name that CA"
         ),
-        A::UnknownCA => format!("it does not know the CA that signed {whose}; name it there"),
+        A::UnknownCA => format!("it does not know the CA that signed {whose}; add it there"),
         A::CertificateExpired => format!("{whose} is expired; renew it"),
         A::BadCertificate => {
             format!("it does not accept {whose}: most likely it is for another name")

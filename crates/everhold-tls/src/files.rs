@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::TlsError;
 
-/// Where systems keep the certificates that they trust.
+/// The places where operating systems keep the certificates that they trust.
 const SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -53,7 +53,7 @@ pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> 
     })
 }
 
-/// The certificates of a file, all of them trusted.
+/// Reads the certificates of a file, all of which are trusted.
 pub(crate) fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut trusted = RootCertStore::empty();
     for certificate in read_certificates(path)? {
@@ -64,7 +64,7 @@ pub(crate) fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(trusted)
 }
 
-/// The certificates that the system trusts.
+/// Reads the certificates that the system trusts.
 pub(crate) fn system_roots() -> Result<RootCertStore, TlsError> {
     let named = std::env::var("SSL_CERT_FILE").ok();
     let places = named.iter().map(String::as_str).chain(SYSTEM);
@@ -73,7 +73,7 @@ pub(crate) fn system_roots() -> Result<RootCertStore, TlsError> {
         TlsError("this system has no file of trusted certificates; name the CA's".to_owned())
     })?;
     let mut trusted = RootCertStore::empty();
-    // Such files may have certificates of kinds that nobody uses any more.
+    // Such files may contain certificates of obsolete kinds, which are skipped.
     trusted.add_parsable_certificates(read_certificates(path)?);
     Ok(trusted)
 }

@@ -1,12 +1,12 @@
 //! Connections with or without TLS.
 //!
-//! A [`Stream`] is read and written like a socket, from two threads at once if need be. Whether it is
-//! encrypted is decided when it is made: with a [`ClientTls`] by whoever connects, with a [`ServerTls`] by
-//! whoever accepts. Both are read from PEM files, and every error names the file or the other side, and
-//! the remedy.
+//! A [`Stream`] is read and written like a socket, by two threads at once if necessary. Whether it
+//! is encrypted is decided when it is made: with a [`ClientTls`] by the side that connects, with a
+//! [`ServerTls`] by the side that accepts. Both are read from PEM files, and every error names the
+//! file or the other side, and the remedy.
 //!
-//! The feature `rustls` brings TLS itself. Without it both cannot be made, and everything is plain; so
-//! other crates need no conditional code.
+//! The feature `rustls` provides TLS itself. Without it neither of the two can be made, and every
+//! connection is plain; so other crates need no conditional code.
 
 use std::fmt;
 use std::io;
@@ -26,31 +26,32 @@ mod stream;
 pub use session::{ClientTls, ServerTls, reason};
 pub use stream::{Stream, trouble};
 
-/// The files of a side that connects.
+/// The files of the side that connects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// Certificates that are trusted, and those that they signed; the system's own, if not given.
+    /// The CA certificates that are trusted; by default those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// The certificate to show if asked for one, with those between it and its CA.
+    /// The certificate to show if one is requested, with the intermediate ones up to its CA.
     pub cert: Option<PathBuf>,
     /// The key of `cert`.
     pub key: Option<PathBuf>,
-    /// The name that the other side's certificate must have; the address, if not given.
+    /// The name that the other side's certificate must have; by default its address.
     pub name: Option<String>,
 }
 
-/// The files of a side that accepts.
+/// The files of the side that accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerFiles {
-    /// The certificate to show, with those between it and its CA.
+    /// The certificate to show, with the intermediate ones up to its CA.
     pub cert: PathBuf,
     /// The key of `cert`.
     pub key: PathBuf,
-    /// Only those are let in who show a certificate that this CA signed; anybody, if not given.
+    /// The CA that must have signed the certificates of clients; without it, clients need no
+    /// certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why a connection is not secure, or cannot be made so.
+/// The reason for which a connection is not secure or cannot be secured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! TLS by rustls, without the sockets.
+//! TLS by rustls, without sockets.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,12 +19,12 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// How a side that connects uses TLS.
+/// The TLS settings of the side that connects.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
-    /// Kept so that a name that cannot be one is told when it is used.
+    /// The name if it is not valid, which is reported when it is used.
     bad_name: Option<String>,
 }
 
@@ -47,8 +47,8 @@ impl ClientTls {
     ///
     /// # Errors
     ///
-    /// If a file is missing or is not what it should be, if a key does not match its certificate, or if the
-    /// name cannot be one.
+    /// If a file is missing or invalid, if a key does not match its certificate, or if the name is
+    /// not valid.
     pub fn read(files: &ClientFiles) -> Result<ClientTls, TlsError> {
         let trusted = match &files.ca {
             Some(path) => roots(path)?,
@@ -79,7 +79,7 @@ impl ClientTls {
         tls.bad_name.clone().map_or(Ok(tls), |name| Err(not_a_name(&name)))
     }
 
-    /// The same, for a side whose certificate must have this name or address.
+    /// Returns the same settings, for a side whose certificate must have this name or address.
     #[must_use]
     pub fn for_name(mut self, name: &str) -> ClientTls {
         let bare = name.trim_start_matches('[').trim_end_matches(']');
@@ -103,7 +103,7 @@ fn not_a_name(name: &str) -> TlsError {
     TlsError(format!("`{name}` is neither the name of a machine nor an address"))
 }
 
-/// How a side that accepts uses TLS.
+/// The TLS settings of the side that accepts.
 #[derive(Clone)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -128,7 +128,7 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// If a file is missing or is not what it should be, or if the key does not match the certificate.
+    /// If a file is missing or invalid, or if the key does not match the certificate.
     pub fn read(files: &ServerFiles) -> Result<ServerTls, TlsError> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -155,10 +155,10 @@ impl ServerTls {
     }
 }
 
-/// One side of a connection: bytes of TLS on one end, bytes of the application on the other.
+/// One side of a connection: encrypted bytes on one end, bytes of the application on the other.
 pub(crate) struct Session {
     connection: Connection,
-    /// Whom this side wants to speak to, if it connects.
+    /// The expected name of the other side, if this side connects.
     name: Option<String>,
 }
 
@@ -171,13 +171,13 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Takes in what came by the socket; returns how many bytes of it. The rest has to wait until what was
-    /// decrypted is read.
+    /// Takes in bytes from the socket; returns how many were accepted. The rest must wait until
+    /// decrypted bytes have been read.
     pub(crate) fn receive(&mut self, mut raw: &[u8]) -> Result<usize, TlsError> {
         let all = raw.len();
         while !raw.is_empty() {
             match self.connection.read_tls(&mut raw) {
-                // Its buffer is full.
+                // The buffer of rustls is full.
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
@@ -187,7 +187,7 @@ impl Session {
         Ok(all - raw.len())
     }
 
-    /// What was decrypted: `None` if nothing is there yet, `Some(0)` if the other side has ended.
+    /// Reads decrypted bytes: `None` if there are none yet, `Some(0)` if the other side has ended.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.connection.reader().read(buffer) {
             Ok(count) => Ok(Some(count)),
@@ -196,7 +196,7 @@ impl Session {
         }
     }
 
-    /// Before the handshake is over, what is written waits for its end.
+    /// Accepts bytes to be encrypted; before the end of the handshake they are kept.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.connection.writer().write(bytes)
     }
@@ -205,13 +205,13 @@ impl Session {
         self.connection.send_close_notify();
     }
 
-    /// Moves what has to go out by the socket.
+    /// Moves the bytes that must be sent to `out`.
     pub(crate) fn take_out(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() && self.connection.write_tls(out).is_ok() {}
     }
 }
 
-/// Why a connection that another library made is not secure, if that is why this error came.
+/// Returns the TLS problem behind an error of another library's connection, if there is one.
 #[must_use]
 pub fn reason(error: &(dyn std::error::Error + 'static), name: &str) -> Option<TlsError> {
     let inner = error.downcast_ref::<io::Error>()?.get_ref()?;

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use crate::session::Session;
 use crate::{ClientTls, ServerTls, TlsError};
 
-/// The first byte of every conversation in TLS: a record of the handshake.
+/// The first byte of every TLS conversation: the type of a handshake record.
 const HANDSHAKE: u8 = 0x16;
-/// The other byte with which an answer may begin: an alert.
+/// The other possible first byte of an answer: the type of an alert record.
 const ALERT: u8 = 0x15;
 
-/// As much as one record of TLS has.
+/// The largest size of the content of a TLS record.
 const RECORD: usize = 16 << 10;
 
-/// A connection, with or without TLS. Its clones are the same connection: one thread may read while
+/// A connection, with or without TLS. Its clones share the connection: one thread may read while
 /// another writes.
 #[derive(Clone)]
 pub struct Stream(Arc<Inner>);
@@ -34,24 +34,25 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Locks are taken in this order; none is held while the socket is waited for, but the one of that
-/// direction. So a side that does not read holds up nobody who reads from it.
+/// The state of TLS. Locks are taken in the order of the fields. While a thread waits for the
+/// socket, it holds only the lock of its direction, so a peer that does not read does not block
+/// reading from it.
 struct Secured {
     incoming: Mutex<Incoming>,
-    /// What was encrypted and has to go out.
+    /// Encrypted bytes to be sent.
     outgoing: Mutex<Vec<u8>>,
     session: Mutex<Session>,
-    /// The other side began with something that is not TLS.
+    /// Whether the other side began with something other than TLS.
     is_plain: AtomicBool,
 }
 
-/// What came by the socket and was not decrypted yet.
+/// Bytes from the socket that were not decrypted yet.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
     from: usize,
     until: usize,
-    /// Whether anything ever came.
+    /// Whether any bytes have arrived.
     begun: bool,
 }
 
@@ -59,14 +60,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is wrong with TLS, if that is why reading or writing failed.
+/// Returns the TLS problem behind an error of reading or writing, if there is one.
 #[must_use]
 pub fn trouble(error: &io::Error) -> Option<&TlsError> {
     error.get_ref()?.downcast_ref()
 }
 
 impl Stream {
-    /// A connection without TLS.
+    /// Makes a connection without TLS.
     #[must_use]
     pub fn plain(socket: TcpStream) -> Stream {
         Stream(Arc::new(Inner { socket, secured: None }))
@@ -82,11 +83,12 @@ impl Stream {
         Stream(Arc::new(Inner { socket, secured: Some(secured) }))
     }
 
-    /// Connects; the handshake, if there is one, is over in twice the patience, or it failed.
+    /// Connects; the handshake, if there is one, ends or fails within twice the patience.
     ///
     /// # Errors
     ///
-    /// If nobody listens, or the other side is not whom it should be; see [`trouble`].
+    /// If no one listens at the address, or the other side is not the expected one; see
+    /// [`trouble`].
     pub fn connect(
         address: &SocketAddr,
         tls: Option<&ClientTls>,
@@ -103,7 +105,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// A connection that was accepted. The handshake, if there is one, happens as it is read from.
+    /// Takes an accepted connection. The handshake, if there is one, happens during the first
+    /// reads.
     ///
     /// # Errors
     ///
@@ -115,25 +118,25 @@ impl Stream {
         }
     }
 
-    /// The socket, for its settings.
+    /// Returns the socket, for its settings.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         &self.0.socket
     }
 
-    /// Whether the other side spoke, but not TLS, though it had to.
+    /// Returns whether the other side sent something other than TLS where TLS is required.
     #[must_use]
     pub fn is_plain_by_mistake(&self) -> bool {
         self.0.secured.as_ref().is_some_and(|secured| secured.is_plain.load(Relaxed))
     }
 
-    /// Whether the handshake was begun and is not over.
+    /// Returns whether a handshake is in progress.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.0.secured.as_ref().is_some_and(|secured| lock(&secured.session).is_handshaking())
     }
 
-    /// Says that nothing more will be sent.
+    /// Announces that nothing more will be sent.
     pub fn finish(&self) {
         if let Some(secured) = &self.0.secured {
             lock(&secured.session).finish();
@@ -147,11 +150,11 @@ impl Stream {
         let _ = self.0.socket.shutdown(Shutdown::Both);
     }
 
-    /// Reads, but not for longer than until then, however slowly bytes of TLS come.
+    /// Reads, but not beyond the deadline `end`, however slowly bytes arrive.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, or as reading a socket; see [`trouble`].
+    /// `TimedOut`, or an error of the socket; see [`trouble`].
     pub fn read_before(&self, buffer: &mut [u8], end: Instant) -> io::Result<usize> {
         self.read_until(buffer, Some(end))
     }
@@ -186,7 +189,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Reads from the socket, for so long as is left.
+/// Reads from the socket within the remaining time.
 fn wait_for(mut socket: &TcpStream, buffer: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
     if let Some(end) = end {
         let left = end.saturating_duration_since(Instant::now());
@@ -215,7 +218,8 @@ impl Secured {
         }
     }
 
-    /// Takes in some bytes of TLS, from the socket if none are left, and answers them if need be.
+    /// Processes some bytes of TLS, from the socket if none are left, and sends the necessary
+    /// answers.
     fn receive(
         &self,
         socket: &TcpStream,
@@ -227,11 +231,11 @@ impl Secured {
         }
         let waiting = &incoming.bytes[incoming.from..incoming.until];
         let taken = lock(&self.session).receive(waiting);
-        // Also the alert that says what is wrong.
+        // This also sends the alert that names the problem.
         let flushed = self.flush(socket);
         let taken = taken?;
         if taken == 0 {
-            return Err(io::Error::other("a record of TLS that fits nowhere"));
+            return Err(io::Error::other("a TLS record exceeds the buffer"));
         }
         incoming.from += taken;
         match flushed {
@@ -256,10 +260,10 @@ impl Secured {
         if !incoming.begun && first != HANDSHAKE && first != ALERT {
             self.is_plain.store(true, Relaxed);
             return Err(TlsError(if lock(&self.session).is_server() {
-                "it does not speak TLS, but this address does; let it (`everhold help security`)"
+                "it does not speak TLS, but this address does; enable it (`everhold help security`)"
                     .to_owned()
             } else {
-                "it does not speak TLS; leave out what asks for TLS here, or give it a certificate"
+                "it does not speak TLS; remove the TLS settings here, or give it a certificate"
                     .to_owned()
             })
             .into());
@@ -268,7 +272,7 @@ impl Secured {
         Ok(())
     }
 
-    /// The other side went away without the farewell of TLS.
+    /// Returns the error for a connection that ended without the closing alert of TLS.
     fn ended(&self, begun: bool) -> io::Error {
         let session = lock(&self.session);
         if session.is_server() || !session.is_handshaking() {
@@ -281,7 +285,8 @@ impl Secured {
         TlsError(text.to_owned()).into()
     }
 
-    /// Sends what has to go out. If another thread sends just now, it sends this as well.
+    /// Sends the pending bytes. If another thread is sending at the moment, that thread sends them
+    /// too.
     fn flush(&self, socket: &TcpStream) -> io::Result<()> {
         let mut outgoing = match self.outgoing.try_lock() {
             Ok(outgoing) => outgoing,
@@ -294,7 +299,7 @@ impl Secured {
 
     fn write(&self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let mut outgoing = lock(&self.outgoing);
-        // Of a write that timed out the rest is still to go.
+        // The rest of a write that timed out must be sent first.
         send(socket, &mut outgoing)?;
         let count = {
             let mut session = lock(&self.session);
@@ -307,7 +312,7 @@ impl Secured {
     }
 }
 
-/// Sends bytes and forgets those that were sent.
+/// Sends bytes and removes those that were sent.
 fn send(mut socket: &TcpStream, outgoing: &mut Vec<u8>) -> io::Result<()> {
     let mut sent = 0;
     let result = loop {

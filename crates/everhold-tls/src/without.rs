@@ -1,4 +1,4 @@
-//! No TLS: neither side can be made, so nothing here is ever called.
+//! Placeholders for builds without TLS: neither side can be made, so no method here is ever called.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,12 +14,12 @@ fn missing() -> TlsError {
     )
 }
 
-/// How a side that connects uses TLS; not in this build.
+/// The TLS settings of the side that connects; not available in this build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTls(Infallible);
 
 impl ClientTls {
-    /// Says that TLS is not in this build.
+    /// Returns an error: this build has no TLS.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl ClientTls {
         Err(missing())
     }
 
-    /// The same, for a name.
+    /// Sets the name; never called.
     #[must_use]
     pub fn for_name(self, _: &str) -> ClientTls {
         self
@@ -39,12 +39,12 @@ impl ClientTls {
     }
 }
 
-/// How a side that accepts uses TLS; not in this build.
+/// The TLS settings of the side that accepts; not available in this build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls(Infallible);
 
 impl ServerTls {
-    /// Says that TLS is not in this build.
+    /// Returns an error: this build has no TLS.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Session {
     }
 }
 
-/// Why a connection is not secure; nothing in this build.
+/// Returns the TLS problem behind an error; always `None` in this build.
 #[must_use]
 pub fn reason(_: &(dyn std::error::Error + 'static), _: &str) -> Option<TlsError> {
     None

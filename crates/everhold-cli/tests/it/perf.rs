@@ -46,7 +46,7 @@ fn versions_are_compared() {
 #[test]
 fn the_baseline_is_there() {
     let arguments = ["perf", "randtree", "--mace", "--executions", "60"];
-    check(&arguments, 2, &["trained on 50 executions", "goes along: timer recovery"]);
+    check(&arguments, 2, &["trained on 50 executions", "correlated with the time: timer recovery"]);
 }
 
 #[test]

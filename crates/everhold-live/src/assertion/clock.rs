@@ -1,52 +1,52 @@
-//! Round trips, and clocks kept together by the Berkeley method (Gusella and Zatti, 1989).
+//! Round trips, and clock synchronisation by the Berkeley method (Gusella and Zatti, 1989).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use everhold_trace::NodeId;
 
-/// How many round trips count.
+/// The number of latest round trips that are kept.
 const WINDOW: usize = 16;
 
-/// Clocks further than this from the middle one do not take part in the average, in
-/// microseconds: one that jumps an hour is corrected, and moves nobody else.
+/// Clocks further than this from the median, in microseconds, are left out of the average: a clock
+/// that jumps by an hour is corrected without affecting the others.
 const FAULTY: u64 = 500_000;
 
-/// What is known of one peer.
+/// The measurements of one peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer {
     rtts: VecDeque<u64>,
-    /// How far its clock was ahead of ours.
+    /// The difference of its clock to ours; positive if its clock is ahead.
     pub(super) ahead: Option<i64>,
 }
 
 impl Peer {
-    /// An answer came: asked and answered by our clock, its clock in between.
+    /// Records a round trip: question and answer by our clock, and the peer's clock in between.
     pub(super) fn heard(&mut self, asked: u64, answered: u64, clock: u64) {
         let rtt = answered.saturating_sub(asked);
         if self.rtts.len() == WINDOW {
             self.rtts.pop_front();
         }
         self.rtts.push_back(rtt);
-        // Of several answers the fastest says most of its clock.
+        // The fastest round trip gives the most exact measurement of the peer's clock.
         if self.rtts.iter().all(|other| rtt <= *other) || self.rtts.len() == 1 {
             self.ahead = Some(clock.cast_signed() - (asked + rtt / 2).cast_signed());
         }
     }
 
-    /// The largest of the last round trips.
+    /// Returns the largest of the latest round trips.
     pub(super) fn largest(&self) -> u64 {
         self.rtts.iter().copied().max().unwrap_or(0)
     }
 
-    /// Clocks were moved: what was measured before says nothing any more.
+    /// Forgets the measurements, which are invalid after clocks were corrected.
     pub(super) fn forget_clock(&mut self) {
         self.ahead = None;
         self.rtts.clear();
     }
 }
 
-/// By how much each clock should be corrected, ours included: to the average of those that are
-/// not faulty.
+/// Returns the correction of each clock, including ours, to the average of those that are not
+/// faulty.
 pub(super) fn corrections(me: NodeId, peers: &BTreeMap<NodeId, Peer>) -> BTreeMap<NodeId, i64> {
     let measured = peers.iter().filter_map(|(node, peer)| Some((*node, peer.ahead?)));
     let ahead: BTreeMap<NodeId, i64> = measured.chain([(me, 0)]).collect();
@@ -69,7 +69,7 @@ mod tests {
         peer
     }
 
-    /// Clocks ahead of ours by so much; what each is told, ours first.
+    /// Checks the corrections, ours first, for clocks that are ahead of ours by these amounts.
     #[track_caller]
     fn check(ahead: &[i64], expected: &[i64]) {
         let peers = (1..).map(NodeId).zip(ahead.iter().map(|ahead| peer(*ahead))).collect();

@@ -1,4 +1,4 @@
-//! Is it a snapshot, and does the property hold in it?
+//! The judgement of a snapshot: its consistency, and the property in it.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use everhold_trace::{NodeId, Value};
 use super::Outcome;
 use crate::host::Channels;
 
-/// A property, and the fields that it mentions.
+/// A property with the fields that it mentions.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) rule: Rule,
     pub(super) fields: Vec<String>,
 }
 
-/// What one node showed.
+/// The answer of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Showed {
     pub(super) state: Option<Value>,
     pub(super) channels: Channels,
 }
 
-/// The names of all fields in a property.
+/// Returns the names of all fields in a property.
 pub(super) fn fields(property: &Property) -> Vec<String> {
     fn collect(expr: &Expr, found: &mut Vec<String>) {
         if let ExprKind::Field(_, field) = &expr.kind
@@ -40,7 +40,7 @@ pub(super) fn fields(property: &Property) -> Vec<String> {
     found
 }
 
-/// A message that one node shows as received and its sender as not yet sent.
+/// Returns a message that its receiver shows as received and its sender as not sent yet.
 pub(super) fn contradiction(shown: &BTreeMap<NodeId, Showed>) -> Option<(NodeId, NodeId, u64)> {
     shown.iter().find_map(|(receiver, at)| {
         let received = at.channels.received.iter();

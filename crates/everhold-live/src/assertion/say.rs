@@ -1,4 +1,4 @@
-//! What nodes say to each other about snapshots: datagrams, loss allowed.
+//! The messages between nodes about snapshots: datagrams, which may be lost.
 
 use everhold_trace::NodeId;
 use everhold_trace::Value;
@@ -9,30 +9,30 @@ use crate::host::Channels;
 
 const MAGIC: &[u8; 5] = b"EVHA\x01";
 
-/// How much of an answer goes into one datagram.
+/// The number of bytes of an answer in one datagram.
 const PART: usize = 32 << 10;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Say {
-    /// How long does it take, and how late is it there?
+    /// Asks for the clock, to measure the round trip and the difference.
     Ping { number: u64 },
-    /// This late, uncorrected and corrected.
+    /// Answers with the clock.
     Pong { number: u64, clock: u64 },
-    /// Whoever keeps the time says by how much to correct the clock.
+    /// Corrects the clock; sent by the node that keeps the time.
     Adjust { by: i64 },
-    /// Show these fields as they are at this moment.
+    /// Asks for these fields as of this moment.
     Ask { round: u64, at: u64, fields: Vec<String> },
     /// A part of the answer.
     Shown { round: u64, part: u32, parts: u32, bytes: Vec<u8> },
 }
 
-/// The answer to [`Say::Ask`], before it is cut into parts.
+/// The answer to [`Say::Ask`], before it is split into parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// A frame of the tuple protocol with one state, or nothing if there is none to show.
+    /// A frame of the tuple protocol with one state; empty if there is none.
     pub(super) state: Vec<u8>,
     pub(super) channels: Channels,
-    /// By how much the moment was missed, in microseconds.
+    /// The delay after the requested moment, in microseconds.
     pub(super) late: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn encode(system: &str, from: NodeId, say: &Say) -> Vec<u8> {
     bytes
 }
 
-/// `None` if it is not from this system, or nothing of the sort at all.
+/// Decodes a datagram; returns `None` if it is not from this system or cannot be decoded.
 pub(super) fn decode(system: &str, bytes: &[u8]) -> Option<(NodeId, Say)> {
     let letter: Letter = postcard::from_bytes(bytes.strip_prefix(MAGIC)?).ok()?;
     (letter.system == system).then_some((letter.from, letter.say))
@@ -73,7 +73,7 @@ pub(super) fn whole(parts: &[Option<Vec<u8>>]) -> Option<Answer> {
     postcard::from_bytes(&parts?.concat()).ok()
 }
 
-/// The fields of a state that were asked for, as bytes.
+/// Encodes the requested fields of a state.
 pub(super) fn put_state(state: &Value, fields: &[String]) -> Option<Vec<u8>> {
     let values = match state {
         Value::Record(all) => {

@@ -1,4 +1,4 @@
-//! The thread behind a node's assertions: measures, answers, asks.
+//! The thread behind a node's assertions, which measures clocks, answers questions and asks them.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,19 +14,21 @@ use super::judge::{Question, Showed, judge};
 use super::say::{self, Answer, Say};
 use super::{Look, Network, Outcome};
 
-/// How long answers may take after the moment of a snapshot, besides the largest round trip.
+/// The time allowed for answers after the moment of a snapshot, in addition to the largest round
+/// trip.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What is added to the largest round trip, in microseconds: waking up takes time too.
+/// A margin added to the largest round trip, in microseconds, for the time that it takes to wake
+/// up.
 const MARGIN: u64 = 1_000;
 
-/// What reaches the worker.
+/// The input of the worker.
 pub(super) enum Order {
     Check { question: Arc<Question>, tell: Box<dyn FnOnce(Outcome) + Send> },
     Said { bytes: Vec<u8>, from: SocketAddr },
 }
 
-/// What others may read.
+/// The values that other threads may read.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) largest_rtt: AtomicU64,
@@ -39,7 +41,7 @@ impl Shared {
     }
 }
 
-/// Hands on what arrives.
+/// Forwards received datagrams to the worker.
 pub(super) fn receive(socket: &UdpSocket, said: &Sender<Order>, stopping: &AtomicBool) {
     let mut bytes = vec![0; 1 << 16];
     while !stopping.load(Ordering::Acquire) {
@@ -58,9 +60,9 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     peers: BTreeMap<NodeId, Peer>,
     pings: BTreeMap<u64, (NodeId, u64)>,
-    /// Questions whose moment has not come.
+    /// Questions whose moment has not come yet.
     asked: Vec<Asked>,
-    /// Our own snapshots on the way.
+    /// The snapshots that this node has requested.
     rounds: BTreeMap<u64, Round>,
     counter: u64,
     measured: Instant,
@@ -133,12 +135,13 @@ impl Worker {
     fn say(&self, to: NodeId, say: &Say) {
         if let Some(address) = self.network.nodes.get(&to) {
             let bytes = say::encode(&self.network.system, self.network.me, say);
-            // A datagram that is lost is missed, and the snapshot skipped.
+            // If a datagram is lost, its answer is missing and the snapshot is skipped.
             let _ = self.socket.send_to(&bytes, address);
         }
     }
 
-    /// Pings everyone. The first node keeps the time: it also corrects the clocks, its own too.
+    /// Pings all peers. The node with the lowest number keeps the time: it also corrects all
+    /// clocks, including its own.
     fn measure_if_due(&mut self) {
         if self.measured.elapsed() < self.network.period {
             return;
@@ -161,7 +164,7 @@ impl Worker {
     fn keep_time(&mut self) {
         let corrections = corrections(self.network.me, &self.peers);
         for (node, by) in corrections {
-            // Below a tenth of a millisecond it is the measurement that is wrong.
+            // A difference below 0.1 ms is within the error of the measurement.
             if by.abs() < 100 {
                 continue;
             }
@@ -223,7 +226,7 @@ impl Worker {
         self.rounds.insert(round, Round { question, tell, until, parts, shown });
     }
 
-    /// Looks at the node for those whose moment has come.
+    /// Answers the questions whose moment has come.
     fn answer_if_due(&mut self) {
         let now = self.shared.now();
         let (due, later) = std::mem::take(&mut self.asked).into_iter().partition(|a| a.at <= now);
@@ -248,7 +251,7 @@ impl Worker {
     fn shown(&mut self, number: u64, who: NodeId, part: u32, parts: u32, bytes: Vec<u8>) {
         let Some(round) = self.rounds.get_mut(&number) else { return };
         let of = round.parts.entry(who).or_default();
-        // A mebibyte of state at 32 KiB a part.
+        // At most 64 parts of 32 KiB: two mebibytes.
         of.resize((parts as usize).min(64), None);
         if let Some(place) = of.get_mut(part as usize) {
             *place = Some(bytes);

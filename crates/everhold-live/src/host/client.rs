@@ -1,4 +1,4 @@
-//! Whoever asks a node from outside the system.
+//! Clients, which send requests to nodes from outside the system.
 
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use super::core::CLIENTS;
 use super::packet::{Identity, Packet};
 use crate::probe::Envelope;
 
-/// A connection to one node of a hosted system, which sees it as a node that asks.
+/// A connection to one node of a hosted system, which sees the client as another node.
 #[derive(Debug)]
 pub struct Client<M> {
     stream: TcpStream,
@@ -30,7 +30,7 @@ impl<M> Client<M> {
     ///
     /// # Errors
     ///
-    /// If nobody listens there.
+    /// If no node listens there.
     pub fn connect(
         system: &str,
         node: NodeId,
@@ -39,7 +39,7 @@ impl<M> Client<M> {
     ) -> io::Result<Client<M>> {
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
         stream.set_nodelay(true)?;
-        // The port tells clients of one machine apart, the time those of several.
+        // The port distinguishes clients of one machine, and the time those of several machines.
         let port = u32::from(stream.local_addr()?.port());
         let time = crate::time::micros();
         let id = NodeId(CLIENTS | (time as u32 & 0x7fff) << 16 | port);
@@ -54,7 +54,7 @@ impl<M> Client<M> {
     ///
     /// # Errors
     ///
-    /// If the connection ends or the time is up; the request may have been carried out.
+    /// If the connection ends or no answer comes in time; the request may have been carried out.
     pub fn call(&mut self, request: &M, patience: Duration) -> io::Result<M> {
         let number = self.sent;
         self.send(request, Tag::Request(number))?;
@@ -66,12 +66,12 @@ impl<M> Client<M> {
             }
             self.stream.set_read_timeout(Some(left))?;
             let packet = Packet::read(&mut self.reader).map_err(|error| match error.kind() {
-                // What a read that takes too long is called depends on the system.
+                // The kind of error after a timeout depends on the operating system.
                 io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
                 _ => error,
             })?;
             let Some(packet) = packet else { return Err(io::ErrorKind::UnexpectedEof.into()) };
-            // Answers to calls that were given up are passed over.
+            // Answers to earlier calls that timed out are skipped.
             if packet.tag == Tag::Reply(number) {
                 return (self.codec.decode)(&packet.message)
                     .map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason));
@@ -79,7 +79,7 @@ impl<M> Client<M> {
         }
     }
 
-    /// Sends a message that asks for nothing.
+    /// Sends a message without waiting for an answer.
     ///
     /// # Errors
     ///

@@ -1,18 +1,18 @@
-//! Messages to bytes and back.
+//! Conversion between messages and bytes.
 
 use std::fmt;
 
 use everhold_node::Message;
 use serde::de::DeserializeOwned;
 
-/// How the messages of a system travel.
+/// The wire format of a system's messages.
 ///
-/// [`Codec::postcard`] serves every message type that can be deserialised. A type whose
-/// `Serialize` is made for people, or that has a wire format of its own, brings two functions.
+/// [`Codec::postcard`] suits every message type that can be deserialised. A type whose `Serialize`
+/// is meant for display, or that has a wire format of its own, brings two functions.
 pub struct Codec<M> {
-    /// Adds a message to the bytes.
+    /// Appends an encoded message to the bytes.
     pub encode: fn(&M, &mut Vec<u8>),
-    /// Reads a message from all of the bytes, or says what is wrong with them.
+    /// Decodes a message from all of the bytes; the error describes the problem.
     pub decode: fn(&[u8]) -> Result<M, String>,
 }
 
@@ -31,7 +31,7 @@ impl<M> fmt::Debug for Codec<M> {
 }
 
 impl<M: Message + DeserializeOwned> Codec<M> {
-    /// The `postcard` format: compact, without names.
+    /// Returns a codec for the `postcard` format, which is compact and has no field names.
     #[must_use]
     pub fn postcard() -> Codec<M> {
         Codec {

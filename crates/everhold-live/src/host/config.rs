@@ -1,4 +1,4 @@
-//! Who is where.
+//! The configuration of a system: its nodes and their addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,8 @@ use everhold_tls::{ClientFiles, ClientTls, TlsError};
 use everhold_trace::NodeId;
 use serde::Deserialize;
 
-/// The nodes of a system and where they are; the same file serves every process of it.
+/// The nodes of a system with their addresses and settings; every process of the system uses the
+/// same file.
 ///
 /// ```
 /// use everhold_live::host::Config;
@@ -26,46 +27,47 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The system's name; nodes of another are not let in.
+    /// The system's name; nodes of other systems are refused.
     pub system: String,
     /// Each node's address.
     #[serde(deserialize_with = "nodes")]
     pub nodes: BTreeMap<NodeId, SocketAddr>,
-    /// How nodes reach each other. Clients always come by TCP.
+    /// The transport between nodes. Clients always use TCP.
     #[serde(default)]
     pub transport: Transport,
-    /// The folder for the nodes' disks, each in a folder of its own below it. Without it disks
-    /// are forgotten when the process ends.
+    /// The folder for the nodes' disks, with a subfolder for each node. Without it, disks are lost
+    /// when the process ends.
     pub data: Option<PathBuf>,
-    /// Checkers that watch.
+    /// The addresses of the checkers.
     #[serde(default)]
     pub checkers: Vec<SocketAddr>,
-    /// What the checkers ask for.
+    /// The secret that the checkers require.
     pub secret: Option<String>,
-    /// Speaks TLS with the checkers; needs the feature `tls`. Nodes among themselves do not.
+    /// The files for TLS with the checkers, which needs the feature `tls`. Nodes do not use TLS
+    /// among themselves.
     pub tls: Option<TlsFiles>,
     /// The folder for recordings.
     pub record: Option<PathBuf>,
-    /// Seeds the nodes' random streams. A recording is replayed with the seed that it names.
+    /// The seed of the nodes' random streams. A recording contains it, and its replay uses it.
     #[serde(default)]
     pub seed: u64,
-    /// Lets nodes listen on addresses that other machines reach. There is no authentication
-    /// between nodes: only do this on a network whose every machine is trusted.
+    /// Allows nodes to listen on addresses that other machines can reach. Nodes do not authenticate
+    /// each other: use this only on a network on which every machine is trusted.
     #[serde(default)]
     pub open: bool,
 }
 
-/// The files with which checkers are trusted, and with which they trust.
+/// The files for TLS with the checkers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
-    /// The CA that signed the checkers' certificates; those that the system trusts, if not given.
+    /// The CA that signed the checkers' certificates; by default the CAs that the system trusts.
     pub ca: Option<PathBuf>,
-    /// The certificate to show, if checkers ask for one.
+    /// The certificate of this process, if checkers require one.
     pub cert: Option<PathBuf>,
     /// The key of `cert`.
     pub key: Option<PathBuf>,
-    /// The name that checkers' certificates must have; each one's address, if not given.
+    /// The name that the checkers' certificates must have; by default each checker's address.
     pub name: Option<String>,
 }
 
@@ -76,19 +78,19 @@ impl TlsFiles {
     }
 }
 
-/// How nodes reach each other.
+/// The transports between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// Framed streams: in order, and lost only with their connection.
+    /// Framed streams: messages arrive in order, and are lost only with their connection.
     #[default]
     Tcp,
-    /// Datagrams: lost, repeated and reordered as the network likes.
+    /// Datagrams, which may be lost, duplicated and reordered.
     Udp,
 }
 
 impl Config {
-    /// A system of these nodes, over TCP, without disks and checkers.
+    /// Makes the configuration of a system of these nodes, over TCP, without disks and checkers.
     #[must_use]
     pub fn new(system: &str, nodes: impl IntoIterator<Item = (NodeId, SocketAddr)>) -> Config {
         Config {
@@ -109,7 +111,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is no configuration.
+    /// If the file cannot be read, or is not a valid configuration.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let name = path.display().to_string();
         let fail = |reason| ConfigError { file: Some(name.clone()), reason };
@@ -121,7 +123,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it is none; the message says where.
+    /// If the text is not a valid configuration; the message gives the place.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let fail = |reason| ConfigError { file: None, reason };
         let config: Config = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
@@ -137,7 +139,7 @@ impl Config {
     }
 }
 
-/// JSON has text for keys; a number that occurs twice is a mistake.
+/// Keys in JSON are text, so numbers are parsed here; a number that occurs twice is an error.
 fn nodes<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<NodeId, SocketAddr>, D::Error> {
@@ -169,12 +171,12 @@ fn nodes<'de, D: serde::Deserializer<'de>>(
     deserializer.deserialize_map(Nodes)
 }
 
-/// Why a configuration cannot be used.
+/// An error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, if it came from one.
+    /// The file, if the configuration came from one.
     pub file: Option<String>,
-    /// What is wrong, and where.
+    /// The problem and its place.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! What hosted nodes meet: the runtime between two events of a loop.
+//! The runtime of hosted nodes.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use super::view::Channels;
 use crate::probe::{Envelope, Probe};
 use crate::report::Report;
 
-/// Nodes that were spawned have this bit in their number, and their parent's number.
+/// The bit in the number of a spawned node, which otherwise has the number of its parent.
 const SPAWNED: u32 = 1 << 30;
 const PARENT_SHIFT: u32 = 20;
-/// Clients choose a number above this one.
+/// The lowest number of clients.
 pub(super) const CLIENTS: u32 = 1 << 31;
 
-/// The node that spawned this one, if it was spawned.
+/// Returns the node that spawned this one, if it was spawned.
 pub(super) fn parent_of(node: NodeId) -> Option<NodeId> {
     let spawned = node.0 & (SPAWNED | CLIENTS) == SPAWNED;
     spawned.then_some(NodeId((node.0 & (SPAWNED - 1)) >> PARENT_SHIFT))
 }
 
-/// The state of a loop that its nodes reach through their contexts.
+/// The state of a loop that its nodes access through their contexts.
 pub(super) struct Core<M> {
     pub(super) me: NodeId,
     pub(super) probe: Probe,
@@ -34,7 +34,7 @@ pub(super) struct Core<M> {
     pub(super) incarnation: u64,
     pub(super) locals: BTreeMap<NodeId, Local>,
     pub(super) timers: BTreeMap<(NodeId, Timer), Instant>,
-    /// Sent during the present event; leaves at its end.
+    /// Messages sent during the present event, which leave at its end.
     pub(super) outbox: Vec<Outgoing<M>>,
     pub(super) spawned: Vec<(NodeId, Blueprint<M>)>,
     pub(super) halted: Vec<NodeId>,
@@ -43,7 +43,7 @@ pub(super) struct Core<M> {
     began_at: Time,
 }
 
-/// What belongs to one node of a loop.
+/// The state of one node of a loop.
 #[derive(Default)]
 pub(super) struct Local {
     pub(super) disk: Disk,
@@ -84,13 +84,13 @@ impl<M> Core<M> {
         }
     }
 
-    /// The earliest deadline and whose it is.
+    /// Returns the earliest timer with its deadline and node.
     pub(super) fn next_timer(&self) -> Option<(Instant, NodeId, Timer)> {
         let earliest = self.timers.iter().min_by_key(|(_, deadline)| **deadline);
         earliest.map(|((node, timer), deadline)| (*deadline, *node, *timer))
     }
 
-    /// Forgets a node that left.
+    /// Removes a node that left.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.locals.remove(&node);
         self.timers.retain(|(owner, _), _| *owner != node);
@@ -102,7 +102,7 @@ impl<M> Core<M> {
 }
 
 impl<M: Message> Core<M> {
-    /// Notes an answer to `choose`, in the form that a replay reads.
+    /// Records an answer to `choose`, in the form that a replay reads.
     fn note_choice(&mut self, node: NodeId, label: &str, domain: u32, value: u32) {
         if self.is_recorded() {
             self.note(node, format!("{label}: {value} of {domain}"));
@@ -112,7 +112,7 @@ impl<M: Message> Core<M> {
 
 impl<M: Message> Runtime<M> for Core<M> {
     fn now(&self, _: NodeId) -> Time {
-        // The wall clock at the start, monotonic from there.
+        // The wall clock at the start, continued with the monotonic clock.
         self.began_at + self.began.elapsed()
     }
 
@@ -132,8 +132,8 @@ impl<M: Message> Runtime<M> for Core<M> {
         self.timers.remove(&(node, timer)).is_some()
     }
 
-    /// The same stream as under the explorer in a node's first life, so that a replay needs the
-    /// seed alone; lives are counted from 0 there.
+    /// Draws from the same stream as the explorer does in a node's first life, so that a replay
+    /// needs only the seed; the explorer counts lives from 0.
     fn random(&mut self, node: NodeId) -> u64 {
         let (seed, incarnation) = (self.seed, self.incarnation);
         let local = self.local(node);
@@ -147,7 +147,7 @@ impl<M: Message> Runtime<M> for Core<M> {
         if domain == 1 {
             return 0;
         }
-        // The low bits of a good mixer are as good as any; a bias of 2^-32 does not matter here.
+        // The low bits of a good mixer are as random as any; a bias of 2^-32 does not matter here.
         let value = (self.random(node) % u64::from(domain)) as u32;
         self.note_choice(node, label, domain, value);
         value
@@ -190,7 +190,7 @@ impl<M: Message> Runtime<M> for Core<M> {
         self.halted.push(node);
     }
 
-    /// In production an assertion that fails is told, and the service goes on.
+    /// In production, an assertion that fails is reported, and the service continues.
     fn fail(&mut self, node: NodeId, assertion: &str, message: String) {
         let text = format!("{node}: \"{assertion}\" does not hold: {message}");
         self.report.tell(&text);

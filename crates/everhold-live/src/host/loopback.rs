@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below the ports that systems give to outgoing connections.
+/// A range below the ports that operating systems give to outgoing connections.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// Addresses on loopback that are free now, for streams and for datagrams.
+/// Returns addresses on loopback that are free now, for streams and for datagrams.
 ///
-/// For tests whose nodes are processes of their own. A port that the system chooses may be given
-/// to somebody's outgoing connection before its node listens; these are not.
+/// They are meant for tests whose nodes are processes of their own. A port that the operating
+/// system chooses could be given to an outgoing connection before its node listens; these ports are
+/// not.
 ///
 /// ```
 /// use everhold_live::{Config, NodeId, host::loopback};
@@ -22,11 +23,11 @@ const PORTS: Range<u16> = 20_000..32_000;
 ///
 /// # Errors
 ///
-/// If there are not so many.
+/// If there are not enough free ports.
 pub fn loopback(addresses: usize) -> io::Result<Vec<SocketAddr>> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let ports = u32::from(PORTS.end - PORTS.start);
-    // Processes that are started one after the other begin far from each other.
+    // Processes started shortly after each other begin at distant ports.
     let begin = std::process::id().wrapping_mul(97);
     let next = || {
         let step = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % ports;

@@ -1,4 +1,4 @@
-//! The sockets of one node. Plain threads and blocking calls: systems have tens of nodes, not
+//! The sockets of one node, with plain threads and blocking calls: systems have tens of nodes, not
 //! tens of thousands, and a stack of a few pages costs less than an event library.
 
 use std::collections::BTreeMap;
@@ -18,37 +18,37 @@ use crate::backoff::Backoff;
 use crate::probe::lock;
 use crate::report::Report;
 
-/// How many messages may wait for one peer, and for the node itself.
+/// The capacity of the queue for one peer, and of that for the node itself.
 const QUEUE: usize = 4_096;
 const STACK: usize = 256 << 10;
 const CONNECT: Duration = Duration::from_millis(500);
 const PREFACE: Duration = Duration::from_secs(5);
 
-/// What reaches a node's loop.
+/// The input of a node's loop.
 pub(super) enum Input {
     Packet(Packet),
-    /// A client came; what is queued here goes back to it.
+    /// A client connected; frames queued here are sent to it.
     Client(NodeId, SyncSender<Vec<u8>>),
     Gone(NodeId),
-    /// Somebody watches who knows nothing yet.
+    /// A new observer connected, which does not know the state yet.
     Watched,
     Stop,
 }
 
-/// Shared by all threads of a node's sockets.
+/// The state that all threads of a node's sockets share.
 struct Common {
     me: Identity,
     inputs: SyncSender<Input>,
     report: Report,
     stopping: AtomicBool,
-    /// Accepted streams, to be shut down at the end.
+    /// Accepted streams, which are shut down at the end.
     accepted: Mutex<BTreeMap<u64, TcpStream>>,
     /// The newest incarnation of each peer.
     incarnations: Mutex<BTreeMap<NodeId, u64>>,
     connections: AtomicU64,
 }
 
-/// The sending side, held by the loop.
+/// The sending side, which the loop holds.
 pub(super) struct Net {
     routes: BTreeMap<NodeId, SyncSender<Vec<u8>>>,
     datagrams: Option<(UdpSocket, BTreeMap<NodeId, SocketAddr>)>,
@@ -56,7 +56,7 @@ pub(super) struct Net {
     lost: u64,
 }
 
-/// What has to be ended when the node ends.
+/// The threads and sockets to end when the node ends.
 pub(super) struct Sockets {
     common: Arc<Common>,
     address: SocketAddr,
@@ -107,7 +107,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
 }
 
 impl Net {
-    /// Hands a packet to the network, which may lose it.
+    /// Sends a packet over the network, which may lose it.
     pub(super) fn send(&mut self, packet: &Packet) {
         if packet.message.len() > PACKET_MAX - 64 {
             let (to, bytes) = (packet.to, packet.message.len());
@@ -128,7 +128,7 @@ impl Net {
                 Err(TrySendError::Disconnected(_)) => drop(self.routes.remove(&route)),
             },
             (None, Some((socket, peers))) => self.datagram(socket, peers, packet),
-            // A client that has gone, or a node that nobody configured.
+            // A client that has disconnected, or a node that is not in the configuration.
             (None, None) => {}
         }
     }
@@ -143,7 +143,8 @@ impl Net {
                 "a message of {bytes} bytes to {to} does not fit a datagram; use TCP. It is lost"
             ));
         } else {
-            // A peer that is not there is told by an error here, and is the network's affair.
+            // An error here means that the peer is not running, which counts as a loss in the
+            // network.
             let _ = socket.send_to(&bytes, address);
         }
     }
@@ -158,13 +159,13 @@ impl Net {
 }
 
 impl Sockets {
-    /// Ends all threads. The loop has dropped its [`Net`], so the senders have ended.
+    /// Ends all threads. The loop has dropped its [`Net`] by now, so the senders have ended.
     pub(super) fn stop(self) {
         self.common.stopping.store(true, Ordering::Release);
         for stream in lock(&self.common.accepted).values() {
             let _ = stream.shutdown(Shutdown::Both);
         }
-        // Wakes the accepting thread, which looks at the flag.
+        // Wakes the accepting thread, which then sees the flag.
         let _ = TcpStream::connect_timeout(&self.address, CONNECT);
         for thread in self.threads {
             let _ = thread.join();
@@ -185,7 +186,8 @@ fn accept(common: &Arc<Common>, listener: &TcpListener) {
                 threads.extend(spawn("everhold-receive", move || common.receive(stream)));
             }
             Err(error) => {
-                // Out of file descriptors, mostly: give others time to close some.
+                // The usual reason is a lack of file descriptors, so it waits until some are
+                // closed.
                 common.report.tell(&format!("cannot accept a connection ({error})"));
                 thread::sleep(Duration::from_millis(50));
             }
@@ -196,7 +198,8 @@ fn accept(common: &Arc<Common>, listener: &TcpListener) {
     }
 }
 
-/// A connection speaks for its node and for those that the node spawned.
+/// Returns whether a sender may use the peer's connection: the peer itself, and the nodes that it
+/// spawned.
 fn is_from(sender: NodeId, peer: NodeId) -> bool {
     sender == peer || parent_of(sender) == Some(peer)
 }
@@ -242,7 +245,7 @@ impl Common {
                 }
                 Ok(Some(_)) => break Err("a packet names another sender".to_owned()),
                 Ok(None) => break Ok(()),
-                // A process that was killed; its peers see it by other means.
+                // The process was killed; its peers learn of that by other means.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break Ok(()),
                 Err(error) => break Err(error.to_string()),
             }
@@ -253,7 +256,7 @@ impl Common {
         result
     }
 
-    /// Who may speak here.
+    /// Checks whether a peer may connect.
     fn admit(&self, peer: &Identity) -> Result<(), String> {
         let (ours, theirs) = (&self.me.system, &peer.system);
         if ours != theirs {
@@ -264,21 +267,21 @@ impl Common {
         }
         let node = peer.node;
         if node == self.me.node {
-            return Err(format!("it says that it is {node}, as this node is; one id, one process"));
+            return Err(format!("it claims this node's id, {node}; give each process its own"));
         }
         let mut incarnations = lock(&self.incarnations);
         let newest = incarnations.entry(node).or_default();
         if peer.incarnation < *newest {
             let (old, new) = (peer.incarnation, *newest);
             return Err(format!(
-                "{node} comes as incarnation {old}, but {new} was here: two processes use one id"
+                "{node} connects as incarnation {old} after {new}: two processes use one id"
             ));
         }
         *newest = peer.incarnation;
         Ok(())
     }
 
-    /// Opens the way back to a client.
+    /// Sets up the queue of answers to a client.
     fn welcome(&self, client: &Identity, stream: &TcpStream) -> std::io::Result<()> {
         let mut stream = stream.try_clone()?;
         let (queue, frames) = mpsc::sync_channel::<Vec<u8>>(QUEUE);
@@ -293,9 +296,10 @@ impl Common {
         Ok(())
     }
 
-    /// Sends frames to a peer, connecting as often as it takes. A peer that was never reached may
-    /// be starting yet: messages wait for it. While one that was reached is away they are lost,
-    /// as on a network whose cable is out, so that it does not come back to old news.
+    /// Sends frames to a peer, and reconnects as often as necessary. A peer that was never reached
+    /// may still be starting, so messages wait for it. While a peer that was reached before is away,
+    /// messages to it are lost, as on a network with a broken cable, so that it does not receive
+    /// outdated messages when it comes back.
     fn send_to(&self, address: SocketAddr, frames: &Receiver<Vec<u8>>) {
         let mut backoff = Backoff::new();
         let mut connection: Option<TcpStream> = None;
@@ -318,7 +322,7 @@ impl Common {
             }
             let stream = connection.as_mut().expect("it was just made");
             if stream.write_all(&frame).is_err() {
-                // This message is lost with its connection; the next finds a new one.
+                // This message is lost with its connection; the next one opens a new connection.
                 connection = None;
             }
         }
@@ -334,12 +338,12 @@ impl Common {
 
     fn receive_datagrams(&self, socket: &UdpSocket) {
         let mut bytes = vec![0; 1 << 16];
-        // A wait that ends now and then, to look at the flag.
+        // The timeout makes the wait end regularly, to look at the flag.
         let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
         while !self.is_stopping() {
             let Ok((length, from)) = socket.recv_from(&mut bytes) else { continue };
             match Packet::from_datagram(&bytes[..length]) {
-                // A loop that does not keep up loses datagrams, as a full socket does.
+                // If the loop does not keep up, datagrams are lost, as with a full socket buffer.
                 Some(packet) => drop(self.inputs.try_send(Input::Packet(packet))),
                 None => self.report.tell(&format!(
                     "{} drops datagrams from {from} that are not Everhold's",

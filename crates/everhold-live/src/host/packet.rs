@@ -1,4 +1,4 @@
-//! What nodes of a system send each other, on a stream or in a datagram.
+//! The messages between nodes of a system, on a stream or in a datagram.
 //!
 //! ```text
 //! stream    preface, then frames: length (u32, little endian), packet
@@ -16,7 +16,7 @@ use everhold_trace::NodeId;
 use crate::probe::Envelope;
 use crate::probe::envelope::{put_number, take_number};
 
-/// Version 2 has calls numbered with 64 bits instead of 32.
+/// Since version 2, calls are numbered with 64 bits instead of 32.
 const VERSION: u8 = 2;
 const STREAM: [u8; 4] = *b"EVHN";
 const DATAGRAM: [u8; 4] = *b"EVHD";
@@ -26,7 +26,7 @@ pub(super) const PACKET_MAX: usize = 16 << 20;
 /// The longest datagram, a little below what UDP can carry.
 pub(super) const DATAGRAM_MAX: usize = 60_000;
 
-/// Who speaks on a connection.
+/// The sender of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) system: String,
@@ -47,7 +47,7 @@ impl Identity {
         bytes
     }
 
-    /// Reads a preface; says in words what is wrong with it.
+    /// Reads a preface; the error describes the problem.
     pub(super) fn read(stream: &mut impl Read) -> Result<Identity, String> {
         let io = |error: io::Error| format!("no preface ({error})");
         let mut head = [0; 6];
@@ -62,14 +62,14 @@ impl Identity {
         let mut rest = vec![0; usize::from(length) + 13];
         stream.read_exact(&mut rest).map_err(io)?;
         let (system, rest) = rest.split_at(length.into());
-        let system = String::from_utf8(system.to_owned()).map_err(|_| "its system is no text")?;
+        let system = String::from_utf8(system.to_owned()).map_err(|_| "its system is not text")?;
         let node = u32::from_le_bytes(rest[..4].try_into().expect("four bytes"));
         let incarnation = u64::from_le_bytes(rest[4..12].try_into().expect("eight bytes"));
         Ok(Identity { system, node: NodeId(node), incarnation, is_client: rest[12] == 1 })
     }
 }
 
-/// A message on its way.
+/// A message with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) envelope: Envelope,
@@ -110,7 +110,7 @@ impl Packet {
         Packet::parse(bytes.strip_prefix(&DATAGRAM)?)
     }
 
-    /// The next packet of a stream; `None` at its end.
+    /// Reads the next packet of a stream; returns `None` at its end.
     pub(super) fn read(stream: &mut impl Read) -> io::Result<Option<Packet>> {
         let mut length = [0; 4];
         match stream.read_exact(&mut length) {
@@ -122,7 +122,7 @@ impl Packet {
             let text = format!("a packet of {length} bytes is announced, {PACKET_MAX} are allowed");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        // Grows as bytes come, so that a length alone takes no memory.
+        // The buffer grows as bytes arrive, so an announced length alone allocates no memory.
         let mut bytes = Vec::new();
         stream.take(length as u64).read_to_end(&mut bytes)?;
         if bytes.len() < length {

@@ -1,4 +1,4 @@
-//! The loop of one node: one event at a time, whole, then its effects.
+//! The loop of one node, which runs one event at a time, followed by its effects.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ use super::store::Store;
 use super::view::View;
 use crate::probe::Envelope;
 
-/// How long a loop waits when no timer is set.
+/// The time for which a loop waits when no timer is set.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 pub(super) struct Loop<M: Message> {
@@ -39,7 +39,7 @@ pub(super) struct Loop<M: Message> {
 
 struct Slot<M> {
     process: Box<dyn Process<M>>,
-    /// Messages that its guard does not take yet.
+    /// Messages that its guard does not accept yet.
     waiting: VecDeque<Arrived<M>>,
 }
 
@@ -49,7 +49,7 @@ struct Arrived<M> {
     msg: M,
 }
 
-/// What was last observed, to send only what changed.
+/// The last observed state, so that only changes are sent.
 #[derive(Default)]
 struct Shown {
     fields: BTreeMap<String, Value>,
@@ -109,7 +109,7 @@ impl<M: Message> Loop<M> {
             Input::Packet(packet) => self.packet(packet),
             Input::Client(client, queue) => self.net.add(client, queue),
             Input::Gone(client) => self.net.remove(client),
-            // Without this a node to which nothing happens any more would never be seen.
+            // Without this, the state of a node without further events would never be sent.
             Input::Watched => {
                 self.shown.audience = None;
                 self.show();
@@ -135,12 +135,12 @@ impl<M: Message> Loop<M> {
         }
     }
 
-    /// A message is here: takes it, or keeps it until the guard opens.
+    /// Takes a message, or keeps it until the node's guard accepts it.
     fn arrive(&mut self, to: NodeId, arrived: Arrived<M>) {
         let Some(slot) = self.slots.get_mut(&to) else { return };
         let from = arrived.envelope.sender;
-        // Those that wait were all refused by now: they do not hold up what is taken, or a reply
-        // would wait for ever behind a request of its sender.
+        // All waiting messages have been refused so far. They do not delay an accepted message:
+        // otherwise a reply could wait forever behind a request of its sender.
         if slot.process.is_guarded() && !slot.process.accepts(from, arrived.tag, &arrived.msg) {
             slot.waiting.push_back(arrived);
         } else {
@@ -166,7 +166,7 @@ impl<M: Message> Loop<M> {
         self.finish(to);
     }
 
-    /// What a client sent is nowhere else in the recordings: a replay needs it.
+    /// Records a message from a client, which a replay needs and no other recording contains.
     fn note_outside(&self, sender: NodeId, msg: &M) {
         let core = self.core.borrow();
         if sender.0 >= CLIENTS && core.probe.is_watched() {
@@ -180,7 +180,7 @@ impl<M: Message> Loop<M> {
         }
     }
 
-    /// Lets tasks go on and takes messages whose time has come, until nothing moves.
+    /// Runs tasks and takes messages that the guard now accepts, until nothing changes.
     fn settle(&mut self, node: NodeId) {
         let mut tasks = Vec::new();
         while let Some(slot) = self.slots.get_mut(&node) {
@@ -206,7 +206,7 @@ impl<M: Message> Loop<M> {
     }
 
     fn fire_timers(&mut self) {
-        // Those due now, and not those that firing them sets.
+        // Only the timers that are due now, not those that firing them sets.
         let now = Instant::now();
         loop {
             let next = self.core.borrow().next_timer();
@@ -228,15 +228,15 @@ impl<M: Message> Loop<M> {
         }
     }
 
-    /// The end of an event: what was synced is made durable, the state is shown, then what was sent
-    /// leaves. Its stamp is taken after the state's, so that whoever receives it is ordered after
-    /// the state that caused it.
+    /// Ends an event: synced writes are made durable, the state is shown, and then the messages
+    /// leave. Their stamps are taken after that of the state, so that the receiver is ordered after
+    /// the state that caused the message.
     fn finish(&mut self, node: NodeId) {
         let mut core = self.core.borrow_mut();
         if let (Some(store), Some(local)) = (&mut self.store, core.locals.get_mut(&self.me))
             && let Err(error) = store.commit(&mut local.disk)
         {
-            // Sending on would promise what the disk does not hold.
+            // To continue would promise data that the disk does not hold.
             panic!("the disk of {} cannot be written ({error})", self.me);
         }
         let outbox = std::mem::take(&mut core.outbox);
@@ -274,7 +274,7 @@ impl<M: Message> Loop<M> {
         }
     }
 
-    /// Shows what changed of the node's state to whoever looks.
+    /// Sends the changes of the node's state to its observers.
     fn show(&mut self) {
         let core = self.core.borrow();
         let (watched, wanted) = (core.probe.is_watched(), self.view.is_wanted());
@@ -313,7 +313,8 @@ impl<M: Message> Loop<M> {
     }
 }
 
-/// Messages that the guard takes are taken in their order; those that it refuses stay.
+/// Returns the first waiting message that the guard accepts, in order of arrival; refused messages
+/// stay.
 fn first_acceptable<M>(slot: &Slot<M>) -> Option<usize> {
     slot.waiting.iter().position(|arrived| {
         slot.process.accepts(arrived.envelope.sender, arrived.tag, &arrived.msg)

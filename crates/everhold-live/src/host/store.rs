@@ -1,4 +1,4 @@
-//! A node's disk as a folder: a journal of synced writes, compacted now and then.
+//! A node's disk as a folder: a journal of synced writes, which is compacted from time to time.
 //!
 //! ```text
 //! disk        generation (u64), then an entry for each write that makes up the state
@@ -8,9 +8,8 @@
 //! lock        held while a process uses the folder
 //! ```
 //!
-//! Whatever was synced is in the journal and on the medium before a message of the same event
-//! leaves. A process that is killed leaves at most a torn last entry, which no message depended
-//! on.
+//! Every synced write is in the journal on the medium before a message of the same event leaves. A
+//! process that is killed leaves at most an incomplete last entry, on which no message depended.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use everhold_node::Disk;
 use everhold_node::disk::Write;
 
-/// A journal that is this much longer than the state is compacted.
+/// The excess of the journal's length over the state's at which it is compacted.
 const SLACK: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the folder of a node; returns its disk and which start this is, from 1.
+    /// Opens the folder of a node; returns its disk and the number of this start, from 1.
     pub(super) fn open(folder: &Path) -> io::Result<(Store, Disk, u64)> {
         fs::create_dir_all(folder)?;
         let lock = File::create(folder.join("lock"))?;
@@ -64,7 +63,8 @@ impl Store {
         Ok((store, Disk::journaled(writes), boots))
     }
 
-    /// Keeps what the disk synced since last time. When this returns it is on the medium.
+    /// Appends the writes that the disk synced since the last call. On return they are on the
+    /// medium.
     pub(super) fn commit(&mut self, disk: &mut Disk) -> io::Result<()> {
         let writes = disk.take_synced();
         if writes.is_empty() {
@@ -78,8 +78,8 @@ impl Store {
         if self.journal_bytes > 2 * self.state_bytes + SLACK { self.compact(disk) } else { Ok(()) }
     }
 
-    /// Writes the state anew. Replacing `disk` is the moment at which the next journal counts; a
-    /// crash before it leaves the old pair, a crash after it the new one.
+    /// Writes a new state. The replacement of `disk` is the moment from which the next journal
+    /// counts: a crash before it leaves the old pair, a crash after it the new one.
     fn compact(&mut self, disk: &Disk) -> io::Result<()> {
         let next = self.generation + 1;
         let journal = File::create(journal_path(&self.folder, next))?;
@@ -100,7 +100,7 @@ fn journal_path(folder: &Path, generation: u64) -> PathBuf {
     folder.join(format!("journal.{generation}"))
 }
 
-/// Replaces a small file so that a crash leaves the old or the new one.
+/// Replaces a small file such that a crash leaves either the old or the new content.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     let mut file = File::create(&new)?;
@@ -124,7 +124,8 @@ fn put_entry(bytes: &mut Vec<u8>, write: &Write) {
     bytes.extend_from_slice(&body);
 }
 
-/// The whole entries and how many bytes they take; what comes after them was torn.
+/// Returns the complete entries and their total length; the bytes after them are an incomplete
+/// entry.
 fn entries(mut bytes: &[u8]) -> (Vec<Write>, u64) {
     let (mut writes, all) = (Vec::new(), bytes.len());
     while let Some((write, rest)) = entry(bytes) {
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A kill at any byte of the journal keeps a prefix of what was committed.
+    /// A kill at any byte of the journal leaves a prefix of the committed writes.
     #[test]
     fn a_journal_cut_anywhere_is_a_prefix() {
         let folder = Folder::new("cut");

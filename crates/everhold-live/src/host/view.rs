@@ -1,4 +1,4 @@
-//! What a node shows to assertions: its state, and how far its channels have come.
+//! The view of a node for assertions: its state, and the message counts of its channels.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe::lock;
 
-/// The channels of one node: what it sent and received, by the senders' own counts.
+/// The channels of one node: the messages it sent and received, by the senders' own counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
-    /// How many messages went to each node.
+    /// The number of messages sent to each node.
     pub sent: BTreeMap<NodeId, u64>,
-    /// The count of the newest message that was sent, plus one.
+    /// The count of the last sent message, plus one.
     pub next: u64,
-    /// How many came from each node, and the count of the newest.
+    /// The number of messages received from each node, and the count of the newest.
     pub received: BTreeMap<NodeId, (u64, u64)>,
 }
 
 impl Channels {
-    /// A message left.
+    /// Records a sent message.
     pub fn sent(&mut self, to: NodeId, seq: u64) {
         *self.sent.entry(to).or_default() += 1;
         self.next = self.next.max(seq + 1);
     }
 
-    /// A message arrived.
+    /// Records a received message.
     pub fn received(&mut self, from: NodeId, seq: u64) {
         let (count, newest) = self.received.entry(from).or_default();
         *count += 1;
@@ -35,7 +35,7 @@ impl Channels {
     }
 }
 
-/// What is published after every event, while somebody wants it.
+/// The state that is published after every event, once it has been requested.
 #[derive(Default)]
 pub(crate) struct View {
     wanted: AtomicBool,
@@ -52,7 +52,7 @@ impl View {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Runs after each event, on the node's thread, from now on.
+    /// Sets the function that runs after each event, on the node's thread.
     pub(crate) fn then(self: &Arc<View>, run: Arc<dyn Fn() + Send + Sync>) {
         *lock(&self.then) = Some(run);
         self.want();
@@ -66,7 +66,7 @@ impl View {
         }
     }
 
-    /// The node between two events; `None` before the first event after it was asked for.
+    /// Returns the state between two events; `None` before the first event after the first request.
     pub(crate) fn look(&self) -> Option<(Value, Channels)> {
         lock(&self.shown).clone()
     }

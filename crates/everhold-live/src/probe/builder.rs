@@ -1,4 +1,4 @@
-//! How a probe is set up.
+//! The settings of a probe.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
@@ -58,14 +58,14 @@ impl Builder {
         }
     }
 
-    /// The system that the node belongs to.
+    /// Sets the system to which the node belongs.
     pub fn system(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.hello.system);
         self
     }
 
-    /// The node's number, which no other node of the system has, its name and its kind. Required: a
-    /// probe without a number shows nothing, and says so in its [`Report`].
+    /// Sets the node's number, which must be unique in the system, its name and its kind. This is
+    /// required: a probe without a number shows nothing, and reports that through its [`Report`].
     pub fn node(mut self, id: NodeId, name: &str, kind: &str) -> Builder {
         self.hello.node = id;
         name.clone_into(&mut self.hello.name);
@@ -73,21 +73,21 @@ impl Builder {
         self
     }
 
-    /// Which start of the node this is; larger each time. By default the time of day, which is
-    /// larger each time unless the clock is set back.
+    /// Sets the number of this start of the node, which must increase with each start. By default
+    /// it is the time of day, which increases unless the clock is set back.
     pub fn incarnation(mut self, incarnation: u64) -> Builder {
         self.hello.incarnation = incarnation;
         self
     }
 
-    /// What checkers over a network ask for.
+    /// Sets the secret that checkers over a network require.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Builder {
         self.knows.secret = Some(secret.into());
         self
     }
 
-    /// Speaks TLS with checkers, and only with those whose certificate is for their address, or for the
-    /// name that was given with the files. Needs the feature `tls`.
+    /// Uses TLS with checkers, and connects only to those whose certificate is for their address,
+    /// or for the name given with the files. Needs the feature `tls`.
     ///
     /// ```
     /// # #[cfg(feature = "tls")] {
@@ -104,57 +104,62 @@ impl Builder {
         self
     }
 
-    /// Also writes everything to files.
+    /// Also records everything in files.
     pub fn recording(mut self, recording: Recording) -> Builder {
         self.recording = Some(recording);
         self
     }
 
-    /// How often to say that the node is alive; 50 ms by default. Nothing waits longer than this.
+    /// Sets the interval of heartbeats, which is also the longest delay of a record; 50 ms by
+    /// default.
     pub fn heartbeat(mut self, period: Duration) -> Builder {
         self.heartbeat = period;
         self
     }
 
-    /// The room in the ring of each thread, in words of eight bytes; an observation of a number or
+    /// Sets the size of each thread's ring, in words of eight bytes; an observation of a number or
     /// a tuple of two takes four. By default 65,536, half a mebibyte.
     pub fn ring_words(mut self, words: usize) -> Builder {
         self.ring_words = words;
         self
     }
 
-    /// Where the count of messages begins, for nodes whose earlier incarnations sent some.
+    /// Sets the first count of messages, for nodes whose earlier incarnations sent some.
     pub fn first_message(mut self, seq: u64) -> Builder {
         self.first_message = seq;
         self
     }
 
-    /// Where problems are told.
+    /// Sets the report to which problems are sent.
     pub fn report(mut self, report: Report) -> Builder {
         self.report = report;
         self
     }
 
-    /// Observes everything once, on the probe's own thread: when a checker connects, when records
-    /// were dropped, when the process was stopped for a while. A checker then knows the node again,
-    /// and forgets what was not told. Without it, what was lost stays unknown until it is next told.
+    /// Sets a function that observes everything once. It runs on the probe's own thread when a
+    /// checker connects, after records were dropped, and after the process was stopped for a while.
+    /// A checker then knows the state of the node again, and forgets variables and tuples that were
+    /// not observed. Without this function, lost observations stay unknown until they are made
+    /// again.
     ///
-    /// Hold the lock that guards the state meanwhile: what another thread changes and shows between
-    /// being read here and being told here would be told in the wrong order. All of it has to fit
-    /// 64 times [`ring_words`](Builder::ring_words): a million tuples by default.
+    /// The function must hold the lock that guards the state: if another thread changed and
+    /// observed a value between its being read and observed here, the two observations would be in
+    /// the wrong order. All observations must fit into 64 times
+    /// [`ring_words`](Builder::ring_words): a million tuples by default.
     pub fn refresh(mut self, refresh: impl Fn(&Probe) + Send + 'static) -> Builder {
         self.refresh = Some(Refresh { run: Box::new(refresh), is_whole: true });
         self
     }
 
-    /// The same for somebody who observes later, and variables alone.
+    /// Sets a function that requests a refresh, whose observations follow later and are of
+    /// variables only.
     pub(crate) fn refresh_later(mut self, refresh: impl Fn() + Send + 'static) -> Builder {
         self.refresh = Some(Refresh { run: Box::new(move |_| refresh()), is_whole: false });
         self
     }
 
-    /// Takes the wall clock of this machine to be wrong by so many microseconds, for tests of clocks
-    /// that disagree.
+    /// Shifts the wall clock of this machine by this many microseconds, for tests of clocks that
+    /// disagree.
     pub fn clock_offset(mut self, micros: i64) -> Builder {
         self.clock_offset = micros;
         self

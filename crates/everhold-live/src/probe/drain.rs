@@ -1,4 +1,4 @@
-//! The probe's own thread: empties the rings, puts records in order, sends them on.
+//! The probe's own thread, which empties the rings, sorts the records and sends them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use super::{Probe, Shared, Timer, lock};
 use crate::recording::Recording;
 use crate::report::Report;
 
-/// How often the rings are emptied and the clock is set.
+/// The interval at which the rings are emptied and the clock is set.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// The same while nobody watches.
+/// The same interval while there is no observer.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// A loop that took longer for one round was stopped, and may have been given up for dead.
+/// If one round of the loop took longer, the process was stopped, and may have been taken for dead.
 const STOPPED: Duration = Duration::from_millis(400);
 
-/// How soon everything is told again; twice as long each time that it did not arrive whole.
+/// The delay before a refresh is repeated, which doubles each time it did not arrive completely.
 const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(8);
 
-/// How much larger the ring of a refresh is than others.
+/// The size of the ring of a refresh as a multiple of that of others.
 const ROOM: usize = 64;
 
-/// How exact the counter is between two settings, in microseconds.
+/// The error of the counter between two settings, in microseconds.
 const COUNTER_ERROR: u64 = 2;
 
-/// After how many heartbeats the checkers' clocks are asked for.
+/// The number of heartbeats between two measurements of the checkers' clocks.
 pub(super) const CLOCK_BEATS: u64 = 4;
 
-/// How many of the low bits of a stamp are fractions of a microsecond.
+/// The number of low bits of a stamp that are fractions of a microsecond.
 const STAMP_BITS: u32 = Stamp::from_micros(1).0.trailing_zeros();
 
-/// How many records make a batch before its time.
+/// The number of records at which a batch is sent before the next heartbeat.
 const BATCH: usize = 50;
 
-/// How many records go into one batch at most.
+/// The largest number of records in one batch.
 const BATCH_MAX: usize = 4_096;
 
-/// Observes everything once.
+/// A function that observes everything once.
 pub(super) struct Refresh {
     pub(super) run: Box<dyn Fn(&Probe) + Send>,
-    /// Whether everything is observed when it returns.
+    /// Whether everything has been observed when the function returns.
     pub(super) is_whole: bool,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Refresh {
 pub(super) struct Drain {
     shared: Arc<Shared>,
     timer: Arc<Timer>,
-    /// How far the clock of the checker that is followed is ahead of the probe's own time.
+    /// The lead of the followed checker's clock over the probe's own time.
     correction: Option<i64>,
     beats: u64,
     links: Vec<Link>,
@@ -71,29 +71,30 @@ pub(super) struct Drain {
     heartbeat: Duration,
     rings: Vec<RingReader>,
     names: Vec<Name>,
-    /// Read, but above what the node has surely passed.
+    /// Records that were read, but whose stamps the node may not have passed yet.
     early: Vec<Record>,
-    /// In order, to be sent.
+    /// Sorted records to be sent.
     ready: Vec<Record>,
-    /// How many of them are in the recording already.
+    /// The number of records in `ready` that have been recorded already.
     written: usize,
-    /// Dropped, and the recording does not say so yet.
+    /// The number of dropped records that the recording does not mention yet.
     unwritten: u64,
     dropped: u64,
     /// The number of the last batch.
     number: u64,
     beaten: Instant,
     audience: u64,
-    /// Whether nobody listened since somebody did: what happened meanwhile was not even recorded.
+    /// Whether there was a time without observers after the first one: observations in that time
+    /// were not even recorded.
     away: bool,
-    /// Whether a checker may have missed something since everything was last told.
+    /// Whether a checker may have missed something since the last refresh.
     stale: bool,
-    /// Whether everything was told, but may not have found room.
+    /// Whether a refresh ran, but some of its records may have been dropped.
     unproven: bool,
     refreshed: Instant,
     again: Duration,
     report: Report,
-    /// Whether it was told that somebody missed something for good.
+    /// Whether it was reported that a checker missed something that is not repeated.
     told: bool,
 }
 
@@ -179,7 +180,7 @@ impl Drain {
 
     fn look_for_watchers(&mut self) {
         let connected = self.links.iter().any(Link::is_connected);
-        // Nothing is stamped before there is a time.
+        // There must be a time before anything is stamped.
         self.set_clock(connected);
         let audience = self.links.iter().map(Link::connections).sum();
         let joined = audience != self.audience;
@@ -189,13 +190,14 @@ impl Drain {
         let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
         let (is_due, is_whole) = (joined || again, self.tells_all());
         if is_due && is_whole {
-            // Before anybody else may be heard: nothing that they show comes before it.
+            // This comes before other threads are observed, so that none of their records precede
+            // it.
             ring::boxed(&self.shared, What::Refresh);
         }
         let watched = connected || self.recording.is_some();
         self.shared.watched.store(watched, Ordering::Release);
         if joined && std::mem::take(&mut self.away) {
-            // The gap in the numbers says so.
+            // The gap in the numbers tells the checkers.
             self.number += 1;
             self.stale = true;
         }
@@ -216,8 +218,8 @@ impl Drain {
         }
     }
 
-    /// Follows the clock of the first checker that answers, or the wall clock for those that cannot
-    /// be asked. Before there is any checker there is no time, unless a recording needs one.
+    /// Follows the clock of the first checker that answers, or the wall clock if no checker can be
+    /// asked. Before the first connection there is no time, unless a recording needs one.
     fn set_clock(&mut self, connected: bool) {
         let own = self.timer.own();
         let mut there = self.links.iter().filter(|link| link.is_connected());
@@ -232,9 +234,9 @@ impl Drain {
         self.correction = known;
     }
 
-    /// Tells each checker how far the wall clock is from its own, and how exact the stamps are: as
-    /// exact as its clock is known, if it is the one that is followed and no message came from a node
-    /// whose clock is further ahead.
+    /// Tells each checker the difference between the wall clock and its own clock, and the error of
+    /// the stamps. The error is that of the measurement, plus the distance to the followed clock,
+    /// plus the largest lead of a received stamp.
     fn tell_clock(&mut self) {
         let Some(now) = self.shared.time() else { return };
         let own = self.timer.own();
@@ -253,7 +255,8 @@ impl Drain {
         self.refresh.as_ref().is_some_and(|refresh| refresh.is_whole)
     }
 
-    /// Says that everything was told, if nothing of it was dropped: the rings were read since.
+    /// Marks the refresh as complete, if none of its records was dropped; the rings have been read
+    /// since.
     fn confirm(&mut self) {
         if std::mem::take(&mut self.unproven) {
             if self.stale {
@@ -265,8 +268,8 @@ impl Drain {
         }
     }
 
-    /// Reads all rings; returns what the node has passed. The order of the first four lines is
-    /// what makes that true; see `ring`.
+    /// Reads all rings; returns the stamp that the node has passed. This is correct because of the
+    /// order of the first four lines; see `ring`.
     fn collect(&mut self) -> Stamp {
         let mut passed = match self.shared.time() {
             Some(now) => self.shared.clock.tick_at(now),
@@ -288,7 +291,7 @@ impl Drain {
         self.unwritten += dropped;
         if dropped > 0 {
             self.stale = true;
-            // Nobody knows when the dropped ones were: perhaps before this was said.
+            // The time of the dropped records is unknown, and may be before this mark.
             let is_whole = |record: &&Record| record.what == What::Whole;
             self.written -= self.ready[..self.written].iter().filter(is_whole).count();
             self.ready.retain(|record| !is_whole(&record));
@@ -301,8 +304,8 @@ impl Drain {
         passed
     }
 
-    /// The recording does not wait for a batch: a process that is killed takes with it what is not
-    /// written, and a violation is worth most with the moments before it.
+    /// Writes new records without waiting for a batch: a process that is killed loses its unwritten
+    /// records, and the moments before a violation are the most valuable ones.
     fn write_down(&mut self) {
         let news = &self.ready[self.written..];
         if let Some(recording) = &mut self.recording {
@@ -346,7 +349,8 @@ impl Drain {
     }
 }
 
-/// How many records go into the next batch: as many as surely fit a frame, or one.
+/// Returns the number of records in the next batch: as many as certainly fit into a frame, at least
+/// one.
 fn batch_of(records: &[Record]) -> usize {
     let mut room = FRAME_MAX / 2;
     let fits = |record: &&Record| {
@@ -358,7 +362,7 @@ fn batch_of(records: &[Record]) -> usize {
     records.iter().take(BATCH_MAX).take_while(fits).count().max(1).min(records.len())
 }
 
-/// At least as many bytes as a record takes in a frame.
+/// Returns an upper bound on the bytes that a record takes in a frame.
 fn size_of(record: &Record) -> usize {
     let named = |values: &[(Name, Value)]| {
         values.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()

@@ -1,4 +1,4 @@
-//! What travels with a message: ten to twenty bytes.
+//! The envelope that travels with a message: ten to twenty bytes.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,12 +12,12 @@ pub const HEADER: &str = "everhold";
 /// The longest message that [`read_framed`] takes: 16 MiB.
 const MESSAGE_MAX: u32 = 16 << 20;
 
-/// The sender of a message that nobody can name: of a probe that is [off](super::Probe::off), or was
-/// given no number. It is not the number of any node.
+/// The sender of a message from an unknown node: one whose probe is [off](super::Probe::off) or has
+/// no number. No node has this number.
 pub const NOBODY: NodeId = NodeId(u32::MAX);
 
-/// The stamp of a message: when it was sent by its sender's clock, by whom, and which of the
-/// sender's messages it is.
+/// The stamp of a message: the sender's clock at the sending, the sender, and the sender's count of
+/// messages.
 ///
 /// ```
 /// use everhold_live::{Envelope, NodeId, Stamp};
@@ -28,22 +28,22 @@ pub const NOBODY: NodeId = NodeId(u32::MAX);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The sender's clock.
+    /// The sender's clock at the sending.
     pub at: Stamp,
-    /// Who sent it; [`NOBODY`] if that is no node that is watched. Such an envelope passes on order,
-    /// and its message is none of any node's.
+    /// The sender, or [`NOBODY`] for a node without a watched probe. Such an envelope preserves
+    /// order, but its message is not attributed to any node.
     pub sender: NodeId,
-    /// The sender's count of messages.
+    /// The count of this message among those of the sender.
     pub seq: u64,
 }
 
-/// Why there is no envelope to be read.
+/// The reasons for which an envelope cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvelopeError {
     /// The message does not begin with one, or the header does not hold one.
     Malformed,
-    /// It was written by another version.
+    /// The envelope was written by another version.
     Version(u8),
     /// The sender's clock cannot be right.
     ClockJump(ClockJump),
@@ -72,8 +72,8 @@ impl From<EnvelopeError> for io::Error {
 }
 
 impl Envelope {
-    /// The compact form, to be put before a message: a version byte, the stamp in eight bytes,
-    /// sender and count in base 128.
+    /// Returns the compact form, to be put in front of a message: a version byte, the stamp in
+    /// eight bytes, sender and count in base 128.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(20);
@@ -88,7 +88,7 @@ impl Envelope {
     ///
     /// # Errors
     ///
-    /// If it is not there.
+    /// If the bytes do not begin with an envelope.
     pub fn from_bytes(bytes: &[u8]) -> Result<(Envelope, &[u8]), EnvelopeError> {
         let (version, rest) = bytes.split_first().ok_or(EnvelopeError::Malformed)?;
         if *version != 0 {
@@ -102,7 +102,7 @@ impl Envelope {
     }
 }
 
-/// The form for headers, after the manner of `traceparent`.
+/// Formats the envelope for a header, similar to `traceparent`.
 impl fmt::Display for Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:016x}-{:08x}-{:x}", self.at.0, self.sender.0, self.seq)
@@ -130,7 +130,7 @@ impl std::str::FromStr for Envelope {
     }
 }
 
-/// Writes a message to a stream: its length (u32, little endian), its envelope, itself.
+/// Writes a message to a stream: its length (u32, little endian), its envelope and its content.
 ///
 /// # Errors
 ///
@@ -145,11 +145,11 @@ pub fn write_framed(stream: &mut impl Write, envelope: Envelope, message: &[u8])
     stream.write_all(&frame)
 }
 
-/// Reads what [`write_framed`] wrote.
+/// Reads a message written by [`write_framed`].
 ///
 /// # Errors
 ///
-/// If the stream fails or ends, or what comes is no such message.
+/// If the stream fails or ends, or its content is not such a message.
 pub fn read_framed(stream: &mut impl Read) -> io::Result<(Envelope, Vec<u8>)> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

@@ -19,16 +19,16 @@ use super::{Timer, lock};
 use crate::backoff::Backoff;
 use crate::report::Report;
 
-/// How many batches may wait for a slow checker.
+/// The number of batches that may wait for a slow checker.
 const WAITING: usize = 64;
 
-/// How long a checker may take for its next words or bytes.
+/// The time that a checker may take for its next message or bytes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a checker is asked for the time before anything is sent to it.
+/// The number of times that a checker's clock is read before anything is sent to it.
 const FIRST_PINGS: usize = 8;
 
-/// How long a checker that refused is left alone.
+/// The wait before a checker that refused is contacted again.
 const OFFENDED: Duration = Duration::from_secs(5);
 
 enum Item {
@@ -38,30 +38,31 @@ enum Item {
     Bye(Stamp),
 }
 
-/// A batch as every checker gets it. Whoever misses one sees the gap in the numbers; checkers that
-/// share a log take each number once, from whichever connection brings it first.
+/// A batch in the form in which every checker gets it. A checker that misses one sees the gap in
+/// the numbers; checkers that share a log take each number once, from the first connection that
+/// delivers it.
 #[derive(Clone)]
 pub(super) struct Numbered {
     pub(super) number: u64,
-    /// Records that nobody gets, since the rings had no room for them.
+    /// The number of records that were dropped because the rings were full.
     pub(super) dropped: u64,
     pub(super) records: Arc<[Record]>,
 }
 
-/// What a checker must be shown, and must show.
+/// The credentials for a checker, in both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credentials {
     pub(super) secret: Option<Vec<u8>>,
     pub(super) tls: Option<ClientTls>,
 }
 
-/// The end that the draining thread holds.
+/// The end of the connection that the draining thread holds.
 pub(super) struct Link {
     queue: SyncSender<Item>,
     state: Arc<State>,
     thread: JoinHandle<()>,
-    /// The connection on which the last batch was handed over, if it was: a checker that may have
-    /// missed one is promised nothing before the next one shows the gap.
+    /// The connection on which the last batch was handed over, if it was. A checker that may have
+    /// missed a batch gets no promise before the next batch shows the gap.
     sound: Option<u64>,
 }
 
@@ -99,39 +100,40 @@ impl Link {
         self.state.connections.load(Ordering::Acquire)
     }
 
-    /// Whether it has every batch, or nobody is connected.
+    /// Returns whether the checker has every batch, or is not connected.
     pub(super) fn is_sound(&self) -> bool {
         !self.is_connected() || self.sound == Some(self.connections())
     }
 
-    /// How far the checker's clock is ahead of the probe's own time, if it says.
+    /// Returns the lead of the checker's clock over the probe's own time, if the checker supports
+    /// it.
     pub(super) fn estimate(&self, own: Stamp) -> Option<Estimate> {
         lock(&self.state.trips).best(own)
     }
 
-    /// Tells the checker of the node's clock.
+    /// Tells the checker about the node's clock.
     pub(super) fn clock(&self, ahead: i64, error: u64) {
         let _ = self.queue.try_send(Item::Clock { ahead, error });
     }
 
-    /// Hands over a batch if there is room; returns how many records are lost if not.
+    /// Hands over a batch if there is room; returns the number of lost records otherwise.
     pub(super) fn offer(&mut self, batch: &Numbered) -> u64 {
         let connection = self.connections();
         let sent = self.is_connected() && self.queue.try_send(Item::Batch(batch.clone())).is_ok();
         self.sound = sent.then_some(connection);
-        // Nobody was promised anything while nobody was connected.
+        // Without a connection nothing was promised, so nothing counts as lost.
         if sent || !self.is_connected() { 0 } else { batch.records.len() as u64 }
     }
 
     pub(super) fn heartbeat(&self, at: Stamp) {
         if self.is_connected() && self.is_sound() {
-            // A full queue has news enough.
+            // If the queue is full, the checker gets other messages soon enough.
             let _ = self.queue.try_send(Item::Heartbeat(at));
         }
     }
 
     pub(super) fn close(self, at: Stamp) {
-        // It waits for room: the thread empties the queue, or ends, within its time limits.
+        // This waits for room: the thread empties the queue, or ends, within its time limits.
         let _ = self.queue.send(Item::Bye(at));
         drop(self.queue);
         let _ = self.thread.join();
@@ -182,7 +184,7 @@ impl Worker {
                 }
                 Err(Trouble::Io(error)) => {
                     self.report.tell(&format!(
-                        "checker {} cannot be reached ({error}); nothing is sent to it until it can",
+                        "checker {} cannot be reached ({error}); nothing is sent to it until it answers",
                         self.address
                     ));
                     backoff.wait()
@@ -194,7 +196,7 @@ impl Worker {
         }
     }
 
-    /// Waits while nothing should come; true when the probe ended.
+    /// Waits while nothing is to be sent; returns true when the probe has ended.
     fn rest(&self, wait: Duration) -> bool {
         loop {
             match self.items.recv_timeout(wait) {
@@ -225,7 +227,7 @@ impl Worker {
             return Err(Trouble::Refused("it does not greet as a checker does".to_owned()));
         };
         let mut hello = self.hello.clone();
-        // A checker of an earlier version is spoken to in that version.
+        // A checker of an earlier version is addressed in that version.
         hello.version = greeting.version;
         connection.has_clock = greeting.version >= VERSION_CLOCKS;
         if let Some(secret) = &self.knows.secret {
@@ -238,11 +240,11 @@ impl Worker {
                 Ok(connection)
             }
             Frame::Refuse { text, .. } => Err(Trouble::Refused(text)),
-            _ => Err(Trouble::Refused("it answers a hello with neither yes nor no".to_owned())),
+            _ => Err(Trouble::Refused("it neither accepts nor refuses the hello".to_owned())),
         }
     }
 
-    /// Asks for the time a few times, before anything is stamped with it.
+    /// Measures the checker's clock a few times, before anything is stamped with it.
     fn measure(&self, connection: &mut Connection) -> io::Result<()> {
         for _ in 0..if connection.has_clock { FIRST_PINGS } else { 0 } {
             connection.write(&Frame::Ping { sent: self.timer.own() })?;
@@ -256,7 +258,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends until the probe ends, which is true, or the connection does.
+    /// Sends until the probe ends (returns true) or the connection does (returns false).
     fn serve(&self, mut connection: Connection) -> bool {
         let open = Arc::new(AtomicBool::new(true));
         let listener = self.listen(&mut connection, Arc::clone(&open));
@@ -285,7 +287,7 @@ impl Worker {
         ended
     }
 
-    /// Takes in what the checker says, so that it never waits for us, until it says goodbye.
+    /// Reads the checker's messages, so that it never blocks on sending, until it says goodbye.
     fn listen(
         &self,
         connection: &mut Connection,
@@ -344,9 +346,9 @@ impl Worker {
 
 enum Trouble {
     Refused(String),
-    /// TLS with it failed.
+    /// TLS with the checker failed.
     Insecure(String),
-    /// It is connected and does not greet.
+    /// The checker accepts connections but does not send a greeting.
     Silent,
     Io(io::Error),
 }
@@ -368,7 +370,7 @@ struct Connection {
     encoder: Encoder,
     decoder: Decoder,
     bytes: Vec<u8>,
-    /// Whether the checker says what time it is.
+    /// Whether the checker supports questions about its clock.
     has_clock: bool,
     beats: u64,
 }
@@ -378,7 +380,7 @@ impl Connection {
         read_frame(&mut self.stream, &mut self.decoder)
     }
 
-    /// False if it is too large.
+    /// Encodes a frame; returns false if it is too large.
     fn encode(&mut self, frame: &Frame) -> bool {
         self.bytes.clear();
         self.encoder.frame(frame, &mut self.bytes).is_ok()

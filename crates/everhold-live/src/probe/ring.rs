@@ -1,16 +1,16 @@
 //! The ring of one thread of one probe.
 //!
-//! A record is a few words: a header (kind, sorts of its two values, name), the stamp, and what
-//! its values need. The ring is made of cells of four words, which is what most records take: one
-//! that fits is written by one push of a fixed size, longer ones take several cells. A record is
-//! committed at once, so the reader meets whole records only. Records that need the heap go
-//! through a second ring of boxes.
+//! A record is a few words: a header (kind, types of its two values, name), the stamp, and the
+//! words of its values. The ring consists of cells of four words, which suffice for most records: a
+//! record that fits is written by one push of a fixed size, longer ones take several cells. A
+//! record is committed at once, so the reader sees only complete records. Records that need the
+//! heap go through a second ring of boxes.
 //!
-//! How far a node has come must be known exactly, or a checker would believe a snapshot that a
-//! slow thread is about to contradict. So a thread shows, while it writes, a stamp that is not
-//! above the one it is about to take. The clock is one atomic word that both sides modify, which
-//! orders them: if the reader's tick comes after the thread's, the reader sees either that mark
-//! or the finished record.
+//! The stamp that a node has passed must be known exactly, or a checker would trust a snapshot that
+//! a slow thread is about to contradict. So a thread publishes, while it writes, a stamp that is
+//! not above the one that it is about to take. The clock is one atomic word that both sides modify,
+//! which orders them: if the reader's tick comes after the thread's, the reader sees either that
+//! mark or the finished record.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,17 +22,19 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Scalar, Shared, Var, lock};
 
-/// What the ring is made of.
+/// The unit of the ring.
 type Cell = [u64; CELL_WORDS];
 const CELL_WORDS: usize = 4;
 
-/// Longer texts go through the heap.
+/// The longest text in bytes that does not go through the heap.
 const TEXT_MAX: usize = 1_000;
-/// Header, stamp, and two texts with their lengths; whole cells.
+/// The size of the longest record in words: header, stamp, and two texts with their lengths,
+/// rounded up to whole cells.
 const WORDS_MAX: usize = (2 + 2 * (1 + TEXT_MAX / 8 + 1)).next_multiple_of(CELL_WORDS);
-/// Enough for most; clearing the larger array would cost more than all the rest.
+/// The size of a buffer that is enough for most records; clearing the larger one would cost more
+/// than everything else.
 const WORDS_FEW: usize = 64;
-/// How many boxed records may wait.
+/// The number of boxed records that may wait.
 const BOXES: usize = 1 << 13;
 
 const OBSERVE: u64 = 1;
@@ -52,7 +54,7 @@ const NODE: u64 = 5;
 const TEXT: u64 = 6;
 
 thread_local! {
-    /// The rings of this thread, one for each probe that it uses; mostly one.
+    /// The rings of this thread, one for each probe that it uses; usually one.
     static RINGS: RefCell<Vec<Ring>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -64,10 +66,10 @@ struct Ring {
     marks: Arc<Marks>,
 }
 
-/// What both ends see.
+/// The state that both ends share.
 #[derive(Debug, Default)]
 struct Marks {
-    /// While a record is being written: a stamp not above its own. Else 0.
+    /// A stamp not above that of the record that is being written; 0 if none is.
     writing: AtomicU64,
     dropped: AtomicU64,
 }
@@ -133,7 +135,7 @@ pub(super) fn tuple(
     }
 }
 
-/// The words that a text takes, its length included.
+/// Returns the number of words of a text, including its length.
 fn words_of(text: &str) -> usize {
     1 + text.len().div_ceil(8)
 }
@@ -156,7 +158,7 @@ pub(super) fn receive(shared: &Shared, message: MessageId) {
     write_one(shared, [header(RECEIVE, Var(0)), 0, sender, message.seq]);
 }
 
-/// A record that needs the heap. One that no decoder would take is dropped here.
+/// Writes a record that needs the heap. A record that no decoder would accept is dropped here.
 pub(super) fn boxed(shared: &Shared, what: What) {
     let fits = match &what {
         What::Observe(values) | What::State(values) => {
@@ -174,7 +176,7 @@ pub(super) fn boxed(shared: &Shared, what: What) {
     });
 }
 
-/// Something that cannot be shown is dropped.
+/// Counts as dropped an observation that cannot be shown.
 #[cold]
 pub(super) fn unfit(shared: &Shared) {
     with_ring(shared, |ring| ring.stamped(shared, |_, _| false));
@@ -216,7 +218,7 @@ fn write(shared: &Shared, cells: &mut [Cell]) {
 
 #[inline]
 fn with_ring(shared: &Shared, then: impl FnOnce(&mut Ring)) {
-    // A thread that is being torn down has no rings any more; what it shows then is not seen.
+    // A thread that is being torn down has no rings any more; its observations are lost.
     let _ = RINGS.try_with(|rings| {
         let mut rings = rings.borrow_mut();
         match rings.iter_mut().find(|ring| ring.serial == shared.serial) {
@@ -226,7 +228,7 @@ fn with_ring(shared: &Shared, then: impl FnOnce(&mut Ring)) {
     });
 }
 
-/// Gives the present thread a ring of so many times the usual size.
+/// Gives the present thread a ring with a multiple of the usual size.
 pub(super) fn roomy(shared: &Shared, times: usize) {
     let _ = RINGS.try_with(|rings| {
         register(&mut rings.borrow_mut(), shared, shared.ring_words.saturating_mul(times));
@@ -246,10 +248,10 @@ fn register<'r>(rings: &'r mut Vec<Ring>, shared: &Shared, words: usize) -> &'r 
 }
 
 impl Ring {
-    /// Takes a stamp and writes with it, visibly in progress meanwhile.
+    /// Takes a stamp and writes with it, while the mark shows that this is in progress.
     #[inline]
     fn stamped(&mut self, shared: &Shared, write: impl FnOnce(&mut Ring, Stamp) -> bool) {
-        // Released, so that whoever sees the mark sees what was written before it.
+        // The release ordering ensures that a reader of the mark sees all earlier writes.
         self.marks.writing.store(shared.clock.last().0, Ordering::Release);
         let stamp = shared.stamp();
         if !write(self, stamp) {
@@ -264,7 +266,7 @@ fn header(kind: u64, name: Var) -> u64 {
     kind << 56 | u64::from(name.0)
 }
 
-/// A record with texts, on the stack.
+/// A record with texts, built on the stack.
 struct Words<const N: usize> {
     words: [u64; N],
     length: usize,
@@ -277,7 +279,7 @@ impl<const N: usize> Words<N> {
         Words { words, length: 2 }
     }
 
-    /// The cells that were begun.
+    /// Returns the cells that are in use.
     fn written(&mut self) -> &mut [Cell] {
         &mut self.words.as_chunks_mut().0[..self.length.div_ceil(CELL_WORDS)]
     }
@@ -287,7 +289,7 @@ impl<const N: usize> Words<N> {
         self.length += 1;
     }
 
-    /// Adds a value; its sort goes into the header at this place.
+    /// Appends a value, and puts its type into the header at this position.
     fn scalar(&mut self, value: Scalar<'_>, place: u32) -> &mut Self {
         let (sort, word) = flat(value);
         self.words[0] |= sort << place;
@@ -305,7 +307,7 @@ impl<const N: usize> Words<N> {
     }
 }
 
-/// The sort of a value and its word; for a text that is its length.
+/// Returns the type of a value and its word, which is the length for a text.
 #[inline]
 fn flat(value: Scalar<'_>) -> (u64, u64) {
     match value {
@@ -320,7 +322,7 @@ fn flat(value: Scalar<'_>) -> (u64, u64) {
 }
 
 impl RingReader {
-    /// A stamp that the record which is being written will not be below, if one is.
+    /// Returns a lower bound on the stamp of the record that is being written, if one is.
     pub(super) fn writing(&self) -> Option<Stamp> {
         match self.marks.writing.load(Ordering::Acquire) {
             0 => None,
@@ -328,12 +330,12 @@ impl RingReader {
         }
     }
 
-    /// True when its thread is gone and everything was read.
+    /// Returns true if its thread has ended and everything was read.
     pub(super) fn is_done(&self) -> bool {
         self.cells.is_abandoned() && self.cells.is_empty() && self.boxes.is_empty()
     }
 
-    /// Empties the ring; returns how many records found no room in it.
+    /// Empties the ring; returns the number of records that found no room in it.
     pub(super) fn read(&mut self, names: &[Name], out: &mut Vec<Record>) -> u64 {
         let ready = self.cells.slots();
         if let Ok(chunk) = self.cells.read_chunk(ready) {
@@ -352,7 +354,7 @@ impl RingReader {
     }
 }
 
-/// Takes the words that a record needs; what is left of its last cell is nothing.
+/// Takes the words of a record; the rest of its last cell is padding.
 fn record(header: u64, at: Stamp, words: &mut impl Iterator<Item = u64>, names: &[Name]) -> Record {
     let name = || Name::clone(&names[header as u32 as usize]);
     let (key, value) = (header >> 48 & 0xff, header >> 40 & 0xff);

@@ -6,7 +6,7 @@ use everhold_trace::id::NODE_ID_TOKEN;
 use everhold_trace::{NodeId, Value};
 use serde::ser::{self, Impossible, Serialize, Serializer};
 
-/// A plain value, borrowed for the moment of an observation.
+/// A plain value, borrowed for the duration of an observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// Nothing.
@@ -17,9 +17,9 @@ pub enum Scalar<'a> {
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// A participant.
+    /// A node.
     Node(NodeId),
-    /// Text; copied.
+    /// Text, which is copied.
     Text(&'a str),
 }
 
@@ -83,8 +83,8 @@ impl Serialize for Scalar<'_> {
     }
 }
 
-/// Hands a value on as a scalar, without a detour over the heap; an error if it is none. What is
-/// handed on is what [`Value::of`] makes of it.
+/// Passes a value to a function as a scalar, without allocation; returns an error if it is not a
+/// scalar. The scalar is the same that [`Value::of`] makes of the value.
 #[inline]
 pub(super) fn flat<T: Serialize, R>(
     value: &T,
@@ -100,13 +100,13 @@ struct Flat<F> {
     is_node: bool,
 }
 
-/// The value is no scalar.
+/// The error for a value that is not a scalar.
 #[derive(Debug)]
 pub(super) struct NotFlat;
 
 impl fmt::Display for NotFlat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value is no scalar")
+        f.write_str("the value is not a scalar")
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
     #[derive(serde::Serialize)]
     struct Unit;
 
-    /// What goes flat into a ring is what is made of the value on the heap.
+    /// Checks that a value in the ring is the same as the value on the heap.
     #[track_caller]
     fn check(value: impl Serialize, is_flat: bool) {
         let found = flat(&value, |scalar| Value::from(scalar));
@@ -299,7 +299,7 @@ mod tests {
         check(Mode::Shared, true);
         check(Scalar::Node(NodeId(9)), true);
         check(Scalar::Text("x"), true);
-        // Others are not.
+        // Values outside these types are not scalars.
         check(u64::MAX, false);
         check(i128::MIN, false);
         check(Mode::Held(1), false);

@@ -1,32 +1,32 @@
-//! The physical time of stamps, for the price of reading the processor's counter.
+//! The physical time of stamps, at the cost of reading the processor's counter.
 //!
 //! A stamp is a reading of the counter, scaled and shifted. The probe's own thread sets the shift
-//! every few milliseconds from the system's monotonic clock and from what is known of the clock of a
-//! checker, so between two settings the counter must only be right to a few millionths. Where there
-//! is no counter that all processors share, the system's monotonic clock is read instead.
+//! every few milliseconds from the system's monotonic clock and from the measurements of a
+//! checker's clock, so between two settings the counter need only be accurate to a few millionths.
+//! If the processors share no counter, the system's monotonic clock is read instead.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use everhold_trace::wire::Stamp;
 
-/// How many bits of the rate are behind the point.
+/// The number of fractional bits of the rate.
 const RATE_BITS: u32 = 32;
 
-/// A counter and a monotonic clock that are read further apart than this were interrupted.
+/// If more time passes between the readings of the counter and of the clock, they were interrupted.
 const APART: Duration = Duration::from_micros(2);
 
 pub(crate) struct Timer {
     counter: quanta::Clock,
-    /// Units of stamps for one tick of the counter.
+    /// The units of stamps per tick of the counter.
     rate: u64,
-    /// What is added to the scaled counter, modulo 2^64.
+    /// The term added to the scaled counter, modulo 2^64.
     shift: AtomicU64,
     /// Whether a shift was set.
     set: AtomicBool,
-    /// Whether it follows a checker's clock.
+    /// Whether the shift follows a checker's clock.
     synced: AtomicBool,
-    /// By how many microseconds the wall clock is taken to be wrong, in tests.
+    /// The error of the wall clock in microseconds that tests assume.
     skew: i64,
     began: Instant,
     began_at: Stamp,
@@ -50,7 +50,7 @@ impl Timer {
         }
     }
 
-    /// The physical time; of no meaning before the first [`follow`](Timer::follow).
+    /// Returns the physical time; meaningless before the first [`follow`](Timer::follow).
     #[inline]
     pub(crate) fn now(&self) -> Stamp {
         Stamp(self.scaled().wrapping_add(self.shift.load(Ordering::Relaxed)))
@@ -61,28 +61,28 @@ impl Timer {
         ((u128::from(self.counter.raw()) * u128::from(self.rate)) >> RATE_BITS) as u64
     }
 
-    /// Whether [`now`](Timer::now) is a time.
+    /// Returns whether [`now`](Timer::now) is meaningful.
     pub(crate) fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Whether it follows the clock of a checker.
+    /// Returns whether it follows the clock of a checker.
     pub(crate) fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// The probe's own time: the wall clock when the probe was made, monotonic from there.
+    /// Returns the probe's own time: the wall clock when the probe was made, monotonic from there.
     pub(crate) fn own(&self) -> Stamp {
         let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Stamp(self.began_at.0.wrapping_add(Stamp::from_nanos(passed).0))
     }
 
-    /// How far the wall clock is ahead of the probe's own time.
+    /// Returns the lead of the wall clock over the probe's own time.
     pub(crate) fn wall_ahead(&self) -> i64 {
         wall(self.skew).0.wrapping_sub(self.own().0).cast_signed()
     }
 
-    /// Sets the time to the probe's own, corrected by so much.
+    /// Sets the time to the probe's own, plus this correction.
     pub(crate) fn follow(&self, correction: i64, is_checkers: bool) {
         let mut pair = (self.scaled(), self.own());
         for _ in 0..3 {
@@ -116,7 +116,8 @@ mod tests {
         let correction = Stamp::from_micros(7_000_000).0.cast_signed();
         timer.follow(correction, true);
         thread::sleep(Duration::from_millis(20));
-        // Reads the clock on both sides: however long it takes, the time is between them.
+        // The clock is read on both sides, so the time lies between the readings however long this
+        // takes.
         let slack = Stamp::from_micros(500).0;
         let before = timer.own().0.strict_add_signed(correction);
         let now = timer.now().0;

@@ -1,17 +1,16 @@
-//! Round trips to a checker, and what they say of its clock.
+//! Round trips to a checker, and the estimates of its clock that follow from them.
 
 use std::collections::VecDeque;
 
 use everhold_trace::wire::Stamp;
 
-/// How many round trips count.
+/// The number of latest round trips that are kept.
 const KEPT: usize = 16;
 
-/// Two clocks drift apart by at most one part in so many: about 60 millionths.
+/// The reciprocal of the largest drift between two clocks: about 60 millionths.
 const DRIFT: u64 = 1 << 14;
 
-/// How far a checker's clock is ahead of the probe's own time, and how wrong that may be; in units
-/// of stamps.
+/// The lead of a checker's clock over the probe's own time, and its error, in units of stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Estimate {
     pub(super) ahead: i64,
@@ -26,21 +25,21 @@ struct Trip {
 }
 
 impl Trip {
-    /// What it says now: less and less, since clocks drift.
+    /// Returns the estimate at a later time, with an error that grows since clocks drift.
     fn estimate(&self, now: Stamp) -> Estimate {
         let age = now.0.saturating_sub(self.taken.0);
         Estimate { ahead: self.ahead, error: self.error + age / DRIFT }
     }
 }
 
-/// The last round trips.
+/// The latest round trips.
 #[derive(Debug, Default)]
 pub(super) struct Trips(VecDeque<Trip>);
 
 impl Trips {
-    /// An answer came: asked at `sent` and answered at `now` by the probe's own time, and the
-    /// checker's clock was `at` in between. So it is ahead by `at` less the middle of the two, give
-    /// or take half of what the round trip took.
+    /// Records a round trip: the question was sent at `sent` and answered at `now` by the probe's
+    /// own time, and the checker's clock was `at` in between. So the lead is `at` minus the middle
+    /// of the two, with an error of half the round trip.
     pub(super) fn heard(&mut self, sent: Stamp, at: Stamp, now: Stamp) {
         let took = now.0.saturating_sub(sent.0);
         let ahead = at.0.wrapping_sub(sent.0 + took / 2).cast_signed();
@@ -48,7 +47,7 @@ impl Trips {
         if let Some(known) = self.best(now)
             && ahead.abs_diff(known.ahead) > trip.error + known.error
         {
-            // The checker's clock was set: what was measured before says nothing any more.
+            // The checker's clock was set, so earlier measurements are invalid.
             self.0.clear();
         }
         if self.0.len() == KEPT {
@@ -57,7 +56,7 @@ impl Trips {
         self.0.push_back(trip);
     }
 
-    /// The most exact of the estimates.
+    /// Returns the estimate with the smallest error.
     pub(super) fn best(&self, now: Stamp) -> Option<Estimate> {
         self.0.iter().map(|trip| trip.estimate(now)).min_by_key(|estimate| estimate.error)
     }
@@ -69,7 +68,7 @@ mod tests {
 
     const SECOND: u64 = Stamp::from_micros(1_000_000).0;
 
-    /// Round trips as (sent, answered, checker's clock); the estimate at the last.
+    /// Checks the estimate after round trips given as (sent, answered, checker's clock).
     #[track_caller]
     fn check(trips: &[(u64, u64, u64)], ahead: i64, error: u64) {
         let mut kept = Trips::default();
@@ -85,7 +84,7 @@ mod tests {
         check(&[(1_000, 1_200, 5_100)], 4_000, 101);
         check(&[(1_000, 1_200, 5_100), (2_000, 2_020, 6_020)], 4_010, 11);
         check(&[(1_000, 1_200, 5_100), (2_000, 4_000, 7_500)], 4_000, 101);
-        // After a second a fast one may be off by 61 microseconds more.
+        // After a second, a fast round trip may be off by another 61 microseconds.
         let (end, slow) = (SECOND + 1_200, SECOND - 1_000_000);
         check(&[(1_000, 1_200, 5_100), (slow, end, slow + 504_600)], 4_000, 101 + SECOND / DRIFT);
         check(&[(1_000, 1_200, 5_100), (SECOND, end, SECOND + 4_610)], 4_010, 601);

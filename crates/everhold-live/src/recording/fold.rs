@@ -1,11 +1,11 @@
-//! Records of a stream to the events of a trace.
+//! The conversion of a stream of records to the events of a trace.
 
 use std::collections::BTreeSet;
 
 use everhold_trace::wire::{Name, Record, Shown, Stamp, What};
 use everhold_trace::{Event, EventKind, NodeId, Observation, Send, Time, Value};
 
-/// What a node shows and the step that it is in.
+/// The state that a node shows, and the step that it is in.
 #[derive(Debug)]
 pub(super) struct Fold {
     node: NodeId,
@@ -16,9 +16,9 @@ pub(super) struct Fold {
 #[derive(Debug)]
 struct Open {
     event: Event,
-    /// Begun by the service itself, so that what follows belongs to it.
+    /// Whether the service itself began the step, so that later records belong to it.
     explicit: bool,
-    /// What was observed in it; a second value is another step.
+    /// The variables observed in it; a second value of one of them is another step.
     seen: BTreeSet<String>,
     changed: bool,
 }
@@ -28,7 +28,7 @@ impl Fold {
         Fold { node, shown: Shown::default(), open: None }
     }
 
-    /// Takes in a record; returns the event that it ended, if any.
+    /// Takes in a record; returns the event that ended with it, if any.
     pub(super) fn record(&mut self, record: &Record) -> Option<Event> {
         match &record.what {
             What::Event(kind) => self.begin(kind.clone(), record.at, true),
@@ -73,14 +73,15 @@ impl Fold {
         }
     }
 
-    /// Records were dropped before this: what is known of the state may be wrong from here.
+    /// Notes that records were dropped before this point: the known state may be wrong from here
+    /// on.
     pub(super) fn lost(&mut self, records: u64) {
         if let Some(open) = &mut self.open {
             add_line(&mut open.event, &format!("{records} records were dropped about here"));
         }
     }
 
-    /// The last event.
+    /// Returns the last event.
     pub(super) fn end(&mut self) -> Option<Event> {
         let Open { mut event, changed, .. } = self.open.take()?;
         if changed {
@@ -98,7 +99,7 @@ impl Fold {
         ended
     }
 
-    /// Makes sure that an event is open that the next record belongs to.
+    /// Ensures that there is an open event to which the next record belongs.
     fn belongs(&mut self, at: Stamp, is_another: impl Fn(&Open) -> bool) -> Option<Event> {
         match &self.open {
             Some(open) if open.explicit && !is_another(open) => None,
@@ -106,7 +107,7 @@ impl Fold {
         }
     }
 
-    /// A record changes what the node shows, within the open event.
+    /// Applies a record to the state within the open event.
     fn shows(&mut self, what: &What, values: &[(Name, Value)]) {
         let shows = self.shown.apply(what);
         let open = self.open.as_mut().expect("an event is open");

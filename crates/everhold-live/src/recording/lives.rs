@@ -1,10 +1,10 @@
-//! When nodes crashed, as far as recordings tell.
+//! The crashes of nodes, as far as recordings show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everhold_trace::{Event, EventKind, MessageId, NodeId};
 
-/// A node that is silent for this long while others go on is not alive.
+/// A node that is silent for this long while others continue is considered dead.
 const SILENCE_NS: i64 = 1_000_000_000;
 
 /// One life of a node: from its start or restart to its crash.
@@ -12,11 +12,11 @@ struct Life {
     node: NodeId,
     /// The last event that shows it alive.
     last: usize,
-    /// Another one follows.
+    /// Whether another life of the node follows.
     over: bool,
 }
 
-/// Which nodes crashed after which event.
+/// Returns the nodes that crashed after each event.
 pub(super) fn crashes(events: &[Event], ended: &BTreeSet<NodeId>) -> BTreeMap<usize, Vec<NodeId>> {
     let nanos = |index: usize| events[index].time.physical_ns.unwrap_or(0);
     let newest = events.len().checked_sub(1).map_or(0, nanos);
@@ -93,13 +93,14 @@ mod tests {
         says.sends.push(Send { to: Some(NodeId(1)), seq: 0, label: String::new(), payload: None });
         let message = MessageId { sender: NodeId(0), seq: 0 };
         let hears = |at| event(1, at, EventKind::Deliver { message });
-        // It came back: what it sent before had arrived by then, or came later.
+        // The node came back: a message sent before the crash had arrived by then, or arrived
+        // later.
         let restart = event(0, 50, EventKind::Restart);
         let events = [start(0), start(1), says.clone(), hears(9), restart.clone(), local(1, 60)];
         check(&events, &[0, 1], &[(3, 0)]);
         let events = [start(0), start(1), says.clone(), restart, hears(60)];
         check(&events, &[0, 1], &[(2, 0)]);
-        // It was not heard of again: that is a crash only without an end, and after a second.
+        // The node was not heard of again: that is a crash only without an end, and after a second.
         let events = [start(0), start(1), says.clone(), hears(9), local(1, 2_000)];
         check(&events, &[1], &[(3, 0)]);
         check(&events, &[0, 1], &[]);

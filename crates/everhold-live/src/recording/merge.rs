@@ -11,27 +11,27 @@ use everhold_trace::{Event, EventKind, NodeId, Value};
 
 use super::lives;
 
-/// Why recordings cannot be put together.
+/// The reasons for which recordings cannot be merged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MergeError {
     /// A folder or file cannot be read.
     Io {
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// A file is no trace.
+    /// A file is not a trace.
     Read {
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: ReadError,
     },
     /// There are no segments.
     Empty {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
     },
 }
@@ -50,15 +50,15 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// Reads the segments of all nodes in these folders and orders their events by their stamps,
-/// which agree with happens-before. A node that came back, or whose recording stops without an end
-/// while others go on for more than a second, crashed after the last event that shows it alive: its
-/// own, or the arrival of what it sent. What the rings of segments forgot is missing: deliveries
-/// keep their place and lose their cause, as the diagnostics say.
+/// Reads the segments of all nodes in these folders and orders their events by their stamps, which
+/// agree with happens-before. A node that came back, or whose recording stops without an end while
+/// others continue for more than a second, crashed after the last event that shows it alive: its
+/// own, or the arrival of a message that it sent. Events in removed segments are missing:
+/// deliveries keep their place but lose their cause, as the diagnostics say.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or there is none.
+/// If a file cannot be read, or there are none.
 pub fn merge<P: AsRef<Path>>(
     folders: impl IntoIterator<Item = P>,
 ) -> Result<format::Recording, MergeError> {
@@ -84,12 +84,12 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>, MergeError> {
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths = paths.collect::<io::Result<Vec<_>>>().map_err(fail)?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-    // Segments of a node sort by their number, so its events come in order.
+    // The segments of a node sort by their number, so its events are in order.
     paths.sort();
     Ok(paths)
 }
 
-/// What the segments say, with nodes by their common numbers.
+/// The content of the segments, with nodes by their common numbers.
 #[derive(Default)]
 struct Parts {
     notes: BTreeMap<String, Value>,
@@ -105,7 +105,7 @@ impl Parts {
         let read = |error| MergeError::Read { path: path.to_owned(), error };
         let file = BufReader::new(File::open(path).map_err(io)?);
         let mut reader = Reader::new(file, &ReadOptions::lenient()).map_err(read)?;
-        // What each node of the file is called here.
+        // The common numbers of the nodes of this file.
         let mut nodes: Vec<NodeId> = Vec::new();
         let mut ended = false;
         while let Some(item) = reader.next_item().map_err(read)? {
@@ -120,7 +120,7 @@ impl Parts {
                 _ => {}
             }
         }
-        // A segment is of the node that it names first, and newer ones are read later.
+        // A segment belongs to the node that it declares first, and newer ones are read later.
         if let Some(owner) = nodes.first() {
             if ended {
                 self.ended.insert(*owner)
@@ -131,8 +131,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Hosts name their nodes `n0`, `n1` and so on: these get their numbers back where they can, so
-    /// that nodes which the states mention are the right ones.
+    /// Restores the numbers of nodes that hosts named `n0`, `n1` and so on, where possible, so that
+    /// references to nodes in states stay valid.
     fn renumber(&mut self) {
         let number = |name: &str| name.strip_prefix('n').and_then(|n| n.parse::<u64>().ok());
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
@@ -147,8 +147,7 @@ impl Parts {
         self.events = events.map(|event| renamed(event, &places)).collect();
     }
 
-    /// The common number of a node. Peers are declared without a kind by those who only hear of
-    /// them.
+    /// Returns the common number of a node. Files of other nodes declare it without a kind.
     fn node(&mut self, name: &str, kind: &str) -> NodeId {
         let at = self.nodes.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             self.nodes.push((name.to_owned(), String::new()));

@@ -16,14 +16,14 @@ const EQUAL: &str = r#"always "all equal": forall a, b in nodes: a.x == b.x"#;
 
 struct System {
     nodes: Vec<Assertions>,
-    /// What each node shows as `x`.
+    /// The value that each node shows as `x`.
     values: Vec<Arc<AtomicI64>>,
     channels: Vec<Arc<Mutex<Channels>>>,
     addresses: Vec<SocketAddr>,
     told: Receiver<String>,
 }
 
-/// Three nodes, of which `silent` are not there, with clocks that are wrong by so much.
+/// Makes three nodes with these errors of their clocks, without the nodes in `silent`.
 fn system(clock_errors: [i64; 3], silent: &[usize]) -> System {
     let sockets = [0, 1, 2].map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback is there"));
     let addresses: Vec<_> = sockets.iter().map(|s| s.local_addr().expect("bound")).collect();
@@ -76,7 +76,7 @@ fn a_snapshot_that_contradicts_itself_is_skipped() {
     assert_eq!(equal.check_blocking(), Outcome::Holds);
 }
 
-/// `when quiet` asks for empty channels between the nodes in question.
+/// `when quiet` requires empty channels between the nodes of the property.
 #[test]
 fn messages_in_flight_are_not_quiet() {
     let system = system([0; 3], &[]);
@@ -120,8 +120,8 @@ fn clocks_are_brought_together_even_if_one_jumps_an_hour() {
     assert_eq!(system.nodes[2].assert(EQUAL, 1.0).unwrap().check_blocking(), Outcome::Holds);
 }
 
-/// Of 2,000 tosses at one half, 1,000 with a standard deviation of 22: outside 800 to 1,200 once
-/// in 10^19 seeds. Skipped checks cost nothing.
+/// Of 2,000 tosses with probability one half, 1,000 succeed with a standard deviation of 22: fewer
+/// than 800 or more than 1,200 happen for one in 10^19 seeds. Skipped checks cost nothing.
 #[test]
 fn probability_thins_out_checks() {
     let system = system([0; 3], &[1, 2]);

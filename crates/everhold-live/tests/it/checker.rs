@@ -1,4 +1,4 @@
-//! A checker of a few lines: says yes or no, and keeps what it is told.
+//! A minimal checker: accepts or refuses, and keeps what it receives.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use everhold_trace::wire::{
     Batch, Decoder, Encoder, Frame, Greeting, Hello, Record, Refusal, Stamp, VERSION, secret,
 };
 
-/// How far its clock is ahead of this machine's.
+/// The lead of its clock over that of this machine.
 pub(crate) const AHEAD: Duration = Duration::from_secs(40);
 
 pub(crate) struct Checker {
@@ -21,14 +21,14 @@ pub(crate) struct Checker {
     open: Arc<Open>,
 }
 
-/// Its connections, and whether it takes more.
+/// Its connections, and whether it accepts more.
 #[derive(Debug, Default)]
 struct Open {
     away: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
 
-/// What the frames of a while add up to.
+/// The combined content of the received frames.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) records: Vec<Record>,
@@ -36,7 +36,7 @@ pub(crate) struct Heard {
     pub(crate) passed: Stamp,
     pub(crate) numbers: Vec<u64>,
     pub(crate) bye: bool,
-    /// How far the node's wall clock is ahead, and how exact its stamps are.
+    /// The reported leads of the node's wall clock, with the errors of its stamps.
     pub(crate) clocks: Vec<(i64, u64)>,
 }
 
@@ -65,7 +65,7 @@ impl Checker {
         Checker { address, frames, open }
     }
 
-    /// Ends its connections, and takes no others until it is back.
+    /// Ends its connections, and accepts no others until it is back.
     pub(crate) fn go_away(&self) {
         self.open.away.store(true, SeqCst);
         for stream in self.open.streams.lock().unwrap().drain(..) {
@@ -77,7 +77,7 @@ impl Checker {
         self.open.away.store(false, SeqCst);
     }
 
-    /// What comes after the next hello, up to the first promise that everything was sent.
+    /// Returns the frames after the next hello, up to the first promise that everything was sent.
     pub(crate) fn before_promises(&self) -> Vec<Frame> {
         while !matches!(self.next(), Frame::Hello(_)) {}
         let frames = std::iter::from_fn(|| Some(self.next()));
@@ -95,7 +95,7 @@ impl Checker {
         self.frames.recv_timeout(Duration::from_secs(10)).expect("the probe speaks within 10 s")
     }
 
-    /// Listens to several nodes until `enough`; only the records are of use then.
+    /// Listens to several nodes until `enough`; only the records are meaningful then.
     pub(crate) fn listen_past_hellos(&self, enough: impl Fn(&Heard) -> bool) -> Vec<Record> {
         let mut heard = Heard::default();
         while !enough(&heard) {
@@ -106,7 +106,7 @@ impl Checker {
         heard.records
     }
 
-    /// Every batch until the end.
+    /// Passes on every batch until the end.
     pub(crate) fn listen_to_batches(&self, mut take: impl FnMut(Batch)) {
         loop {
             match self.next() {

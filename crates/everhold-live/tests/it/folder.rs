@@ -1,4 +1,4 @@
-//! Folders that go away with their test.
+//! Temporary folders that are removed with their test.
 
 use std::fs;
 use std::path::{Path, PathBuf};

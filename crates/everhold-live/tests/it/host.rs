@@ -1,4 +1,4 @@
-//! Nodes on sockets and disks, and what they are sent.
+//! Nodes on sockets and disks, and the bytes that are sent to them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -25,7 +25,7 @@ enum Msg {
     Die,
 }
 
-/// Adds up what it is given, durably, and tells its neighbour.
+/// Adds up the numbers that it receives, durably, and tells its neighbour.
 #[derive(Clone, Serialize)]
 struct Adder {
     next: NodeId,
@@ -78,7 +78,7 @@ struct Cluster {
     told: Receiver<String>,
 }
 
-/// Two adders on free ports, each the other's neighbour.
+/// Makes two adders on free ports, each the other's neighbour.
 fn cluster(change: impl FnOnce(&mut Config)) -> Cluster {
     let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
     let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().expect("bound")).collect();
@@ -105,7 +105,7 @@ impl Cluster {
         self.told.recv_timeout(PATIENCE).expect("it complains")
     }
 
-    /// Waits until a node has heard as much from the other.
+    /// Waits until a node has heard this sum from the other.
     fn heard(&self, node: u32, expected: u32) {
         let mut client = self.client(node);
         for _ in 0..2_000 {
@@ -147,7 +147,7 @@ fn disks_outlive_their_process_and_have_one_user() {
     }
 }
 
-/// The async form: doubles what it is told after a while.
+/// An async node that doubles a number after a while.
 async fn doubler(cx: AsyncCx<Msg>) {
     cx.observe(0u32);
     loop {
@@ -184,7 +184,7 @@ fn hosted_nodes_are_watched_and_recorded() {
     let mut client = cluster.client(0);
     client.call(&Msg::Add(7), PATIENCE).unwrap();
     cluster.heard(1, 7);
-    // Nothing happens any more: a checker that came late hears the state nevertheless.
+    // Nothing happens any more, but a checker that connects late still receives the state.
     let sum = |what: &What| match what {
         What::Observe(values) | What::State(values) => {
             values.iter().any(|(name, value)| &**name == "sum" && *value == Value::Int(7))
@@ -213,7 +213,8 @@ fn hosted_nodes_are_watched_and_recorded() {
     assert_eq!(from_client, Some("message 0007"));
 }
 
-/// A counter that takes its time to be shown, so that a message that left before would arrive before.
+/// A counter that is slow to serialise, so that a message sent too early would arrive before the
+/// state.
 #[derive(Clone, Serialize)]
 struct Slow {
     #[serde(serialize_with = "slowly")]
@@ -257,7 +258,7 @@ fn a_receiver_is_ordered_after_the_state_that_caused_the_message() {
         }
         _ => false,
     };
-    // Both are watched before anything happens.
+    // Both nodes are watched before anything happens.
     let starts = |records: &[Record]| records.iter().filter(|r| shows(&r.what, 0)).count() >= 2;
     checker.listen_past_hellos(|heard| starts(&heard.records));
     let mut client = Client::connect("slow", NodeId(0), addresses[0], Codec::postcard()).unwrap();
@@ -280,7 +281,7 @@ fn garbage_on_every_port_changes_nothing() {
     let says = |bytes: &[u8], expected: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(bytes).unwrap();
-        // The host may have heard enough and closed it already.
+        // The host may have read enough and closed the connection already.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read(&mut [0; 16]);
         let line = cluster.complaint();
@@ -289,11 +290,11 @@ fn garbage_on_every_port_changes_nothing() {
     says(b"GET / HTTP/1.1\r\n\r\n", "does not speak Everhold's protocol");
     says(b"EVHN\x09\x00", "version 9");
     says(b"EVHN\x02\x04bank\0\0\0\0\0\0\0\0\0\0\0\0\x01", "system `bank`");
-    says(b"EVHN\x02\x06adders\0\0\0\0\0\0\0\0\0\0\0\0\x00", "one id, one process");
+    says(b"EVHN\x02\x06adders\0\0\0\0\0\0\0\0\0\0\0\0\x00", "claims this node's id");
     let mut client = b"EVHN\x02\x06adders\x01\0\0\x80\0\0\0\0\0\0\0\0\x01".to_vec();
     says(&[&client[..], &[0xff; 40]].concat(), "bytes is announced");
     says(&[&client[..], b"\x04\0\0\0\0\0\0\0"].concat(), "damaged packet");
-    // A whole packet whose message nobody can read.
+    // A complete packet with a message that cannot be decoded.
     client.extend_from_slice(b"\x13\0\0\0\0\0\0\0\0\0\0\0\0\x81\x80\x80\x80\x08\0\0\0\0\xff");
     says(&client, "cannot read");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -344,7 +345,7 @@ async fn front(cx: AsyncCx<Msg>, colleague: NodeId) {
     }
 }
 
-/// Sends its caller something else before the answer.
+/// Sends its caller another message before the answer.
 async fn colleague(cx: AsyncCx<Msg>) {
     loop {
         let request = cx.recv().await;

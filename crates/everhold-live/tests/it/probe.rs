@@ -21,7 +21,7 @@ fn probe_to(address: SocketAddr) -> Builder {
         .report(Report::to(|_| ()))
 }
 
-/// Waits until somebody watches.
+/// Waits until the probe is watched.
 fn watched(probe: Probe) -> Probe {
     let begun = Instant::now();
     while !probe.is_watched() {
@@ -82,8 +82,8 @@ fn everything_observed_arrives_in_order() {
     assert_eq!(whats, expected);
 }
 
-/// Threads race with the draining thread; `listen` asserts that no record comes after a promise
-/// that everything before it was sent.
+/// Several threads race with the draining thread; `listen` asserts that no record comes after a
+/// promise that everything before it was sent.
 #[test]
 fn promises_hold_while_threads_race() {
     let checker = Checker::start(None);
@@ -115,7 +115,7 @@ fn a_full_ring_drops_and_says_so() {
     let probe = watched(probe_to(checker.address).ring_words(30).start());
     checker.hello();
     let var = probe.var("x");
-    // Far more than fits, in far less time than passes between two visits of the drain.
+    // Far more records than fit, in far less time than between two visits of the draining thread.
     (0..10_000).for_each(|n| probe.observe(var, n));
     drop(probe);
     let heard = checker.listen(|heard| heard.bye);
@@ -133,7 +133,7 @@ fn what_no_checker_could_read_is_dropped_and_the_rest_goes_on() {
     for levels in [60, 70] {
         probe.record(What::Observe(vec![("x".into(), nested(levels))]));
     }
-    probe.observe_value(var, &"y".repeat(2 << 20)); // more than a frame holds
+    probe.observe_value(var, &"y".repeat(2 << 20)); // more than fits into a frame
     probe.observe(var, 1);
     drop(probe);
     let heard = checker.listen(|heard| heard.bye);
@@ -172,7 +172,7 @@ fn a_probe_that_dropped_records_tells_everything_again() {
         |heard: &Heard| heard.records.iter().filter(|record| record.what == What::Whole).count();
     checker.listen(|heard| wholes(heard) > 0);
     let x = probe.var("x");
-    // More than the ring holds, at once.
+    // More than the ring holds at once.
     while probe.dropped() == 0 {
         (0..1_000).for_each(|number| probe.observe(x, number));
     }
@@ -180,8 +180,8 @@ fn a_probe_that_dropped_records_tells_everything_again() {
     drop(probe);
 }
 
-/// Nothing is recorded while nobody listens, so whoever comes back is told that something may be
-/// missing, before it is promised that nothing is.
+/// Nothing is recorded while there is no connection, so a checker that comes back is told that
+/// something may be missing before it is promised that nothing is.
 #[test]
 fn a_checker_that_comes_back_sees_a_gap_before_any_promise() {
     let checker = Checker::start(None);
@@ -198,13 +198,13 @@ fn a_checker_that_comes_back_sees_a_gap_before_any_promise() {
     probe.observe(probe.var("x"), 1);
     checker.come_back();
     let mut frames = checker.before_promises();
-    // How exact stamps are is no promise about records.
+    // The error of stamps is not a promise about records.
     frames.retain(|frame| !matches!(frame, Frame::Clock { .. }));
     let Some(Frame::Batch(batch)) = frames.first() else { panic!("{frames:?}") };
     assert!(batch.number > 2, "{batch:?}");
 }
 
-/// Checkers that share a log take each batch from whichever of them has it first.
+/// Checkers that share a log take each batch from whichever connection delivers it first.
 #[test]
 fn several_checkers_get_the_same_batches_under_the_same_numbers() {
     let checkers = [Checker::start(None), Checker::start(None)];
@@ -219,7 +219,7 @@ fn several_checkers_get_the_same_batches_under_the_same_numbers() {
     let texts = probe.var("texts");
     for number in 0..20 {
         probe.observe(x, number);
-        // More than one frame holds, with all that comes at once.
+        // More than fits into one frame, with everything that is sent at once.
         probe.observe_value(texts, &"y".repeat(200_000));
     }
     drop(probe);
@@ -235,7 +235,7 @@ fn several_checkers_get_the_same_batches_under_the_same_numbers() {
     }
 }
 
-/// What a probe reports when it meets `checker`.
+/// Returns what a probe reports when it meets this checker.
 fn complaint(address: SocketAddr, secret: Option<&str>) -> String {
     let (tell, told) = mpsc::channel();
     let report = Report::to(move |line| drop(tell.send(line.to_owned())));
@@ -301,7 +301,7 @@ fn a_receiver_is_after_its_sender_unless_the_clock_is_mad() {
     assert!(heard.records[0].at < envelope.at);
 }
 
-/// The checker's clock, in microseconds since 1970.
+/// Returns the checker's clock, in microseconds since 1970.
 fn checkers_time() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + AHEAD;
     now.as_micros() as u64
@@ -343,7 +343,7 @@ fn a_probe_that_nobody_watches_passes_on_the_order_of_others() {
     idle.receive(first).unwrap();
     let passed_on = idle.send(None, idle.var("Hand"));
     assert!(passed_on.at > first.at);
-    // It knows no time, so it does not bring in a clock that nobody compared.
+    // The probe has no time of its own, so it does not bring in a clock that was never compared.
     assert!(passed_on.at.micros() <= first.at.micros() + 1);
 }
 
@@ -358,7 +358,7 @@ fn a_stamp_far_ahead_of_the_checkers_time_is_not_believed() {
     };
     assert!(probe.receive(envelope(5_000_000)).is_err());
     assert!(probe.send(None, probe.var("x")).at.micros() < checkers_time() + 1_000_000);
-    // A little ahead is believed, and tells that clocks are that wrong.
+    // A small lead is accepted, and counts as an error of the clocks.
     checker.hello();
     checker.listen(|heard| heard.clocks.len() >= 2);
     probe.receive(envelope(300_000)).unwrap();
@@ -378,7 +378,7 @@ struct Lease {
     until: u64,
 }
 
-/// Keys and values may be structures, and mean what they mean in observed values.
+/// Keys and values may be structures, with the same meaning as in observed values.
 #[test]
 fn tuples_of_structures_arrive_whole() {
     let checker = Checker::start(None);
@@ -405,7 +405,7 @@ fn tuples_of_structures_arrive_whole() {
     assert_eq!(texts.last(), Some(&format!("{{leases: {{{plain}, {node}}}}}")));
 }
 
-/// Refuses to be shown, as a lock that is poisoned does.
+/// Refuses to be serialised, as a poisoned lock does.
 struct Broken;
 
 impl serde::Serialize for Broken {
@@ -427,7 +427,7 @@ fn what_does_not_serialise_is_dropped_and_counted() {
     assert_eq!(checker.listen(|heard| heard.bye).dropped, 3);
 }
 
-/// Whoever takes in a message of a probe that is off must not take it for one of node 0.
+/// The receiver of a message from a probe that is off must not take it for one of node 0.
 #[test]
 fn a_probe_that_is_off_or_has_no_number_sends_as_nobody() {
     let silent = Report::to(|_| {});
@@ -455,7 +455,7 @@ fn a_probe_that_is_off_or_has_no_number_sends_as_nobody() {
     assert_eq!(whats.iter().find(deliver), None);
 }
 
-/// A node without a number is no node: it must not be shown as node 0, which another one is.
+/// A probe without a number must not be shown as node 0, which is another node.
 #[test]
 fn a_probe_without_a_number_shows_nothing_and_says_so() {
     let (tell, told) = mpsc::channel();

@@ -74,7 +74,7 @@ fn recordings_of_two_nodes_become_one_execution() {
     assert_eq!(execution.messages().len(), 1);
 }
 
-/// `/dev/full` takes no byte, as a full disk.
+/// `/dev/full` accepts no byte, like a full disk.
 #[test]
 fn a_full_disk_pauses_the_recording_alone() {
     let folder = Folder::new();
@@ -99,8 +99,8 @@ fn a_full_disk_pauses_the_recording_alone() {
     assert!(heard.records.len() >= 2, "the checker hears of what the recording lost");
 }
 
-/// A recording shows relations as a watch does: maps in which a key has one value, so that what is
-/// replaced or told again is no second tuple.
+/// A recording shows relations as a watch does: maps in which a key has one value, so that a
+/// replaced or repeated tuple is not a second one.
 #[test]
 fn tuples_are_recorded_as_a_watch_sees_them() {
     let folder = Folder::new();

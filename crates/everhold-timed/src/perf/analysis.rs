@@ -1,4 +1,4 @@
-//! The whole analysis: from executions to findings that say why.
+//! The whole analysis, from executions to explained findings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,13 +32,13 @@ use crate::{Draws, Ended, Event, Recorded};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     pub(super) executions: usize,
-    /// Executions for all guided searches together.
+    /// The number of executions for all guided searches together.
     pub(super) sought: usize,
     pub(super) seed: u64,
     pub(super) workers: usize,
-    /// Wall time.
+    /// The bound on wall time.
     pub(super) time: Duration,
-    /// Nanoseconds of simulated time.
+    /// The bound on simulated time in nanoseconds.
     pub(super) limit: u64,
     pub(super) findings_max: usize,
     pub(super) effort: Effort,
@@ -46,19 +46,19 @@ pub(super) struct Options {
     pub(super) mace: Option<Mace>,
     pub(super) what_if: Vec<super::WhatIf>,
     pub(super) slow_share_max: f64,
-    /// The one execution to look at.
+    /// The only execution to analyse, if set.
     pub(super) replay: Option<Draws>,
     pub(super) regressions: bool,
-    /// How many executions are kept as traces.
+    /// The number of executions kept as traces.
     pub(super) traces: u64,
-    /// What a command that draws the same executions begins with.
+    /// The beginning of a command that draws the same executions.
     pub(super) environment: String,
 }
 
 impl Options {
     pub(super) fn check(self) -> Result<Options, String> {
         if self.executions == 0 {
-            return Err("an analysis of no executions says nothing; give at least 1".to_owned());
+            return Err("an analysis needs at least 1 execution".to_owned());
         }
         if self.workers == 0 {
             return Err("an analysis needs at least 1 worker".to_owned());
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// MacePC's numbers.
+/// The settings of MacePC's analysis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mace {
     pub(super) training: usize,
@@ -76,21 +76,21 @@ pub(super) struct Mace {
 
 pub(super) struct Analysis<'a> {
     crew: &'a Crew,
-    /// For a smaller version of the system.
+    /// The threads that run a smaller version of the system.
     smaller: Option<&'a Crew>,
     options: &'a Options,
 }
 
-/// The executions that were drawn, and what comes of the normal ones among them.
+/// The drawn executions, and the results derived from the normal ones.
 struct Drawn {
     all: Vec<Candidate>,
     guide: Guide,
     baseline: Baseline,
 }
 
-/// Executions whose events are counted for correlations.
+/// The number of executions whose events are counted for correlations.
 const COUNTED: usize = 200;
-/// Executions with more events are not written as traces; their token replays them.
+/// The number of events beyond which an execution is not written as a trace; its token replays it.
 const TRACED: usize = 50_000;
 
 impl<'a> Analysis<'a> {
@@ -134,7 +134,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Runs what was slow before. True if something still is.
+    /// Runs the saved slow executions. Returns true if one of them is still slow.
     fn run_saved(&self, sample: &Drawn, report: &mut PerfReport) -> bool {
         let (saved, problems) = engine::load::<Draws>(&report.test);
         report.problems.extend(problems);
@@ -174,7 +174,7 @@ impl<'a> Analysis<'a> {
         report.what_if = what_if(self.crew, &base, &self.options.what_if, self.options.limit);
     }
 
-    /// Judges one execution by those that were drawn, and explains it if it is slow.
+    /// Judges one execution by comparison with the drawn ones, and explains it if it is slow.
     fn again(
         &self,
         draws: &Draws,
@@ -196,7 +196,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// A recorded execution from the middle of the normal mode.
+    /// Records an execution from the middle of the normal mode.
     fn normal(&self, drawn: &[Candidate]) -> Option<Recorded> {
         let detection = detect(drawn, &[]);
         let middle = detection.normal.map_or(0.0, |mode| mode.median);
@@ -232,22 +232,25 @@ impl<'a> Analysis<'a> {
         findings(suspects, detection, baseline)
     }
 
-    /// What is slow in all executions alike shows if there is a smaller system to compare with.
+    /// Looks for slowness that all executions share, which only a comparison with a smaller system
+    /// shows.
     fn grows(&self, all: &[Candidate], report: &mut PerfReport) {
         let drawn: Vec<Candidate> = all.iter().filter(|c| c.how == How::Uniform).cloned().collect();
         let finding = usual(&drawn).and_then(|usual| self.growth(usual));
         report.add(finding);
     }
 
-    /// The execution as a finding, if it waits for a timer whose rounds grow with the nodes.
+    /// Returns the execution as a finding, if it waits for a timer whose rounds grow with the
+    /// number of nodes.
     fn growth(&self, candidate: Candidate) -> Option<SlowFinding> {
         let found = growth(self.crew, self.smaller?, self.options.seed)?;
         let group = alone(self.crew, candidate, Why::Growth, &found.timer)?;
         self.common(&group, found)
     }
 
-    /// Explains the simplest execution of a group. Where all are slow that one may have no single
-    /// cause; then the usual one or the slowest, which at least one message may spare a round.
+    /// Explains the simplest execution of a group. Where all executions are slow, that one may have
+    /// no single cause; then it tries the middle and the slowest one, for which some message may
+    /// save a round of the timer.
     fn explain(
         &self,
         group: &Group,
@@ -285,7 +288,7 @@ impl<'a> Analysis<'a> {
             fast.then(|| Nearest { token: draws.token(), recorded })
         });
         let until = suspect.wait.as_ref().and_then(|wait| story::first(&slow, &wait.name));
-        // A change may cost a little itself and still remove the wait.
+        // A change may itself cost a little time and still remove the wait.
         let removed =
             detection.slow_limit.max((own_time(&slow) / 2.0).min(3.0 * detection.slow_limit));
         let question = Question {
@@ -315,7 +318,8 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    /// What all executions have in common has no place where it begins, and no message that decides.
+    /// Makes a finding of what all executions share, which has neither a place where it begins nor
+    /// a message that decides.
     fn common(&self, group: &Group, growth: Growth) -> Option<SlowFinding> {
         let suspect = group.members.first()?;
         let slow = self.record(&suspect.candidate.draws)?;
@@ -336,7 +340,8 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    /// If no single message makes it fast, one may still spare it a round of the timer.
+    /// If no single message makes the execution fast, looks for messages that save a round of the
+    /// timer.
     fn causes(&self, question: Question<'_>, wait: Option<&TimerWait>) -> Causes {
         let found = causes(self.crew, &question);
         let (Some(wait), 0) = (wait, found.rescuing) else { return found };
@@ -348,13 +353,13 @@ impl<'a> Analysis<'a> {
         causes(self.crew, &Question { limit, ..question })
     }
 
-    /// The execution with its states, if that is not too much to read or to keep.
+    /// Returns the execution with its states, unless it is too long.
     fn trace(&self, slow: &Recorded) -> Option<Execution> {
         let short = slow.events.len() <= TRACED;
         short.then(|| self.crew.one("recording", |lab| lab.trace(&slow.draws)))?
     }
 
-    /// The chance of a good end over the execution, and the good walk that leaves it last.
+    /// Estimates P(good) over the execution, and finds the good walk that leaves it last.
     fn curve(&self, slow: &Recorded, limit: u64) -> (Curve, Option<Draws>) {
         // After the limit nothing can end well, unless a load generator took the time.
         let over = |event: &Event| slow.load.is_empty() && event.start.0 > limit;
@@ -387,7 +392,8 @@ impl<'a> Analysis<'a> {
     fn correlations(&self, all: &[Candidate], timer: &str) -> (Vec<Correlation>, Vec<f64>) {
         let counted: Vec<&Candidate> =
             all.iter().filter(|c| c.how == How::Uniform).take(COUNTED).collect();
-        // The same moment for all: what came later in a slow execution had no chance in a fast one.
+        // All executions use the same moment: events that come later in a slow execution were
+        // impossible in a fast one.
         let features = self.crew.map("counting", &counted, |lab, candidate| {
             let recorded = lab.record(&candidate.draws);
             let before = story::first(&recorded, timer);
@@ -398,7 +404,7 @@ impl<'a> Analysis<'a> {
         (correlate(&features, &times), times)
     }
 
-    /// Keeps the one execution that was asked for, whatever is found.
+    /// Keeps the one requested execution, whatever the verdict.
     fn show(&self, draws: &Draws, report: &mut PerfReport) {
         let Some(slow) = self.record(draws) else { return };
         report.nodes = slow.nodes.clone();
@@ -407,7 +413,7 @@ impl<'a> Analysis<'a> {
         report.replayed = Some(Replayed { trace: self.trace(&slow), path, slow });
     }
 
-    /// MacePC's phases, each as the paper has it.
+    /// Runs MacePC's phases as described in the paper.
     fn mace(&self, mace: Mace, report: &mut PerfReport) {
         let limit = self.options.limit;
         let trained = uniform(self.crew, self.options.seed, mace.training, limit);
@@ -441,14 +447,14 @@ impl<'a> Analysis<'a> {
         report.mace = Some(found);
     }
 
-    /// The one execution that was asked for, instead of phase 2.
+    /// Returns the one requested execution, in place of phase 2.
     fn only(&self, draws: &Draws) -> Vec<Candidate> {
         let ran = self.crew.one("one execution", |lab| lab.run(draws, self.options.limit));
         let how = How::Replayed;
         ran.map(|ran| Candidate { draws: draws.clone(), ran, how }).into_iter().collect()
     }
 
-    /// Phase 2: draws until one is beyond the bound.
+    /// Phase 2: draws executions until one exceeds the bound.
     fn until_anomalous(&self, mace: Mace, bound: f64) -> Vec<Candidate> {
         let mut searched = Vec::new();
         let mut next = mace.training;
@@ -474,7 +480,7 @@ impl<'a> Analysis<'a> {
         searched
     }
 
-    /// Phase 3a: every walk replays its prefix and runs to the stopping condition.
+    /// Phase 3a: each walk replays its prefix and runs to the stopping condition.
     fn mace_divergence(
         &self,
         mace: Mace,
@@ -530,7 +536,7 @@ fn fastest(all: &[Candidate]) -> Option<Draws> {
     fastest.map(|c| c.draws.clone())
 }
 
-/// What to say of a stopping condition that no execution reached.
+/// Describes a stopping condition that no execution reached.
 fn never(recorded: &Recorded) -> String {
     let (how, nearest) = match &recorded.run.ended {
         Ended::Quiet(nearest) => ("nothing could happen any more", nearest.as_deref()),

@@ -1,8 +1,9 @@
-//! Why: one message at a time is sent on earlier or later, everything else stays as it was drawn.
+//! The search for causes: one message at a time arrives earlier or later, while all other draws
+//! stay as they were.
 //!
-//! Draws are keyed by link and number, so an execution with one changed delay is the same up to
-//! what that delay changes. If it then ends in time, the message is a cause; how much it must
-//! change, and which arrivals change places, says how.
+//! Draws are keyed by link and index, so an execution with one changed delay is the same except for
+//! the consequences of that delay. If it then ends in time, the message is a cause; the smallest
+//! sufficient change, and the arrivals that change places, explain it.
 
 use std::time::Duration;
 
@@ -15,28 +16,28 @@ use super::normal::Share;
 use super::story;
 use crate::{Delay, Draws, Recorded, Sent, Trigger};
 
-/// One message whose delay decides.
+/// A message whose delay decides whether the execution is slow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rescue {
     /// The message, such as `Join node-0 → node-1`.
     pub message: String,
-    /// Its number among the messages of the execution.
+    /// The index among the messages of the execution.
     pub number: usize,
-    /// Whether it must come earlier or later.
+    /// The direction in which its arrival must move.
     pub shift: Shift,
-    /// By how many seconds at least.
+    /// The smallest sufficient change in seconds.
     pub by: f64,
-    /// How long the execution takes then.
+    /// The time of the changed execution in seconds.
     pub time: f64,
-    /// Of some continuations with other draws after it, how many end in time as well.
+    /// The share of continuations with other draws after the message that also end in time.
     pub robust: Share,
-    /// Two arrivals that change places: in the slow execution the first was before the second.
+    /// Two arrivals that change places: in the slow execution the first one comes earlier.
     pub swapped: Option<(String, String)>,
-    /// What to replay.
+    /// The token that replays the changed execution.
     pub token: String,
 }
 
-/// Which way.
+/// The direction in which an arrival must move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shift {
@@ -46,36 +47,36 @@ pub enum Shift {
     Later,
 }
 
-/// What the changes of single messages showed.
+/// The results of changing single messages.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Causes {
-    /// Messages that were changed.
+    /// The number of messages that were changed.
     pub tried: usize,
-    /// Messages for which some change removes the slowness.
+    /// The number of messages for which some change removes the slowness.
     pub rescuing: usize,
-    /// The most telling ones.
+    /// The most informative ones.
     pub rescues: Vec<Rescue>,
-    /// Rescuing messages by kind.
+    /// The number of rescuing messages of each kind.
     pub kinds: Vec<(String, usize)>,
-    /// What counted as removed: at most this many seconds.
+    /// The bound in seconds below which the slowness counts as removed.
     pub limit: f64,
 }
 
-/// What to change in which execution.
+/// The execution to change and the limits of the search.
 #[derive(Debug)]
 pub(super) struct Question<'a> {
     pub(super) slow: &'a Recorded,
-    /// Nanoseconds: an execution that ends by then is rescued.
+    /// The bound in nanoseconds: an execution that ends by then is rescued.
     pub(super) limit: u64,
-    /// Where the chance of a good end fell; messages around it are tried first.
+    /// The event at which P(good) fell; messages around it are tried first.
     pub(super) fall: Option<u32>,
-    /// Nanoseconds: messages after this moment come too late to be a cause.
+    /// The time in nanoseconds after which a message is too late to be a cause.
     pub(super) until: u64,
     pub(super) round_trip: Duration,
     pub(super) messages_max: usize,
 }
 
-/// Explained closely.
+/// The number of causes that are explained in detail.
 const EXPLAINED: usize = 5;
 const REPETITIONS: u64 = 8;
 const BISECTIONS: usize = 12;
@@ -87,7 +88,7 @@ struct Rescued {
     size: u64,
 }
 
-/// Tries every message, and explains the best.
+/// Tries every message, and explains the best causes.
 pub(super) fn causes(crew: &Crew, question: &Question<'_>) -> Causes {
     let numbers = worth_trying(question);
     let tried =
@@ -109,8 +110,8 @@ pub(super) fn causes(crew: &Crew, question: &Question<'_>) -> Causes {
     Causes { tried: numbers.len(), rescuing, rescues, kinds, limit: seconds(question.limit) }
 }
 
-/// Some to explain: of messages of the same kind on the same link one, for they push each other
-/// along, and the best of every kind before more of one.
+/// Selects messages to explain: one per kind and link, since messages of one kind on one link delay
+/// each other, and the best of every kind before further ones of the same kind.
 fn telling(slow: &Recorded, rescued: &[Rescued]) -> Vec<Rescued> {
     let mut seen = std::collections::BTreeMap::new();
     let mut ranked = Vec::new();
@@ -127,7 +128,7 @@ fn telling(slow: &Recorded, rescued: &[Rescued]) -> Vec<Rescued> {
     ranked.into_iter().map(|(_, one)| one).take(2 * EXPLAINED).collect()
 }
 
-/// Messages sent before it was too late, those in flight around the fall first.
+/// Returns the messages sent before it was too late, those in flight around the fall first.
 fn worth_trying(question: &Question<'_>) -> Vec<usize> {
     let slow = question.slow;
     let fall = question.fall.and_then(|event| slow.events.get(event as usize)).map(|e| e.start.0);
@@ -196,8 +197,8 @@ fn explain(lab: &mut Counted<'_>, question: &Question<'_>, rescued: Rescued) -> 
     }
 }
 
-/// The smallest change that still rescues, by bisection; the answer need not be monotone, so it is
-/// one that was seen to work.
+/// Finds the smallest change that still rescues, by bisection. The outcome need not be monotone in
+/// the change, so the result is always one that was tried successfully.
 fn threshold(
     lab: &mut Counted<'_>,
     question: &Question<'_>,
@@ -228,7 +229,7 @@ fn threshold(
     (shift, holds, change(holds))
 }
 
-/// Does it still help if everything after the message's arrival is drawn anew?
+/// Returns the share of successes when everything after the message's arrival is drawn anew.
 fn robust(lab: &mut Counted<'_>, question: &Question<'_>, sent: &Sent, draws: &Draws) -> Share {
     let arrival = sent.arrives.map_or(0, |time| time.0);
     let after = question.slow.events.partition_point(|event| event.start.0 <= arrival) as u64;
@@ -238,7 +239,7 @@ fn robust(lab: &mut Counted<'_>, question: &Question<'_>, sent: &Sent, draws: &D
     Share { hits, tries: walks.len() as u32 }
 }
 
-/// Arrivals at one node: which message, by its link and number.
+/// Returns the messages that arrived at one node, in order of arrival.
 fn arrivals(recorded: &Recorded, node: NodeId) -> Vec<&Sent> {
     let at_node = recorded.events.iter().filter(|event| event.node == node);
     let messages = at_node.filter_map(|event| match event.trigger {
@@ -248,8 +249,8 @@ fn arrivals(recorded: &Recorded, node: NodeId) -> Vec<&Sent> {
     messages.collect()
 }
 
-/// The arrival that changes places with the message at its receiver, or else the first two that
-/// change places anywhere. In the order of the slow execution.
+/// Returns the arrival that changes places with the message at its receiver, or else the first two
+/// that change places anywhere, in the order of the slow execution.
 fn swapped(
     slow: &Recorded,
     fast: &Recorded,
@@ -286,7 +287,7 @@ fn first_swap(slow: &Recorded, fast: &Recorded) -> Option<(String, String)> {
     let swaps = nodes.filter_map(|node| {
         let (before, after) = (arrivals(slow, node), arrivals(fast, node));
         let at = (0..before.len().min(after.len())).find(|i| before[*i].link != after[*i].link)?;
-        // What comes next in the fast execution comes later in the slow one.
+        // The next arrival of the fast execution comes later in the slow one.
         let later = before[at..].iter().find(|sent| sent.link == after[at].link)?;
         let still = after.iter().any(|sent| sent.link == before[at].link);
         still.then_some((before[at].arrives, before[at], *later))

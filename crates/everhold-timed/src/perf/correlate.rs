@@ -1,8 +1,7 @@
-//! What goes together with slowness, counted before the first recovery timer.
+//! Correlations of event counts with the execution time, counted before the first recovery timer.
 //!
-//! Over a whole execution everything goes with its length: the recurring timer most of all.
-//! Counted only up to the moment when the execution begins to wait, what remains is what made it
-//! wait.
+//! Over a whole execution every count correlates with its length, most of all that of the recurring
+//! timer. Counts up to the moment when the execution begins to wait show what made it wait.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +9,26 @@ use serde::Serialize;
 
 use super::rank::{believable, spearman, spearman_p};
 
-/// What was counted in one execution, up to the moment that matters.
+/// The counts of one execution, up to the chosen moment.
 pub type Features = BTreeMap<String, f64>;
 
-/// A count that goes with the time.
+/// A count that correlates with the execution time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Correlation {
-    /// What was counted.
+    /// The name of the count.
     pub what: String,
     /// Spearman's correlation with the execution time.
     pub r: f64,
-    /// How likely it is by chance.
+    /// The p-value.
     pub p_value: f64,
-    /// Its counts, one an execution, for a scatter plot.
+    /// The counts, one per execution, for a scatter plot.
     pub counts: Vec<f64>,
 }
 
-/// At most this share of what is shown is expected to be chance.
+/// The false discovery rate of the correlations that are shown.
 const FALSE_DISCOVERIES: f64 = 0.01;
 
-/// The counts that go with the time, those by chance left out, the strongest first.
+/// Returns the counts that correlate significantly with the time, the strongest first.
 #[must_use]
 pub fn correlate(features: &[Features], times: &[f64]) -> Vec<Correlation> {
     let mut names: Vec<&String> = features.iter().flat_map(BTreeMap::keys).collect();
@@ -55,8 +54,9 @@ mod tests {
     use super::*;
     use everhold_sim::rng::Rng;
 
-    /// One count among fifty goes with the time; the others are noise. At 1 % false discoveries a
-    /// noise column survives in one of about a hundred samples; the seed is one where none does.
+    /// One count among fifty correlates with the time; the others are noise. At a false discovery
+    /// rate of 1 %, a noise column survives in about one of a hundred samples; in the sample of
+    /// this seed none does.
     #[test]
     fn noise_is_left_out() {
         let mut rng = Rng::new(4);

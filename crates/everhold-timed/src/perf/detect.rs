@@ -1,8 +1,8 @@
-//! What is normal, and which executions are slow.
+//! The definition of normal, and the detection of slow executions.
 //!
 //! MacePC's quartile rule is blind where a quarter of the executions or more is slow, and flags
-//! some of every healthy sample. So several tests look for suspects here, each of which says why;
-//! whether a suspect is a finding is decided by what it waited for (see `judge`).
+//! some executions of every healthy sample. So several tests look for suspects here, each of which
+//! gives a reason; whether a suspect is a finding depends on what it waited for (see `judge`).
 
 use everhold_sim::rng::Rng;
 use serde::Serialize;
@@ -12,61 +12,61 @@ use super::modes::{FACTOR_MIN, Mode, NORMAL_SHARE, modes, normal};
 use super::multiples::{Multiples, TimerPeriod, after_multiple, multiples};
 use super::sample::{Sample, TailRatio};
 
-/// One execution, as far as detection looks at it.
+/// The figures of one execution that detection uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Simulated seconds until the stopping condition was true.
+    /// The simulated seconds until the stopping condition was true.
     pub time: f64,
     /// False if the time limit came first.
     pub reached: bool,
 }
 
-/// What the times of many executions say.
+/// The classification of the times of many executions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Detection {
     /// All times, those that reached the limit included.
     pub times: Sample,
-    /// Executions that did not reach the stopping condition.
+    /// The number of executions that did not reach the stopping condition.
     pub unfinished: usize,
-    /// Groups far from each other, the fastest first.
+    /// The modes: groups of times separated by wide gaps, the fastest first.
     pub modes: Vec<Mode>,
     /// The fastest mode with at least 5 % of the executions.
     pub normal: Option<Mode>,
-    /// An execution beyond this is a suspect: the quartile rule within the normal mode, or half the
-    /// period of the timer that even the normal mode waits for.
+    /// The bound beyond which an execution is a suspect: the quartile rule within the normal mode,
+    /// or half the period of the timer for which even the normal mode waits.
     pub slow_limit: f64,
     /// The share of suspects.
     pub slow_share: f64,
-    /// Suspects that belong to the normal mode. Any sample with a long tail has some, so they are
-    /// looked at, but by themselves they are no sign of anything.
+    /// The number of suspects that belong to the normal mode. Any sample with a long tail has some,
+    /// so they are examined, but by themselves they do not indicate a problem.
     pub outliers: usize,
-    /// The timer whose multiples the slow modes follow, or the suspects if there are none.
+    /// The timer whose multiples the slow modes follow, or the suspects if there are no slow modes.
     pub multiples: Option<Multiples>,
-    /// More than one mode by the dip test, on a logarithmic scale. Modes closer to each other than a
-    /// factor of 1.5 count as one.
+    /// The dip test for more than one mode, on a logarithmic scale. Modes closer to each other than
+    /// a factor of 1.5 count as one.
     pub dip: Option<Dip>,
     /// The 99th percentile as a multiple of the median.
     pub tail: TailRatio,
-    /// What MacePC's rule would flag: the bound, and the share above it.
+    /// The result of MacePC's rule: the bound, and the share of executions above it.
     pub mace: (f64, f64),
-    /// Which tests fired.
+    /// The tests that fired.
     pub fired: Vec<Fired>,
 }
 
-/// A test that looked at the times and found something.
+/// A test that found something in the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fired {
-    /// A wide gap on a logarithmic scale: a slow mode that is not rare, or that is far away. (One or
-    /// two executions apart from the others may be the tail of the network.)
+    /// A wide gap on a logarithmic scale, below a slow mode that is not rare, or that is far away.
+    /// (One or two separate executions may be the tail of the network.)
     Gap,
     /// The dip test.
     Dip,
-    /// Ends follow the multiples of a timer.
+    /// The times of suspects follow the multiples of a timer.
     Multiples,
     /// Even the normal mode ends after multiples of a timer.
     CommonPath,
-    /// The slowest are far slower than the median.
+    /// The slowest executions are far slower than the median.
     Tail,
     /// The stopping condition was not reached in time.
     Unfinished,
@@ -74,14 +74,13 @@ pub enum Fired {
 
 const DIP_SIGNIFICANT: f64 = 0.01;
 const TAIL_LONG: f64 = 3.0;
-/// A rare slow mode must be so many times slower than the median of the normal one...
+/// A rare slow mode must be slower than the median of the normal mode by this factor.
 const FAR: f64 = 3.0;
-/// ... and every slow mode must have so many executions: one or two may have met the tail of the
-/// network.
+/// The smallest number of executions in a slow mode: one or two may be the tail of the network.
 const FEW: usize = 3;
 
 impl Detection {
-    /// Looks at the times of all executions of a uniform sample.
+    /// Analyses the times of all executions of a uniform sample.
     #[must_use]
     pub fn new(measured: &[Measured], timers: &[TimerPeriod]) -> Detection {
         let times = Sample::new(measured.iter().map(|m| m.time));
@@ -93,7 +92,7 @@ impl Detection {
         let slow = |m: &&Measured| m.time > slow_limit || !m.reached;
         let ends: Vec<f64> = measured.iter().filter(slow).map(|m| m.time).collect();
         let multiples = common.clone().or_else(|| {
-            // What is just outside the normal mode would hide what the slow modes have in common.
+            // Executions just outside the normal mode would hide the pattern of the slow modes.
             let apart = in_slow_modes(&ends, &modes, slow_limit);
             multiples(&apart, timers).or_else(|| multiples(&ends, timers))
         });
@@ -130,14 +129,14 @@ impl Detection {
         tests.into_iter().filter(|(_, fired)| *fired).map(|(test, _)| test).collect()
     }
 
-    /// The timer whose multiples the slow ones follow, if this time does.
+    /// Returns the timer whose multiples the slow executions follow, if this time does as well.
     #[must_use]
     pub fn follows(&self, time: f64) -> Option<&Multiples> {
         self.multiples.as_ref().filter(|fit| after_multiple(time, fit.timer.period).is_some())
     }
 
-    /// True if the time lies beyond the normal mode, far enough for another mode. If no execution
-    /// is known to be fast, everything beyond the limit does.
+    /// Returns true if the time is beyond the normal mode by at least the factor that separates
+    /// modes. If no execution is known to be fast, every time beyond the limit is.
     #[must_use]
     pub fn is_apart(&self, time: f64) -> bool {
         let far = |normal: Mode| time >= FACTOR_MIN * normal.high;
@@ -149,47 +148,47 @@ impl Detection {
         self.is_common(mode) || self.normal.is_some_and(far)
     }
 
-    /// True if a mode is not rare: one or two of a few executions are no mode.
+    /// Returns true if a mode is not rare; one or two executions of a small sample are not a mode.
     pub(super) fn is_common(&self, mode: &Mode) -> bool {
         mode.count >= FEW && mode.count as f64 >= NORMAL_SHARE * self.times.len() as f64
     }
 
-    /// True if even the normal mode waits for a timer: no execution is known to be fast.
+    /// Returns true if even the normal mode waits for a timer: no execution is known to be fast.
     #[must_use]
     pub fn common_path(&self) -> bool {
         self.fired.contains(&Fired::CommonPath)
     }
 
-    /// The slow modes: those that lie beyond the limit.
+    /// Returns the slow modes: those beyond the limit.
     pub fn slow_modes(&self) -> impl Iterator<Item = &Mode> {
         self.modes.iter().filter(|mode| mode.low > self.slow_limit)
     }
 }
 
-/// Those of the ends that belong to a mode beyond the limit.
+/// Returns the times that belong to a mode beyond the limit.
 fn in_slow_modes(ends: &[f64], modes: &[Mode], slow_limit: f64) -> Vec<f64> {
     let slow = modes.iter().filter(|mode| mode.low > slow_limit);
     let from = slow.map(|mode| mode.low).fold(f64::INFINITY, f64::min);
     ends.iter().copied().filter(|end| *end >= from).collect()
 }
 
-/// Logarithms, each moved by up to what separates modes: what lies closer together than that runs
-/// together, and a difference of a few percent is no second mode.
+/// Returns the logarithms of the times, each shifted by up to the distance that separates modes.
+/// Times closer together than that merge, so a difference of a few percent is not a second mode.
 fn blurred(times: &Sample) -> Sample {
     let mut rng = Rng::new(0xB1);
     let mut part = || (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
     Sample::new(times.sorted().iter().map(|time| time.max(1e-6).ln() + FACTOR_MIN.ln() * part()))
 }
 
-/// The quartile rule on the logarithm, inside one mode, where it is sound.
+/// Applies the quartile rule to the logarithms within one mode, where it is sound.
 fn bound_within(times: &Sample, mode: Mode) -> f64 {
     let inside = times.sorted().iter().filter(|t| **t >= mode.low && **t <= mode.high);
     let bound = Sample::new(inside.map(|time| time.max(1e-9).ln())).outlier_bound().exp();
-    // A mode without width has no outliers, only rounding.
+    // In a mode without spread, deviations are rounding errors rather than outliers.
     bound.max(mode.median * 1.01)
 }
 
-/// The timer that all but a few executions wait for.
+/// Returns the timer for which all but a few executions wait.
 fn common_path(measured: &[Measured], timers: &[TimerPeriod]) -> Option<Multiples> {
     let ends: Vec<f64> = measured.iter().map(|m| m.time).collect();
     let fit = multiples(&ends, timers)?;
@@ -214,7 +213,7 @@ mod tests {
             .to_vec()
     }
 
-    /// `count` executions a little after each time.
+    /// Makes `count` executions that end shortly after each time.
     fn measured(groups: &[(f64, usize)]) -> Vec<Measured> {
         let mut rng = Rng::new(1);
         let mut all = Vec::new();
@@ -238,7 +237,7 @@ mod tests {
         found
     }
 
-    /// The shapes of the case studies, as they were measured in prototypes.
+    /// The distributions of the case studies, as measured in prototypes.
     #[test]
     fn shapes_of_the_case_studies() {
         use Fired::{CommonPath, Dip, Gap, Multiples};
@@ -253,7 +252,7 @@ mod tests {
         assert!(one.fired.is_empty(), "{one:?}");
     }
 
-    /// A rare slow mode is asked for its timer by itself, whatever is just beyond the limit.
+    /// A rare slow mode determines the timer by itself, whatever lies just beyond the limit.
     #[test]
     fn outliers_do_not_hide_the_timer() {
         let groups = [(0.15, 390), (0.19, 12), (10.0, 4), (20.0, 3)];
@@ -262,12 +261,12 @@ mod tests {
         assert_eq!((fit.timer.name.as_str(), fit.slow, found.outliers), ("recovery", 7, 12));
     }
 
-    /// Two groups a few percent apart are one mode; a factor of two apart they are two.
+    /// Two groups a few percent apart are one mode; two groups a factor of two apart are two.
     #[test]
     fn small_differences_are_no_modes() {
         check(&[(0.150, 200), (0.158, 200)], &[], &[Fired::Dip, Fired::Gap]);
         check(&[(0.150, 200), (0.300, 200)], &[Fired::Dip, Fired::Gap], &[]);
-        // One execution a little beyond the others is no mode either.
+        // One execution shortly beyond the others is not a mode.
         check(&[(0.150, 300), (0.260, 1)], &[], &[Fired::Gap]);
         check(&[(0.150, 300), (0.900, 2)], &[], &[Fired::Gap]);
         check(&[(0.150, 300), (0.900, 3)], &[Fired::Gap], &[]);

@@ -1,31 +1,31 @@
-//! The dip test of Hartigan and Hartigan (1985): is there more than one mode?
+//! The dip test for unimodality of Hartigan and Hartigan (1985).
 //!
-//! The dip is the distance of the empirical distribution from the nearest unimodal one: convex up
-//! to a modal interval, concave after it. The interval is narrowed until its own distance no longer
-//! exceeds what the two sides need.
+//! The dip is the distance of the empirical distribution function from the nearest unimodal one,
+//! which is convex up to a modal interval and concave after it. The interval is narrowed until the
+//! distance of the two hulls within it no longer exceeds the deviations of the two sides.
 
 use everhold_sim::rng::Rng;
 use serde::Serialize;
 
 use super::sample::Sample;
 
-/// The dip of a sample and how likely a unimodal one is to have it.
+/// The dip of a sample and its p-value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Dip {
-    /// Between `1 / (2n)` and 0.25.
+    /// The dip, between `1 / (2n)` and 0.25.
     pub dip: f64,
-    /// The share of uniform samples of the same size with a larger dip.
+    /// The share of uniform samples of the same size with a dip at least as large.
     pub p_value: f64,
 }
 
-/// Uniform samples behind a p-value: enough to tell 0.01 from 0.05.
+/// The number of uniform samples behind a p-value: enough to distinguish 0.01 from 0.05.
 const UNIFORM_SAMPLES: usize = 400;
-/// Larger samples are thinned to evenly spaced quantiles; the dip of so many is exact enough.
+/// Larger samples are thinned to this number of evenly spaced quantiles, whose dip is close enough.
 const SIZE_MAX: usize = 500;
-/// Below this nothing can be told.
+/// The smallest sample that is tested.
 const SIZE_MIN: usize = 10;
 
-/// Tests for more than one mode; `None` for samples that are too small to tell.
+/// Tests for more than one mode; returns `None` for samples that are too small.
 ///
 /// The uniform samples come from a fixed seed, so the answer is a function of the sample.
 #[must_use]
@@ -50,14 +50,14 @@ pub fn dip_test(sample: &Sample) -> Option<Dip> {
     Some(Dip { dip, p_value: larger.count() as f64 / UNIFORM_SAMPLES as f64 })
 }
 
-/// The dip of ascending values.
+/// Computes the dip of values in ascending order.
 fn dip(x: &[f64]) -> f64 {
     let n = x.len();
     if n < 2 || x[0] == x[n - 1] {
         return 0.5 / n.max(1) as f64;
     }
     let (mut low, mut high) = (0, n - 1);
-    // In units of 1 / (2n).
+    // The dip in units of 1 / (2n).
     let mut dip = 1.0f64;
     loop {
         let below = minorant(x, low, high);
@@ -78,8 +78,8 @@ fn dip(x: &[f64]) -> f64 {
 /// A piecewise linear function through some of the points, by their indices.
 struct Hull {
     knots: Vec<usize>,
-    /// What is added to a knot's index to get its height: the distribution jumps at each point,
-    /// from `index` to `index + 1`; the minorant passes below the jump, the majorant above.
+    /// The term added to a knot's index to get its height. The distribution function jumps at each
+    /// point from `index` to `index + 1`; the minorant passes below the jump, the majorant above.
     lift: f64,
 }
 
@@ -92,12 +92,12 @@ impl Hull {
     }
 }
 
-/// The greatest convex function below the points of `low..=high`.
+/// Computes the greatest convex minorant of the points of `low..=high`.
 fn minorant(x: &[f64], low: usize, high: usize) -> Hull {
     hull(x, low..=high, 0.0, |slope, before| slope <= before)
 }
 
-/// The least concave function above them.
+/// Computes the least concave majorant of the points.
 fn majorant(x: &[f64], low: usize, high: usize) -> Hull {
     hull(x, low..=high, 1.0, |slope, before| slope >= before)
 }
@@ -114,7 +114,7 @@ fn hull(
         if let Some(last) = knots.last()
             && x[*last] == x[at]
         {
-            // Of equal values the minorant touches the lowest, the majorant the highest.
+            // Of equal values, the minorant touches the lowest point and the majorant the highest.
             if lift == 0.0 {
                 continue;
             }
@@ -136,7 +136,7 @@ struct Widest {
     high: usize,
 }
 
-/// Where the two hulls are farthest apart, and the knots around that place.
+/// Finds the place where the two hulls are farthest apart, and the knots around it.
 fn widest(x: &[f64], below: &Hull, above: &Hull) -> Widest {
     let mut widest = Widest { distance: -1.0, low: below.knots[0], high: above.knots[0] };
     let mut consider = |distance: f64, low: usize, high: usize| {
@@ -157,14 +157,14 @@ fn widest(x: &[f64], below: &Hull, above: &Hull) -> Widest {
     widest
 }
 
-/// What the convex side needs: how far the points rise above their minorant.
+/// Returns the deviation of the convex side: the largest rise of the points above their minorant.
 fn left_needs(x: &[f64], below: &Hull, until: usize) -> f64 {
     let from = below.knots[0];
     let rise = |at: usize| (at + 1) as f64 - below.height(x, x[at]);
     (from..=until).map(rise).fold(0.0, f64::max)
 }
 
-/// What the concave side needs: how far the points fall below their majorant.
+/// Returns the deviation of the concave side: the largest fall of the points below their majorant.
 fn right_needs(x: &[f64], above: &Hull, from: usize) -> f64 {
     let until = above.knots[above.knots.len() - 1];
     let fall = |at: usize| above.height(x, x[at]) - at as f64;
@@ -175,9 +175,9 @@ fn right_needs(x: &[f64], above: &Hull, from: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// The definition, on a grid: over all rising functions on the points whose slopes first grow
-    /// and then shrink, with a jump allowed at the mode, the smallest largest distance from the
-    /// distribution.
+    /// The definition, on a grid: the smallest maximum distance from the distribution function over
+    /// all increasing functions on the points whose slopes first grow and then shrink, with a jump
+    /// allowed at the mode.
     fn twin(x: &[f64], steps: u32) -> f64 {
         let n = x.len();
         let mut best = f64::MAX;
@@ -188,7 +188,7 @@ mod tests {
         best
     }
 
-    /// `heights` holds one value a point, and two for the mode: before and after its jump.
+    /// `heights` holds one value per point, and two for the mode: before and after its jump.
     fn try_all(x: &[f64], mode: usize, steps: u32, heights: &mut Vec<u32>, best: &mut f64) {
         if heights.len() == x.len() + 1 {
             *best = best.min(distance(x, mode, steps, heights));
@@ -240,7 +240,7 @@ mod tests {
             for _ in 0..3 {
                 x.push(x[x.len() - 1] + f64::from(1 + rng.below(9)));
             }
-            // The grid's functions are off by up to a step of its 32.
+            // The heights on the grid are off by up to one of its 32 steps.
             let (fast, slow) = (dip(&x), twin(&x, 32));
             assert!((fast - slow).abs() <= 0.032, "{x:?}: {fast} but {slow}");
         }

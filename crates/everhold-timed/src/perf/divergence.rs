@@ -1,23 +1,23 @@
-//! Since when an execution was lost: the chance of a good end after each of its events.
+//! The probability of a good end after each event of an execution.
 //!
-//! MacePC looks for one point after which none of k walks is good. That point depends on k, and a
-//! point from which 5 % of the walks are good is called lost once in three times. So the whole
-//! curve is estimated here, with its uncertainty, and its falls are what is reported.
+//! MacePC looks for one point after which none of k walks is good. That point depends on k: with 20
+//! walks, a point from which 5 % of the walks are good is called lost in one of three cases. So the
+//! whole curve is estimated here, with its uncertainty, and its falls are reported.
 
 use serde::Serialize;
 
 use super::normal::Share;
 
-/// How much effort the curve may take.
+/// The effort for the curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Places along the execution that are looked at first.
+    /// The number of points along the execution that are estimated first.
     pub points: usize,
-    /// Walks from each of them.
+    /// The number of walks from each of them.
     pub walks: u32,
-    /// Walks from each place while a fall is narrowed down.
+    /// The number of walks from each point while a fall is narrowed down.
     pub closely: u32,
-    /// Falls that are narrowed down.
+    /// The number of falls that are narrowed down.
     pub drops: usize,
 }
 
@@ -27,66 +27,66 @@ impl Default for Effort {
     }
 }
 
-/// Some walks that branch off after an event.
+/// A number of walks that branch off after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walks {
-    /// After so many events.
+    /// The number of events after which they branch off.
     pub after: usize,
-    /// The number of the first walk: each is another one.
+    /// The number of the first walk: walks with different numbers have different draws.
     pub first: u32,
-    /// How many.
+    /// The number of walks.
     pub count: u32,
 }
 
-/// The chance of a good end at one place.
+/// P(good) at one point of the execution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// After so many events.
+    /// The number of events before it.
     pub after: usize,
-    /// Walks from there that ended well.
+    /// The share of walks from there that ended well.
     pub good: Share,
 }
 
-/// A place where the chance falls.
+/// A fall of P(good).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fall {
-    /// The event after which the chance is still the old one is the one before this.
+    /// The event at which P(good) falls: before it, P(good) still has the old value.
     pub event: usize,
-    /// The fall happens at `event` or up to this event.
+    /// The last event at which the fall may happen; the fall lies between `event` and this one.
     pub until: usize,
-    /// Before.
+    /// P(good) before the fall.
     pub before: Share,
-    /// After.
+    /// P(good) after the fall.
     pub after: Share,
 }
 
 impl Fall {
-    /// By how much.
+    /// Returns the size of the fall.
     #[must_use]
     pub fn size(&self) -> f64 {
         self.before.rate() - self.after.rate()
     }
 }
 
-/// The chance of a good end over an execution.
+/// P(good) over an execution.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Curve {
-    /// In the order of the events.
+    /// The points, in the order of the events.
     pub points: Vec<Point>,
-    /// Where it falls by 0.2 or more, the largest first.
+    /// The falls of 0.2 or more, the largest first.
     pub falls: Vec<Fall>,
-    /// Walks that were run.
+    /// The number of walks.
     pub walks: u64,
 }
 
-/// What is worth reporting.
+/// The smallest fall that is reported.
 const FALL_MIN: f64 = 0.2;
-/// Bisection ends at one event after at most so many rounds: 2^20 events.
+/// The bound on the rounds of bisection: enough for 2^20 events.
 const ROUNDS_MAX: usize = 20;
 
 impl Curve {
-    /// Estimates the curve of an execution of `events` events; `walk` runs batches of walks and
-    /// says how many of each were good. It may answer with fewer tries if it was interrupted.
+    /// Estimates the curve of an execution of `events` events. `walk` runs batches of walks and
+    /// returns how many of each were good; it may return fewer tries if it was interrupted.
     pub fn estimate(
         events: usize,
         effort: Effort,
@@ -105,7 +105,7 @@ impl Curve {
         curve
     }
 
-    /// Puts each fall at the first event from there on that may be blamed.
+    /// Moves each fall to the first event from there on that satisfies `may_be`.
     pub(super) fn blame(mut self, may_be: impl Fn(usize) -> bool) -> Curve {
         for fall in &mut self.falls {
             fall.event = (fall.event..).find(|event| may_be(*event)).unwrap_or(fall.event);
@@ -114,13 +114,14 @@ impl Curve {
         self
     }
 
-    /// Low from the very beginning: nothing diverges, the common path is slow.
+    /// Returns true if P(good) is low at the very beginning: nothing diverges, the common path is
+    /// slow.
     #[must_use]
     pub fn lost_from_the_start(&self) -> bool {
         self.points.first().is_some_and(|point| point.good.band().1 < 0.5)
     }
 
-    /// The fall that decides: after it the chance does not come back.
+    /// Returns the decisive fall, which is the largest.
     #[must_use]
     pub fn decisive(&self) -> Option<&Fall> {
         self.falls.first()
@@ -148,7 +149,8 @@ impl Curve {
         }
     }
 
-    /// The largest fall that spans more than one event, as the index of the point before it.
+    /// Returns the largest fall that spans more than one event, as the index of the point before
+    /// it.
     fn widest_open_fall(&self) -> Option<usize> {
         let open = (1..self.points.len())
             .filter(|at| self.points[*at].after - self.points[at - 1].after > 1);
@@ -157,11 +159,12 @@ impl Curve {
         (size(&widest) >= FALL_MIN).then_some(widest - 1)
     }
 
-    /// Halves the interval after a point until the fall is at one event.
+    /// Bisects the interval after a point until the fall is at one event.
     fn narrow(&mut self, at: usize, walks: u32, walk: &mut impl FnMut(&[Walks]) -> Vec<Share>) {
         let (mut low, mut high) = (self.points[at].after, self.points[at + 1].after);
         self.add(&[low, high], walks, walk);
-        // The ends stay the measure: comparing with the last point would drift with its noise.
+        // The threshold is fixed by the ends: comparing with the last point would drift with its
+        // noise.
         let half_way = f64::midpoint(self.rate(low), self.rate(high));
         for _ in 0..ROUNDS_MAX {
             if high - low <= 1 {
@@ -202,7 +205,7 @@ mod tests {
     use everhold_node::fingerprint::mix;
     use everhold_sim::rng::Rng;
 
-    /// Walks whose chance of a good end after `k` events is known.
+    /// Simulates walks whose probability of a good end after `k` events is known.
     fn walks(chance: impl Fn(usize) -> f64) -> impl FnMut(&[Walks]) -> Vec<Share> {
         move |asked| {
             let run = |walks: &Walks| {
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_event_of_a_fall_is_found() {
-        // A step is found exactly: each side has 24 walks, and 0.9 against 0 cannot be confused.
+        // A step is located exactly: each side has 24 walks, and 0.9 and 0 cannot be confused.
         for step in [1usize, 77, 500, 999] {
             check(1000, move |after| if after < step { 0.9 } else { 0.0 }, Some(step - 1));
         }
@@ -236,7 +239,7 @@ mod tests {
         assert!(!check(1000, |_| 1.0, None).lost_from_the_start());
     }
 
-    /// Two falls: one point cannot tell of both, the curve does.
+    /// With two falls a single point is not enough; the curve shows both.
     #[test]
     fn every_fall_is_reported() {
         let chance = |after: usize| match after {
@@ -246,7 +249,7 @@ mod tests {
         };
         let curve = Curve::estimate(1000, Effort::default(), walks(chance));
         let falls_near = |event: usize| curve.falls.iter().any(|f| f.event.abs_diff(event) < 45);
-        // The half-way chance is 0.5 with 24 walks: a place may be off by one step of the grid.
+        // P(good) is 0.5 at half height, with 24 walks: a place may be off by one step of the grid.
         assert!(falls_near(299) && falls_near(699), "{:?}", curve.falls);
     }
 

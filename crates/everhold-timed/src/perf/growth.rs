@@ -1,8 +1,9 @@
-//! Does it need more rounds of a timer the more nodes there are?
+//! The growth of the number of rounds of a timer with the number of nodes.
 //!
-//! A system that works by a timer needs many rounds of it, and so does one that repairs itself one
-//! step a round. One size cannot tell them apart, and neither has modes that stand out. A smaller
-//! version of the same system can: a pace stays, steps grow with the nodes.
+//! A system that is paced by a timer needs many rounds of it, and so does one that repairs itself
+//! one step per round. One size of the system cannot distinguish them, and neither has modes that
+//! stand out. A smaller version of the same system can: the rounds of a pace stay constant, repair
+//! steps grow with the nodes.
 
 use serde::Serialize;
 
@@ -12,26 +13,28 @@ use super::multiples::ROUNDS_MAX;
 use super::path::{Path, TimerWait};
 use super::sample::Sample;
 
-/// How many rounds of a timer an execution waits for, at two sizes of the system.
+/// The numbers of rounds of a timer for which executions wait, at two sizes of the system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
     /// The timer, as `timer NAME`.
     pub timer: String,
-    /// Nodes of the smaller system, and of this one.
+    /// The numbers of nodes of the smaller system and of this one.
     pub nodes: (usize, usize),
-    /// Rounds on the critical path: the medians.
+    /// The numbers of rounds on the critical path: the medians.
     pub rounds: (f64, f64),
-    /// The rounds grow like the number of nodes to this power: 0 is a pace, 1 is a step a node.
+    /// The exponent of the growth of the rounds with the number of nodes: 0 for a pace, 1 for one
+    /// step per node.
     pub power: f64,
 }
 
-/// Executions of each size.
+/// The number of executions of each size.
 const LOOKED_AT: usize = 12;
-/// From here on the growth is of the kind of the number of nodes. A pace has 0, and what doubles
-/// its reach each round has less than 0.4 between sizes that differ by a factor of four.
+/// The smallest exponent that counts as growth with the number of nodes. A pace has 0, and a
+/// process that doubles its reach each round has less than 0.4 between sizes that differ by a
+/// factor of four.
 const POWER_MIN: f64 = 0.7;
 
-/// Compares with a smaller system; `None` if few rounds are waited for, or not more than there.
+/// Compares with a smaller system; returns `None` if there are few rounds, or too little growth.
 pub(super) fn growth(crew: &Crew, smaller: &Crew, seed: u64) -> Option<Growth> {
     let (nodes, waits) = look(crew, seed)?;
     let timer = most_waited(&waits)?;
@@ -46,7 +49,7 @@ pub(super) fn growth(crew: &Crew, smaller: &Crew, seed: u64) -> Option<Growth> {
     (nodes.0 < nodes.1 && power >= POWER_MIN).then_some(Growth { timer, nodes, rounds, power })
 }
 
-/// The number of nodes, and what each of some executions waits for.
+/// Returns the number of nodes, and the waits of some executions.
 fn look(crew: &Crew, seed: u64) -> Option<(usize, Vec<Vec<TimerWait>>)> {
     let numbers: Vec<usize> = (0..LOOKED_AT).collect();
     let looked = crew.map("sizes", &numbers, |lab, number| {

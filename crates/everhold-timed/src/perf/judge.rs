@@ -1,7 +1,7 @@
-//! Which suspects are findings: by what they waited for.
+//! The decision which suspects are findings, by what they waited for.
 //!
-//! A heavy-tailed network makes some executions slow; that is no bug. A bug that a timer repairs
-//! shows in the critical path: most of the extra time is a wait for that timer.
+//! A heavy-tailed network makes some executions slow, which is not a bug. A bug that a timer
+//! repairs shows in the critical path: most of the extra time is a wait for that timer.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,54 +15,55 @@ use super::multiples::ROUNDS_MAX;
 use super::path::{Path, TimerWait};
 use super::search::{Candidate, How};
 
-/// Why a slow execution is a finding.
+/// The reason for which a slow execution is a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// At least half of what it takes longer is a wait for timers.
+    /// At least half of its excess over normal executions is a wait for timers.
     Timer,
-    /// It belongs to a mode of its own that is not rare.
+    /// It belongs to a separate mode that is not rare.
     Mode,
-    /// It did not reach the stopping condition, others do.
+    /// It did not reach the stopping condition, while others do.
     Unfinished,
-    /// The more nodes there are, the more rounds of a timer it needs.
+    /// The number of rounds of a timer grows with the number of nodes.
     Growth,
 }
 
-/// What makes two slow executions the same finding: why, and the timers that they wait for.
+/// The signature by which slow executions are grouped into findings: the reason, and the timers for
+/// which they wait.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Signature {
-    /// Why it is one.
+    /// The reason.
     pub why: Why,
-    /// Timers with a tenth of the critical path or more.
+    /// The timers that take a tenth of the critical path or more.
     pub timers: Vec<String>,
 }
 
-/// A slow execution that was looked at.
+/// A slow execution that was examined.
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub(super) candidate: Candidate,
-    /// The timer that it waits for longer than normal executions do, most of all.
+    /// The timer for which it waits longest beyond the waits of normal executions.
     pub(super) wait: Option<TimerWait>,
-    /// Seconds that it waits for timers longer than normal executions do.
+    /// The seconds for which it waits for timers beyond the waits of normal executions.
     waited: f64,
     timers: Vec<String>,
 }
 
-/// Normal executions, for comparison. A wait that fast executions have as well is not what makes a
-/// slow one slow: timers of heartbeats and of maintenance are on many paths.
+/// Normal executions, for comparison. Waits that fast executions have as well do not explain a slow
+/// one: timers of heartbeats and of maintenance are on many critical paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
     time: f64,
-    /// By timer, the longest that one of them waits.
+    /// The longest wait of one of them, by timer.
     waits: BTreeMap<String, u64>,
 }
 
-/// Normal executions that are looked at.
+/// The number of normal executions that are examined.
 const NORMAL_MAX: usize = 24;
 
 impl Baseline {
-    /// If no execution is known to be fast, the comparison is with nothing.
+    /// Makes the baseline, which is empty if no execution is known to be fast.
     pub(super) fn new(crew: &Crew, drawn: &[Candidate], detection: &Detection) -> Baseline {
         let Some(mode) = detection.normal.filter(|_| !detection.common_path()) else {
             return Baseline::default();
@@ -82,7 +83,7 @@ impl Baseline {
         Baseline { time: mode.median, waits }
     }
 
-    /// Nanoseconds that a wait takes longer than normal ones.
+    /// Returns the nanoseconds by which a wait exceeds normal ones.
     fn excess(&self, wait: &TimerWait) -> u64 {
         wait.waited.saturating_sub(self.waits.get(&wait.name).copied().unwrap_or(0))
     }
@@ -99,11 +100,11 @@ impl Baseline {
     }
 }
 
-/// Suspects that are looked at: all of them would say the same.
+/// The number of drawn suspects that are examined; more of them would give the same result.
 const UNIFORM_MAX: usize = 32;
 const GUIDED_MAX: usize = 16;
 
-/// Records suspects and says what they waited for.
+/// Records suspects and determines what they waited for.
 pub(super) fn suspects(
     crew: &Crew,
     candidates: &[Candidate],
@@ -129,26 +130,26 @@ fn by_time<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Vec<&'a Candi
     sorted
 }
 
-/// Evenly spaced elements, the first and the last among them.
+/// Returns evenly spaced elements, including the first and the last.
 fn spread<'a>(all: &[&'a Candidate], max: usize) -> Vec<&'a Candidate> {
     let take = all.len().min(max);
     (0..take).map(|i| all[i * (all.len() - 1) / (take - 1).max(1)]).collect()
 }
 
-/// Slow executions among those drawn that [`suspects`] leaves out because there are so many.
+/// Returns the number of slow executions among those drawn that [`suspects`] leaves out.
 pub(super) fn not_looked_at(candidates: &[Candidate], detection: &Detection) -> usize {
     let drawn = candidates.iter().filter(|c| c.how == How::Uniform);
     let slow = drawn.filter(|c| c.is_slow(detection.slow_limit)).count();
     slow.saturating_sub(UNIFORM_MAX)
 }
 
-/// An execution in the middle, for what all executions have in common.
+/// Returns the execution with the median time, as an example of what all have in common.
 pub(super) fn usual(drawn: &[Candidate]) -> Option<Candidate> {
     let ended = by_time(drawn.iter().filter(|c| c.ran.measured.reached));
     ended.get(ended.len() / 2).map(|usual| (*usual).clone())
 }
 
-/// One execution as a group of its own, if it waits for the timer at all.
+/// Makes a group of one execution, if it waits for the timer at all.
 pub(super) fn alone(crew: &Crew, candidate: Candidate, why: Why, timer: &str) -> Option<Group> {
     let path = crew.one("slow executions", |lab| Path::of(&lab.record(&candidate.draws)))?;
     path.waits().iter().find(|wait| wait.name == timer)?;
@@ -157,14 +158,14 @@ pub(super) fn alone(crew: &Crew, candidate: Candidate, why: Why, timer: &str) ->
     Some(Group { signature, members: vec![suspect] })
 }
 
-/// Suspects that are the same finding, the simplest first.
+/// Suspects with the same signature, the simplest first.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) signature: Signature,
     pub(super) members: Vec<Suspect>,
 }
 
-/// Sorts suspects into findings; those that are only slow by chance are left out.
+/// Groups suspects into findings; those that are slow only by chance are left out.
 pub(super) fn findings(
     suspects: Vec<Suspect>,
     detection: &Detection,
@@ -181,8 +182,8 @@ pub(super) fn findings(
         }
     }
     for group in &mut groups {
-        // One whose own path shows the timer tells more; an execution as it was drawn is simpler
-        // than one that was tampered with, a short one simpler than a long one.
+        // An execution whose own path contains the timer is more informative; an unchanged
+        // execution is simpler than a changed one, and a short one simpler than a long one.
         let timers = group.signature.timers.clone();
         group.members.sort_by_cached_key(|s| {
             let shows = s.wait.as_ref().is_some_and(|wait| timers.contains(&wait.name));
@@ -194,8 +195,8 @@ pub(super) fn findings(
     groups
 }
 
-/// The timer whose multiples the slow ones follow explains every one that ends after a multiple of
-/// it, whichever timer of the same moment came first in that execution.
+/// Returns the timers of a suspect's signature. If its end follows the multiples of the named
+/// timer, that timer explains it, whichever of several simultaneous timers came first.
 fn timers(suspect: &Suspect, detection: &Detection) -> Vec<String> {
     let follows = detection.follows(suspect.candidate.ran.measured.time);
     follows.map_or_else(|| suspect.timers.clone(), |fit| vec![format!("timer {}", fit.timer.name)])
@@ -204,11 +205,11 @@ fn timers(suspect: &Suspect, detection: &Detection) -> Vec<String> {
 fn why(suspect: &Suspect, detection: &Detection, baseline: &Baseline) -> Option<Why> {
     let measured = suspect.candidate.ran.measured;
     let longer = suspect.candidate.own_time() - baseline.time;
-    // A delay that was put in may itself have run into a timer.
+    // An injected delay may itself have waited for a timer.
     let put_in = measured.time - suspect.candidate.own_time();
     let waited = suspect.waited - put_in;
     let rounds = suspect.wait.as_ref().map_or(0, |wait| wait.rounds);
-    // Within the normal mode a path through a timer says little, unless the ends follow it.
+    // Within the normal mode, a wait for a timer means little unless the end follows its multiples.
     let apart = detection.is_apart(measured.time) || detection.follows(measured.time).is_some();
     if longer > 0.0 && waited >= longer / 2.0 && rounds <= ROUNDS_MAX && apart {
         return Some(Why::Timer);
@@ -216,7 +217,7 @@ fn why(suspect: &Suspect, detection: &Detection, baseline: &Baseline) -> Option<
     if !measured.reached && put_in == 0.0 {
         return Some(Why::Unfinished);
     }
-    // A timer that works all the time sets the pace; it does not repair.
+    // A timer with many rounds sets the pace; it does not repair.
     let paced = rounds > ROUNDS_MAX;
     let mut modes = detection.slow_modes().filter(|mode| detection.is_common(mode));
     let in_mode = modes.any(|m| measured.time >= m.low && measured.time <= m.high);

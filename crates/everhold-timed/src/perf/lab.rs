@@ -1,4 +1,4 @@
-//! Executions for the analysis, on all cores. What comes out does not depend on their number.
+//! Runs executions for the analysis on all cores. Results do not depend on the number of cores.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -13,19 +13,19 @@ use super::detect::Measured;
 use super::path::own_time;
 use crate::{Change, Draws, Recorded, Sim, TimedRun};
 
-/// The simulator as the analysis sees it, whatever the messages are.
+/// The simulator as the analysis uses it, independent of the message type.
 pub(super) trait Lab {
-    /// Runs an execution until the stopping condition holds or the limit, in nanoseconds.
+    /// Runs an execution until the stopping condition holds or the limit in nanoseconds is reached.
     fn run(&mut self, draws: &Draws, limit: u64) -> Ran;
     /// Runs walks that share the first `after` events, each with a seed for the rest.
     fn walks(&mut self, draws: &Draws, after: u64, seeds: &[u64], limit: u64) -> Vec<Ran>;
-    /// Runs an execution and keeps all of it.
+    /// Runs an execution and records it.
     fn record(&mut self, draws: &Draws) -> Recorded;
-    /// The same as a trace with states and contents.
+    /// Runs an execution and returns it as a trace with states and contents.
     fn trace(&mut self, draws: &Draws) -> Execution;
 }
 
-/// How an execution ended, in short.
+/// A summary of how an execution ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ran {
     pub(super) measured: Measured,
@@ -38,7 +38,7 @@ impl Ran {
         Ran { measured, events: run.events }
     }
 
-    /// The same without the time of load generators, which only the whole execution shows.
+    /// Excludes the time of load generators, which requires the whole record.
     fn without_load(recorded: &Recorded, limit: u64) -> Ran {
         let (time, limit) = (own_time(recorded), seconds(limit));
         let reached = recorded.run.is_done() && time <= limit;
@@ -68,7 +68,7 @@ impl<M: Message> Lab for Sim<M> {
         let walk = |seed: &u64| Some(Ran::of(&world.fork(Some(*seed))?.finish_by(Time(limit))));
         let forked: Option<Vec<Ran>> = seeds.iter().map(walk).collect();
         self.keep(world);
-        // Nodes that cannot be copied take the long way.
+        // Nodes that cannot be copied require a replay for each walk.
         forked.unwrap_or_else(|| seeds.iter().map(|seed| replay(self, seed)).collect())
     }
 
@@ -81,7 +81,7 @@ impl<M: Message> Lab for Sim<M> {
     }
 }
 
-/// The execution that leaves another after so many events.
+/// Returns the draws of an execution that branches off another after a number of events.
 pub(super) fn branch(draws: &Draws, after: u64, seed: u64) -> Draws {
     let mut draws = draws.clone();
     let later = |c: &Change| matches!(c, Change::Reseed { after: at, .. } if *at >= after);
@@ -91,23 +91,23 @@ pub(super) fn branch(draws: &Draws, after: u64, seed: u64) -> Draws {
 
 pub(super) type MakeLab = Box<dyn Fn() -> Box<dyn Lab> + Send + Sync>;
 
-/// How far a phase of the analysis is.
+/// The progress of a phase of the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfProgress {
-    /// What is done now.
+    /// The name of the phase.
     pub phase: &'static str,
-    /// Executions of this phase that are done.
+    /// The number of executions of this phase that are done.
     pub done: usize,
-    /// Executions of this phase.
+    /// The number of executions of this phase.
     pub total: usize,
-    /// Events simulated so far, in all phases.
+    /// The number of events simulated so far, in all phases.
     pub events: u64,
 }
 
-/// Called now and then, from several threads.
+/// A function that is called now and then, from several threads.
 pub type OnProgress = Box<dyn Fn(PerfProgress) + Send + Sync>;
 
-/// The threads and what they have done.
+/// The threads of the analysis and the amount of work they have done.
 pub(super) struct Crew {
     make: MakeLab,
     workers: usize,
@@ -117,7 +117,7 @@ pub(super) struct Crew {
     work: Mutex<Work>,
 }
 
-/// What was simulated.
+/// The amount of work that was simulated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub(super) executions: u64,
@@ -126,7 +126,7 @@ pub(super) struct Work {
     pub(super) cut_short: Option<CutShort>,
 }
 
-/// Why not everything was run.
+/// The reason for which not everything was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutShort {
     Interrupted,
@@ -158,7 +158,7 @@ impl Crew {
         self.watch.elapsed()
     }
 
-    /// Does every job, each on some thread; the results are in the order of the jobs. `None` where
+    /// Runs every job on some thread; the results are in the order of the jobs, with `None` where
     /// the analysis was interrupted or out of time.
     pub(super) fn map<J: Sync, R: Send>(
         &self,
@@ -192,7 +192,7 @@ impl Crew {
         results.into_iter().map(|r| r.into_inner().expect("no worker panicked")).collect()
     }
 
-    /// One job, here.
+    /// Runs one job on this thread.
     pub(super) fn one<R: Send>(
         &self,
         phase: &'static str,
@@ -220,7 +220,7 @@ impl Crew {
     }
 }
 
-/// A lab that counts what it does.
+/// A simulator that counts its work.
 pub(super) struct Counted<'a> {
     lab: &'a mut dyn Lab,
     work: Work,
@@ -253,7 +253,7 @@ impl Counted<'_> {
         self.lab.trace(draws)
     }
 
-    /// Events before a fork were not simulated again.
+    /// Counts the work of an execution, without the shared events before a fork.
     fn add(&mut self, ran: &Ran, shared: u64) -> Ran {
         self.work.executions += 1;
         self.work.events += ran.events.saturating_sub(shared);
@@ -262,12 +262,12 @@ impl Counted<'_> {
     }
 }
 
-/// Seconds as nanoseconds.
+/// Converts seconds to nanoseconds.
 pub(super) fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub(super) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

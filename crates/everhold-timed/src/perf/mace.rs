@@ -1,4 +1,4 @@
-//! MacePC's own analysis, as its paper has it (Killian et al., FSE 2010): a baseline.
+//! MacePC's own analysis as described in its paper (Killian et al., FSE 2010): a baseline.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde::Serialize;
 use super::rank::pearson;
 use super::sample::Sample;
 
-/// Phase 1b: what training says is normal.
+/// The result of phase 1b: the times that count as normal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Training {
-    /// Executions.
+    /// The number of executions.
     pub executions: usize,
     /// First quartile, in seconds.
     pub q1: f64,
     /// Third quartile: the limit for a good walk in phase 3a.
     pub q3: f64,
-    /// `Q3 + 1.5 (Q3 - Q1)`: beyond it an execution is anomalous.
+    /// `Q3 + 1.5 (Q3 - Q1)`: an execution beyond it is anomalous.
     pub bound: f64,
 }
 
 impl Training {
-    /// From the times of the training executions.
+    /// Computes the quartiles of the times of the training executions.
     #[must_use]
     pub fn new(times: &Sample) -> Training {
         let (q1, q3) = (times.quantile(0.25), times.quantile(0.75));
@@ -29,21 +29,22 @@ impl Training {
     }
 }
 
-/// Phase 3a: where the execution can no longer end well.
+/// The result of phase 3a: the event after which no good end is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Divergence {
-    /// The longest prefix, in events, from which a good walk was found. Zero if none was.
+    /// The length in events of the longest prefix with a good walk; zero if there is none.
     pub last_good: usize,
-    /// The shortest one from which none of the k walks was good.
+    /// The length of the shortest prefix from which none of the k walks was good.
     pub first_bad: usize,
-    /// Which walk from `last_good` was good: the nearest good execution.
+    /// The number of the good walk from `last_good`: the nearest good execution.
     pub nearest: Option<u32>,
-    /// Walks that were run.
+    /// The number of walks.
     pub walks: u64,
 }
 
-/// Exponential search for bounds, then binary search between them. `good` runs up to k walks from
-/// a prefix and gives the number of the first good one, and how many it ran.
+/// Finds the divergence by exponential search for bounds, then binary search between them. `good`
+/// runs up to k walks from a prefix and returns the number of the first good one, and how many it
+/// ran.
 pub fn divergence(events: usize, mut good: impl FnMut(usize) -> (Option<u32>, u32)) -> Divergence {
     let mut found = Divergence { last_good: 0, first_bad: events, nearest: None, walks: 0 };
     let mut look = |prefix: usize, found: &mut Divergence| {
@@ -66,7 +67,7 @@ pub fn divergence(events: usize, mut good: impl FnMut(usize) -> (Option<u32>, u3
     found
 }
 
-/// Phase 3b: an event kind whose frequency goes with the time.
+/// The result of phase 3b: an event kind whose frequency correlates with the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frequency {
     /// The event kind.
@@ -95,7 +96,7 @@ pub fn frequencies(counts: &[BTreeMap<String, u32>], times: &[f64]) -> Vec<Frequ
 mod tests {
     use super::*;
 
-    /// With walks that are good exactly up to some prefix, both searches must find it.
+    /// With walks that are good exactly up to some prefix, both searches find that prefix.
     #[test]
     fn the_searches_agree_with_looking_everywhere() {
         for events in [1, 2, 3, 10, 100, 1000] {

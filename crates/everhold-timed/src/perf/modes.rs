@@ -1,34 +1,34 @@
-//! Modes: groups of executions that take about as long as each other, far from the next group.
+//! Modes: groups of executions with similar times, separated by wide gaps.
 
 use serde::Serialize;
 
 use super::sample::Sample;
 
-/// Two neighbours whose times differ by this factor or more are in different modes...
+/// Neighbours in different modes have times that differ by this factor or more.
 pub(super) const FACTOR_MIN: f64 = 1.5;
-/// ... if the gap also stands out from the usual gaps of the sample by this much.
+/// To separate modes, a gap must also exceed the usual gap of the sample by this factor.
 const STANDS_OUT: f64 = 5.0;
-/// "Normal" is the fastest mode with at least this share of the executions.
+/// The normal mode is the fastest one with at least this share of the executions.
 pub(super) const NORMAL_SHARE: f64 = 0.05;
-/// Times below a microsecond are noise on a logarithmic scale.
+/// Times below a microsecond would be noise on a logarithmic scale.
 const FLOOR: f64 = 1e-6;
 
 /// A group of executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mode {
-    /// Executions in it.
+    /// The number of executions in it.
     pub count: usize,
-    /// The fastest, in seconds.
+    /// The smallest time in seconds.
     pub low: f64,
-    /// The one in the middle.
+    /// The median time.
     pub median: f64,
-    /// The slowest.
+    /// The largest time.
     pub high: f64,
-    /// The multiple of the named timer after which it lies, if one explains the slow modes.
+    /// The multiple of the named timer after which it lies, if a timer explains the slow modes.
     pub multiple: Option<u32>,
 }
 
-/// Splits a sample where the gap on a logarithmic scale is wide.
+/// Splits a sample at the wide gaps on a logarithmic scale.
 ///
 /// ```
 /// use everhold_timed::perf::{Sample, modes};
@@ -54,7 +54,7 @@ pub fn modes(sample: &Sample) -> Vec<Mode> {
     modes
 }
 
-/// The fastest mode that is not a fluke; the largest if all are small.
+/// Returns the fastest mode with a sufficient share; the largest one if all are small.
 #[must_use]
 pub fn normal(modes: &[Mode]) -> Option<Mode> {
     let all: usize = modes.iter().map(|mode| mode.count).sum();
@@ -73,7 +73,7 @@ fn mode(times: &[f64]) -> Mode {
     Mode { count: times.len(), low, median, high, multiple: None }
 }
 
-/// The median gap of the lower nine tenths: the slow tail must not set the measure.
+/// Returns the median of the lower nine tenths of the gaps, so that the slow tail has no influence.
 fn usual_gap(gaps: &[f64]) -> f64 {
     let lower = gaps.len() * 9 / 10;
     Sample::new(gaps[..lower].iter().copied()).quantile(0.5)
@@ -97,7 +97,7 @@ mod tests {
         let three: Vec<f64> =
             spread(0.005, 20).chain(spread(10.0, 60)).chain(spread(20.0, 30)).collect();
         check(&three, &[20, 60, 30], 0.0051);
-        // One lucky execution in a hundred is not what is normal.
+        // One lucky execution in a hundred does not define what is normal.
         let lucky: Vec<f64> = spread(0.005, 1).chain(spread(10.0, 99)).collect();
         check(&lucky, &[1, 99], 10.00049);
         check(&[1.0], &[1], 1.0);
@@ -105,8 +105,8 @@ mod tests {
     }
 
     /// A heavy-tailed sample without a second mode: 1,000 draws of Pareto(1 ms, 3). Its widest gap
-    /// is at the end, where one draw in a few hundred samples is 1.5 times its neighbour; it may
-    /// then stand alone, but what is normal does not change.
+    /// is at the end. In one of a few hundred samples, the largest draw is 1.5 times its neighbour;
+    /// it may then form a mode of its own, but the normal mode does not change.
     #[test]
     fn a_heavy_tail_is_one_mode() {
         let mut rng = Rng::new(5);

@@ -1,48 +1,52 @@
-//! Times that follow the multiples of a timer's period: the mark of a bug that a timer repairs.
+//! Times that follow the multiples of a timer's period, which indicate a bug that a timer repairs.
 
 use serde::Serialize;
 
 use super::sample::Sample;
 
-/// A timer of the system: what it is called and how long it runs.
+/// A timer of the system with its period.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimerPeriod {
-    /// As the node names it.
+    /// The name that the node gives it.
     pub name: String,
-    /// In seconds.
+    /// The period in seconds.
     pub period: f64,
 }
 
 /// Executions that end just after a multiple of a timer's period.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Multiples {
-    /// Which timer.
+    /// The timer.
     pub timer: TimerPeriod,
-    /// Slow executions that end within a tenth of a period after one of its multiples.
+    /// The number of slow executions that end within a tenth of a period after one of its
+    /// multiples.
     pub hits: usize,
-    /// Slow executions.
+    /// The number of slow executions.
     pub slow: usize,
-    /// The chance of so many if ends were spread evenly, times the number of timers tried.
+    /// The p-value for uniformly distributed ends, with a Bonferroni correction for the number of
+    /// timers.
     pub p_value: f64,
 }
 
-/// An execution that a timer repaired ends within this share of a period after it fired.
+/// The share of a period after a multiple within which an execution counts as ended by the timer.
 pub(super) const WINDOW: f64 = 0.1;
 /// The share of the slow executions that a timer must explain.
 const EXPLAINS: f64 = 0.8;
 const SIGNIFICANT: f64 = 0.01;
-/// A longer period wins over a shorter one if it explains this share of what that does.
+/// A longer period is preferred to a shorter one if it explains at least this share of its
+/// executions.
 const AS_GOOD: f64 = 0.9;
-/// A system that needs more rounds of a timer than this works by that timer; it does not wait for
-/// it to repair something.
+/// The largest number of rounds of a timer that counts as repair. With more, the timer sets the
+/// pace of the system.
 pub(super) const ROUNDS_MAX: u32 = 10;
 
-/// The timer whose multiples the slow executions follow.
+/// Finds the timer whose multiples the slow executions follow.
 ///
 /// Multiples of a period are multiples of its divisors as well, so several timers may fit. The
-/// longest period that explains nearly as many executions as any other is the one that is waited
-/// for: a shorter one would also end executions in between, not one here and there. A timer that usually fires more than ten times
-/// before the end sets the pace of the system; its multiples are everywhere, and mean nothing.
+/// timer that is waited for is the one with the longest period among those that explain nearly as
+/// many executions as any other: with a shorter one, executions would also end in between, and not
+/// only occasionally. A timer that usually fires more than ten times before the end sets the pace
+/// of the system; its multiples are everywhere, and mean nothing.
 #[must_use]
 pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
     let fits = timers.iter().filter(|timer| timer.period > 0.0).map(|timer| {
@@ -60,21 +64,22 @@ pub fn multiples(done: &[f64], timers: &[TimerPeriod]) -> Option<Multiples> {
     let fits: Vec<Multiples> = fits.collect();
     let most = fits.iter().map(|fit| fit.hits).max()?;
     let as_good = |fit: &&Multiples| fit.hits as f64 >= AS_GOOD * most as f64;
-    // Of equals the first declared.
+    // Of timers with equal periods the first declared one is chosen.
     let longest = |best: Multiples, fit: Multiples| {
         if fit.timer.period > best.timer.period { fit } else { best }
     };
     fits.iter().filter(as_good).cloned().reduce(longest)
 }
 
-/// Which multiple of the period the time lies just after.
+/// Returns the multiple of the period shortly after which the time lies.
 #[must_use]
 pub(super) fn after_multiple(time: f64, period: f64) -> Option<u32> {
     let count = (time / period + 1e-9).floor();
     (count >= 1.0 && time - count * period <= WINDOW * period).then_some(count as u32)
 }
 
-/// The chance of `hits` or more among `n`, each with probability `p`.
+/// Returns the upper tail of the binomial distribution: the probability of `hits` or more successes
+/// in `n` trials, each with probability `p`.
 fn at_least(hits: usize, n: usize, p: f64) -> f64 {
     let mut log_choose = 0.0;
     let mut sum = 0.0;
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn binomial_tail_adds_up() {
-        // All outcomes of four coins, one by one.
+        // Enumerates all outcomes of four coins.
         let heads = |bits: u32| bits.count_ones() as usize;
         for hits in 0..=4 {
             let counted = (0..16).filter(|bits| heads(*bits) >= hits).count() as f64 / 16.0;

@@ -1,20 +1,20 @@
-//! The normal distribution, and shares with their uncertainty.
+//! The normal distribution, and shares with confidence intervals.
 
 use serde::Serialize;
 
-/// 95 % of a normal distribution lies within so many standard deviations.
+/// The two-sided 95 % quantile of the standard normal distribution.
 const Z95: f64 = 1.959_964;
-/// 99 % of it lies below so many.
+/// The one-sided 99 % quantile of the standard normal distribution.
 const Z99: f64 = 2.326_348;
 
-/// The chance of a standard normal number at least as far from 0.
+/// Returns the probability that a standard normal variable is at least as far from 0.
 #[must_use]
 pub(super) fn two_sided(z: f64) -> f64 {
     (2.0 * upper(z.abs())).clamp(0.0, 1.0)
 }
 
-/// The chance of a standard normal number above `z >= 0`: the continued fraction where it
-/// converges, the series where it does not.
+/// Returns the probability that a standard normal variable exceeds `z >= 0`, by the continued
+/// fraction where it converges, and by the series elsewhere.
 fn upper(z: f64) -> f64 {
     let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z < 3.0 {
@@ -29,23 +29,23 @@ fn upper(z: f64) -> f64 {
     density / fraction
 }
 
-/// How many of how many, with a 95 % interval (Wilson, 1927).
+/// A number of successes among a number of tries, with a 95 % Wilson interval (Wilson, 1927).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// Successes.
+    /// The number of successes.
     pub hits: u32,
-    /// Tries.
+    /// The number of tries.
     pub tries: u32,
 }
 
 impl Share {
-    /// The observed share; 0 without tries.
+    /// Returns the observed share; 0 without tries.
     #[must_use]
     pub fn rate(self) -> f64 {
         if self.tries == 0 { 0.0 } else { f64::from(self.hits) / f64::from(self.tries) }
     }
 
-    /// Where the true share lies with 95 % confidence.
+    /// Returns the 95 % Wilson interval of the true share.
     ///
     /// ```
     /// use everhold_timed::perf::Share;
@@ -65,8 +65,8 @@ impl Share {
         (low, high)
     }
 
-    /// True if this share is larger than the other beyond chance: once in a hundred comparisons of
-    /// equal shares it is wrong.
+    /// Returns true if this share is significantly larger than the other: for equal true shares,
+    /// this is wrong in one of a hundred comparisons.
     #[must_use]
     pub fn exceeds(self, other: Share) -> bool {
         let both = self.plus(other).rate();
@@ -75,7 +75,7 @@ impl Share {
         deviation > 0.0 && (self.rate() - other.rate()) / deviation > Z99
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Share) -> Share {
         Share { hits: self.hits + other.hits, tries: self.tries + other.tries }
@@ -86,7 +86,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// The definition: the shares at which the observed one is just 1.96 deviations off.
+    /// The definition: the shares from which the observed one deviates by exactly 1.96 standard
+    /// deviations.
     fn twin(share: Share) -> (f64, f64) {
         let n = f64::from(share.tries);
         let fits = |p: f64| (share.rate() - p).powi(2) <= Z95 * Z95 * p * (1.0 - p) / n + 1e-12;

@@ -1,4 +1,4 @@
-//! Two versions on the same seeds: which is faster, and by how much.
+//! The comparison of two versions on the same seeds: which is faster, and by how much.
 
 use serde::Serialize;
 
@@ -8,53 +8,53 @@ use super::rank::ranks;
 use super::sample::Sample;
 use super::verdict::{VersionsVerdict, median_at_most};
 
-/// What the comparison of two versions says.
+/// The result of comparing two versions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Seeds on which both reached the stopping condition.
+    /// The number of seeds on which both reached the stopping condition.
     pub pairs: usize,
-    /// Seeds on which the second version is slower.
+    /// The number of seeds on which the second version is slower.
     pub slower: usize,
-    /// Seeds on which it is faster.
+    /// The number of seeds on which the second version is faster.
     pub faster: usize,
-    /// The median of the second version's time as a multiple of the first's.
+    /// The median of the ratios of the second version's time to the first's.
     pub ratio: f64,
-    /// The true median is at most this multiple, with 95 % confidence (by order statistics).
+    /// An upper bound on the true median of the ratios, with 95 % confidence (by order statistics).
     pub ratio_max: f64,
-    /// The chance of so one-sided a difference if there is none (Wilcoxon's signed ranks).
+    /// The two-sided p-value of Wilcoxon's signed-rank test.
     pub p_value: f64,
 }
 
-/// Times closer than this factor count as equal: a nanosecond is not a change.
+/// The relative difference below which times count as equal: a nanosecond is not a change.
 const EQUAL: f64 = 1e-9;
-/// A difference that is as likely by chance is not believed.
+/// The significance level: a difference with a larger p-value is attributed to chance.
 const SIGNIFICANT: f64 = 0.01;
-/// A version that takes this much longer is slower; less is not worth a word.
+/// The smallest ratio of times that counts as slower.
 const WORTH_A_WORD: f64 = 1.05;
-/// With fewer pairs no difference can be told from chance.
+/// The smallest number of pairs for which a difference can be significant.
 const PAIRS_MIN: usize = 8;
 
-/// A version beside a reference, on the same seeds. What is slow in every execution alike shows
-/// only like this: a distribution with one mode has nothing that stands out.
+/// A version and a reference, on the same seeds. Only such a comparison shows slowness that is the
+/// same in every execution: in a distribution with one mode nothing stands out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Versions {
-    /// Times of the version, on seeds on which both reached the stopping condition.
+    /// The times of the version, on seeds on which both reached the stopping condition.
     pub version: Sample,
-    /// Times of the reference on the same seeds.
+    /// The times of the reference on the same seeds.
     pub reference: Sample,
-    /// Seed by seed, from the reference to the version.
+    /// The comparison seed by seed, from the reference to the version.
     pub comparison: Comparison,
-    /// Seeds on which the version did not reach the stopping condition.
+    /// The number of seeds on which the version did not reach the stopping condition.
     pub unfinished: usize,
-    /// Seeds on which the reference did not.
+    /// The number of seeds on which the reference did not.
     pub reference_unfinished: usize,
-    /// The place in the order of the seeds where the version is slowest in comparison.
+    /// The index of the seed on which the version is slowest in comparison.
     pub widest: Option<usize>,
     verdict: VersionsVerdict,
 }
 
 impl Versions {
-    /// From executions of both, in the order of their seeds.
+    /// Compares executions of both, which must be in the order of their seeds.
     #[must_use]
     pub fn new(version: &[Measured], reference: &[Measured]) -> Versions {
         let pairs = || version.iter().zip(reference).enumerate();
@@ -81,9 +81,10 @@ impl Versions {
         }
     }
 
-    /// Slower if the version takes longer than the reference by 5 % or more and that is not chance
-    /// (1 %), or if it does not end where the reference does; not slower if with 95 % confidence its
-    /// median execution takes less than 5 % longer. Unknown otherwise, and with fewer than 8 pairs.
+    /// Returns the verdict: slower if the version takes longer than the reference by 5 % or more
+    /// and the difference is significant at the 1 % level, or if it does not end where the
+    /// reference does; not slower if with 95 % confidence its median execution takes less than 5 %
+    /// longer. It is unknown otherwise, and with fewer than 8 pairs.
     #[must_use]
     pub fn verdict(&self) -> VersionsVerdict {
         self.verdict
@@ -91,7 +92,7 @@ impl Versions {
 }
 
 impl Comparison {
-    /// The verdict on the second version.
+    /// Returns the verdict on the second version.
     fn verdict(&self) -> VersionsVerdict {
         match () {
             () if self.pairs < PAIRS_MIN => VersionsVerdict::Unknown,
@@ -130,7 +131,8 @@ pub fn compare(first: &[f64], second: &[f64]) -> Comparison {
     }
 }
 
-/// Wilcoxon's test by its normal approximation, with the correction for ties.
+/// Computes the p-value of Wilcoxon's signed-rank test by its normal approximation, with the
+/// correction for ties.
 fn signed_ranks(differences: &[f64]) -> f64 {
     let n = differences.len() as f64;
     if differences.is_empty() {
@@ -150,7 +152,7 @@ fn signed_ranks(differences: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// All signs of the ranks, one by one.
+    /// Enumerates all combinations of signs of the ranks.
     fn twin(differences: &[f64]) -> f64 {
         let sizes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
         let ranks = ranks(&sizes);
@@ -197,7 +199,7 @@ mod tests {
         check(1.0, 20, 1, VersionsVerdict::Slower);
     }
 
-    /// A difference that chance may have made is no verdict, in neither direction.
+    /// A difference that may be due to chance gives no verdict, in either direction.
     #[test]
     fn too_much_noise_is_unknown() {
         let (before, after) =

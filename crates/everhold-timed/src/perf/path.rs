@@ -1,4 +1,4 @@
-//! The critical path: what the end of an execution waited for, back to its start.
+//! The critical path: the chain of causes from the end of an execution back to its start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde::Serialize;
 use super::lab::seconds;
 use crate::{Recorded, Trigger};
 
-/// A stretch of the critical path, in time order.
+/// A segment of the critical path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leg {
-    /// The event it leads to.
+    /// The event at its end.
     pub event: u32,
-    /// What the time went into.
+    /// The use of the time.
     pub spent: Spent,
-    /// From, in nanoseconds.
+    /// The beginning, in nanoseconds.
     pub from: u64,
-    /// To.
+    /// The end, in nanoseconds.
     pub to: u64,
 }
 
-/// What time goes into.
+/// The uses of time on the critical path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spent {
@@ -30,13 +30,13 @@ pub enum Spent {
     Network,
     /// A handler ran.
     Handler,
-    /// A node was busy with something else.
+    /// The node was busy with something else.
     Queueing,
     /// Nothing happened until the timer of this name fired.
     Timer(String),
     /// A load generator did or waited for something.
     Load,
-    /// Nothing of the system's own: a fault, or a start at a later time.
+    /// A cause outside the system: a fault, or a start at a later time.
     Outside,
 }
 
@@ -53,15 +53,15 @@ impl fmt::Display for Spent {
     }
 }
 
-/// The longest chain of causes that ends where the stopping condition became true.
+/// The chain of causes that ends at the moment when the stopping condition became true.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Path {
-    /// From the start to the end.
+    /// The segments, from the start to the end.
     pub legs: Vec<Leg>,
 }
 
 impl Path {
-    /// Walks back from the last event.
+    /// Traces the path back from the last event.
     #[must_use]
     pub fn of(recorded: &Recorded) -> Path {
         let mut legs = Vec::new();
@@ -95,14 +95,14 @@ impl Path {
                     leg(Spent::Outside, Time(0), here.ready);
                 }
             }
-            // Causes come before their effects; anything else would walk for ever.
+            // Causes precede their effects; any other order would lead to an endless loop.
             at = at.filter(|cause| *cause < event);
         }
         legs.reverse();
         Path { legs }
     }
 
-    /// Nanoseconds by what they went into.
+    /// Returns the nanoseconds of each use.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<Spent, u64> {
         let mut totals = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Path {
         totals
     }
 
-    /// The shares of what its time went into, by name, the largest first; together they are 1.
+    /// Returns the shares of the uses by name, the largest first; they sum to 1.
     #[must_use]
     pub fn shares(&self) -> Vec<(String, f64)> {
         let all = self.length().max(1) as f64;
@@ -122,7 +122,7 @@ impl Path {
         shares
     }
 
-    /// What each timer was waited for, by name.
+    /// Returns the waits for each timer, by name.
     #[must_use]
     pub fn waits(&self) -> Vec<TimerWait> {
         let mut waits: BTreeMap<&str, TimerWait> = BTreeMap::new();
@@ -137,14 +137,14 @@ impl Path {
         waits.into_values().collect()
     }
 
-    /// The timer that most of the time went into.
+    /// Returns the timer on which most of the time was spent.
     #[must_use]
     pub fn dominant_timer(&self) -> Option<TimerWait> {
         let waits = self.waits().into_iter();
         waits.max_by_key(|wait| (wait.waited, std::cmp::Reverse(wait.name.clone())))
     }
 
-    /// The kinds of the messages on it, with how many there are, the most frequent first.
+    /// Returns the kinds of the messages on the path with their counts, the most frequent first.
     #[must_use]
     pub fn messages(&self, recorded: &Recorded) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -158,37 +158,37 @@ impl Path {
         counts
     }
 
-    /// Nanoseconds that load generators took for themselves.
+    /// Returns the nanoseconds that load generators used.
     #[must_use]
     pub fn load(&self) -> u64 {
         let own = self.legs.iter().filter(|leg| leg.spent == Spent::Load);
         own.map(|leg| leg.to - leg.from).sum()
     }
 
-    /// Nanoseconds of the whole path.
+    /// Returns the length of the whole path in nanoseconds.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.legs.iter().map(|leg| leg.to - leg.from).sum()
     }
 }
 
-/// Seconds that the system took: those of the execution without what load generators took for
-/// themselves on its critical path.
+/// Returns the seconds that the system itself used: the time of the execution without the time of
+/// load generators on its critical path.
 pub(super) fn own_time(recorded: &Recorded) -> f64 {
     let load = if recorded.load.is_empty() { 0 } else { Path::of(recorded).load() };
     recorded.run.time.as_secs_f64() - seconds(load)
 }
 
-/// How much of a critical path waits for one timer.
+/// The part of a critical path that waits for one timer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimerWait {
     /// The timer, as `timer NAME`.
     pub name: String,
-    /// Nanoseconds in all.
+    /// The total wait in nanoseconds.
     pub waited: u64,
-    /// How often it was waited for.
+    /// The number of waits.
     pub rounds: u32,
-    /// The longest single wait: the timer's period.
+    /// The longest single wait in nanoseconds: the timer's period.
     pub longest: u64,
 }
 
@@ -197,7 +197,7 @@ impl TimerWait {
         TimerWait { name: name.to_owned(), waited: 0, rounds: 0, longest: 0 }
     }
 
-    /// The name without the word before it.
+    /// Returns the name without the word `timer`.
     #[must_use]
     pub fn short_name(&self) -> &str {
         self.name.strip_prefix("timer ").unwrap_or(&self.name)
@@ -209,8 +209,8 @@ mod tests {
     use super::super::story::toy;
     use super::*;
 
-    /// Start at 0 (takes 2), a message under way until 5, a busy node until 7, its handler until 8
-    /// arms a timer that fires at 18, whose handler ends at 19.
+    /// The start at 0 takes 2; a message is under way until 5; the node is busy until 7; the
+    /// handler, which ends at 8, arms a timer that fires at 18; its handler ends at 19.
     #[test]
     fn every_moment_belongs_to_something() {
         let path = Path::of(&toy::waits_for_a_timer());

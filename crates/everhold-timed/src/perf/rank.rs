@@ -1,8 +1,8 @@
-//! Correlation of ranks, and how many of many tests may be believed.
+//! Rank correlation, and the false discovery rate of multiple tests.
 
 use super::normal::two_sided;
 
-/// The ranks of values, from 1; equal ones share the mean of theirs.
+/// Returns the ranks of values, from 1; equal values share the mean of their ranks.
 #[must_use]
 pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -17,7 +17,7 @@ pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// The linear correlation of two series; 0 if one of them does not vary.
+/// Returns Pearson's correlation of two series; 0 if one of them does not vary.
 #[must_use]
 pub fn pearson(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len()) as f64;
@@ -35,7 +35,8 @@ pub fn pearson(a: &[f64], b: &[f64]) -> f64 {
     (both / (square_a * square_b).sqrt()).clamp(-1.0, 1.0)
 }
 
-/// Spearman's correlation: that of the ranks, so outliers and bends do not matter.
+/// Returns Spearman's correlation: Pearson's correlation of the ranks, which is robust against
+/// outliers and measures any monotone relation.
 ///
 /// ```
 /// use everhold_timed::perf::spearman;
@@ -46,14 +47,14 @@ pub fn spearman(a: &[f64], b: &[f64]) -> f64 {
     pearson(&ranks(a), &ranks(b))
 }
 
-/// How likely so strong a rank correlation is by chance (normal approximation).
+/// Returns the p-value of a rank correlation (normal approximation).
 #[must_use]
 pub(super) fn spearman_p(r: f64, n: usize) -> f64 {
     if n < 4 { 1.0 } else { two_sided(r * ((n - 1) as f64).sqrt()) }
 }
 
-/// Which tests to believe so that at most a share `rate` of them is expected to be wrong
-/// (Benjamini and Hochberg, 1995).
+/// Returns for each test whether its null hypothesis is rejected, such that the expected share of
+/// false rejections is at most `rate` (Benjamini and Hochberg, 1995).
 #[must_use]
 pub fn believable(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut sorted = p_values.to_vec();
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
     use everhold_sim::rng::Rng;
 
-    /// Spearman without ties by its classical formula.
+    /// Spearman's correlation without ties, by the classical formula.
     fn twin(a: &[f64], b: &[f64]) -> f64 {
         let rank = |values: &[f64], x: f64| values.iter().filter(|v| **v <= x).count() as f64;
         let n = a.len() as f64;
@@ -89,7 +90,8 @@ mod tests {
         assert_eq!(spearman(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), 0.0);
     }
 
-    /// By the definition: the largest k whose k-th smallest is at most rate * k / m.
+    /// The definition: rejects the k smallest p-values for the largest k whose k-th smallest is at
+    /// most rate * k / m.
     #[test]
     fn false_discoveries_are_bounded() {
         let p = [0.001, 0.9, 0.02, 0.04, 0.03];

@@ -1,4 +1,4 @@
-//! What the analysis found, and what its silence means.
+//! The report of the analysis, and the conclusions that it allows.
 
 mod page;
 mod plots;
@@ -43,92 +43,93 @@ pub struct PerfReport {
     pub(super) replay_with: Option<String>,
     /// The seed.
     pub seed: u64,
-    /// Threads.
+    /// The number of threads.
     pub workers: usize,
     /// The nodes of the system.
     pub nodes: Vec<NodeInfo>,
     /// The timers that a normal execution sets, with their periods.
     pub timers: Vec<TimerPeriod>,
-    /// The times of the uniform executions, and what they say.
+    /// The times of the drawn executions, and their classification.
     pub detection: Detection,
-    /// Slow executions that are not chance, each with another signature.
+    /// Slow executions that are not due to chance, each with a different signature.
     pub findings: Vec<SlowFinding>,
-    /// Further signatures that were not explained.
+    /// The number of further signatures that were not explained.
     pub more_findings: usize,
-    /// What each way of searching contributed.
+    /// The contribution of each search method.
     pub tally: Vec<SearchTally>,
-    /// The chances of ever longer executions, by splitting.
+    /// The probabilities of increasingly long executions, estimated by splitting.
     pub survival: Vec<Survival>,
-    /// Counts that go with the time.
+    /// The counts that correlate with the time.
     pub correlations: Vec<Correlation>,
     /// The times of the executions behind [`correlations`](PerfReport::correlations).
     pub counted_times: Vec<f64>,
-    /// What changes would do.
+    /// The effects of changes.
     pub what_if: Vec<Answer>,
-    /// MacePC's analysis, if it was asked for.
+    /// MacePC's analysis, if it was requested.
     pub mace: Option<MaceReport>,
-    /// The one execution that was asked for.
+    /// The one execution that was requested.
     pub replayed: Option<Replayed>,
-    /// Why no execution reached the stopping condition, if none did.
+    /// The unmet part of the stopping condition, if no execution reached it.
     pub never: Option<String>,
-    /// What was only partly done, or could not be used.
+    /// Descriptions of work that was only partly done, or input that could not be used.
     pub problems: Vec<String>,
-    /// Executions in all phases.
+    /// The number of executions in all phases.
     pub executions: u64,
-    /// Events simulated.
+    /// The number of events simulated.
     pub events: u64,
-    /// Simulated time of all executions.
+    /// The simulated time of all executions.
     pub simulated: Duration,
-    /// Wall time.
+    /// The wall time of the analysis.
     pub time: Duration,
     /// The share of slow executions that may go unseen for the verdict to be
     /// [`NoneSlow`](PerfVerdict::NoneSlow).
     pub slow_share_max: f64,
-    /// Slow executions among those drawn that nobody looked at, because there were so many.
+    /// The number of slow executions among those drawn that were not examined, because there were
+    /// so many.
     pub not_looked_at: usize,
-    /// Saved executions that were run first.
+    /// The number of saved executions that were run first.
     pub regressions: u64,
-    /// The first executions, as many as were asked for.
+    /// The first executions, as many as requested.
     pub traces: Vec<Execution>,
     pub(super) environment: String,
     pub(super) cut_short: Option<CutShort>,
 }
 
-/// A slow execution, with the evidence.
+/// A slow execution, with its explanation.
 #[derive(Clone, Debug)]
 pub struct SlowFinding {
-    /// What makes it different from other findings.
+    /// The signature, which differs from that of other findings.
     pub signature: Signature,
-    /// Seconds that it takes.
+    /// The execution time in seconds.
     pub time: f64,
-    /// How it was come by.
+    /// The method by which it was found.
     pub how: How,
-    /// Uniform executions with the same signature among those looked at.
+    /// The number of examined drawn executions with the same signature.
     pub seen: usize,
-    /// The timer that it waits for most.
+    /// The timer for which it waits longest.
     pub wait: Option<TimerWait>,
-    /// What its end waited for.
+    /// The critical path.
     pub path: Path,
-    /// The chance of a good end over its events.
+    /// P(good), the probability of a good end, over its events.
     pub curve: Curve,
     /// The fast execution that leaves it last.
     pub nearest: Option<Nearest>,
     /// Messages whose delay decides.
     pub causes: Causes,
-    /// How it grows with the number of nodes, if that is what was found.
+    /// The growth of its rounds with the number of nodes, if that is the finding.
     pub growth: Option<Growth>,
     /// The execution itself.
     pub slow: Recorded,
-    /// The same with states and contents, unless it is very long.
+    /// The execution with states and contents, unless it is very long.
     pub trace: Option<Execution>,
-    /// Set when the report takes it in.
+    /// The identifier; set when the report takes the finding in.
     pub(super) id: String,
 }
 
 /// A fast execution for comparison.
 #[derive(Clone, Debug)]
 pub struct Nearest {
-    /// What to replay.
+    /// The token with which it can be replayed.
     pub token: String,
     /// The execution.
     pub recorded: Recorded,
@@ -137,51 +138,52 @@ pub struct Nearest {
 /// One execution that was run again.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// What happened.
+    /// The record of the execution.
     pub slow: Recorded,
-    /// What its end waited for.
+    /// The critical path.
     pub path: Path,
-    /// The same with states and contents, unless it is very long.
+    /// The execution with states and contents, unless it is very long.
     pub trace: Option<Execution>,
 }
 
-/// What MacePC would report.
+/// The results of MacePC's analysis.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MaceReport {
-    /// Phase 1b.
+    /// The result of phase 1b.
     pub training: Training,
-    /// Phase 2: executions until an anomalous one, itself included.
+    /// Phase 2: the number of executions up to the anomalous one, inclusive.
     pub searched: usize,
     /// The anomalous execution's time, in seconds.
     pub anomaly: Option<f64>,
-    /// What to replay.
+    /// The token with which the anomalous execution can be replayed.
     pub token: Option<String>,
-    /// Its events.
+    /// The number of its events.
     pub events: u64,
-    /// Phase 3a.
+    /// The result of phase 3a.
     pub divergence: Option<Divergence>,
     /// The event at the divergence, in words.
     pub at: Option<String>,
     /// The good execution with the longest common prefix.
     pub nearest: Option<String>,
-    /// Phase 3b.
+    /// The result of phase 3b.
     pub frequencies: Vec<Frequency>,
 }
 
 impl SlowFinding {
-    /// A short name: the test's, and digits that depend on its file and on the execution.
+    /// Returns a short identifier: the name of the test, and digits that depend on its file and on
+    /// the execution.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What to replay.
+    /// Returns the token with which the execution can be replayed.
     #[must_use]
     pub fn token(&self) -> String {
         self.slow.draws.token()
     }
 
-    /// The most telling reason, as a sentence.
+    /// Returns the most informative reason, as a sentence.
     #[must_use]
     pub fn because(&self) -> Option<String> {
         text::because(self)
@@ -232,7 +234,7 @@ impl PerfReport {
         self.time = crew.elapsed();
     }
 
-    /// Takes in a finding, if there is one.
+    /// Adds a finding, if there is one.
     pub(super) fn add(&mut self, finding: Option<SlowFinding>) {
         let named = finding.map(|finding| {
             let id = self.test.id_of(&finding.token());
@@ -241,9 +243,9 @@ impl PerfReport {
         self.findings.extend(named);
     }
 
-    /// The answer in a word: slow if slow executions were found; none slow if none was, and so many
-    /// were drawn that with 95 % confidence fewer are slow than [`at_most`](super::Perf::at_most)
-    /// allows; otherwise unknown.
+    /// Returns the verdict: slow if slow executions were found; none slow if none was found and
+    /// enough executions were drawn that, with 95 % confidence, the share of slow ones is below the
+    /// bound of [`at_most`](super::Perf::at_most); otherwise unknown.
     #[must_use]
     pub fn verdict(&self) -> PerfVerdict {
         let anomalous = self.mace.as_ref().is_some_and(|mace| mace.anomaly.is_some());
@@ -261,65 +263,66 @@ impl PerfReport {
         }
     }
 
-    /// With 95 % confidence the share of slow executions is below this, if none was found: the bound
-    /// of Clopper and Pearson. Slow means that it would be a finding; executions that only met a long
-    /// tail of the network are not counted, those that nobody looked at are.
+    /// Returns an upper bound on the share of slow executions with 95 % confidence, if none was
+    /// found (Clopper-Pearson). An execution counts as slow if it would be a finding; executions
+    /// that only met a long tail of the network are not counted, executions that were not examined
+    /// are.
     #[must_use]
     pub fn unseen_share(&self) -> f64 {
         share_at_most(self.not_looked_at, self.detection.times.len())
     }
 
-    /// The first finding.
+    /// Returns the first finding.
     #[must_use]
     pub fn finding(&self) -> Option<&SlowFinding> {
         self.findings.first()
     }
 
-    /// True if Ctrl-C ended it early; what is there is what was done by then.
+    /// Returns true if Ctrl-C ended the analysis early; the report covers the work done by then.
     #[must_use]
     pub fn interrupted(&self) -> bool {
         self.cut_short == Some(CutShort::Interrupted)
     }
 
-    /// The test as the report names it.
+    /// Returns the name of the analysis.
     #[must_use]
     pub fn name(&self) -> &str {
         self.test.name()
     }
 
-    /// What a page draws: distribution, scatter plots, P(good), two executions side by side, the
-    /// shares of the critical path.
+    /// Returns the data of the plots of a page: distribution, scatter plots, P(good), two
+    /// executions side by side, the shares of the critical path.
     #[must_use]
     pub fn plots(&self) -> Plots<'_> {
         Plots::new(self)
     }
 
-    /// The same as JSON: `docs/perf.md` describes it.
+    /// Returns the data of the plots as JSON; `docs/perf.md` describes the format.
     #[must_use]
     pub fn data(&self) -> String {
         serde_json::to_string(&self.plots()).expect("numbers and texts have a JSON form")
     }
 
-    /// What runs an execution of this report again, by its token.
+    /// Returns the command that replays an execution of this report, given its token.
     #[must_use]
     pub fn replay_line(&self, token: &str) -> String {
         text::replay(self, token)
     }
 
-    /// The report as a page: of the first finding, or of what was drawn if there is none.
+    /// Returns the report as a page: about the first finding, or about the sample if there is none.
     #[must_use]
     pub fn page(&self) -> Page {
         self.finding().map_or_else(|| page::clean(self), |finding| page::finding(self, finding))
     }
 
-    /// Writes page, trace, token and plot data of each finding under `target/everhold`; gives the
-    /// report as text, with the files' names.
+    /// Writes page, trace, token and plot data of each finding under `target/everhold`; returns the
+    /// report as text, with the names of the files.
     #[must_use]
     pub fn save(&self) -> String {
         text::report(self, &self.write_files())
     }
 
-    /// Writes everything that can be written. Each file fails on its own.
+    /// Writes all files. A failure of one does not affect the others.
     fn write_files(&self) -> Saved {
         let mut saved = Saved::default();
         for finding in &self.findings {
@@ -343,18 +346,18 @@ impl PerfReport {
 
     /// Ends a test: prints the report, and panics if executions are slow.
     ///
-    /// A slow execution is saved in a regressions file beside the test, and from then on it runs first
-    /// and fails the test while it is still slow; commit it. Its token, its trace and a page that
-    /// explains it are written under `target/everhold`.
+    /// A slow execution is saved in a regressions file beside the test. From then on it runs first,
+    /// and fails the test as long as it is slow; commit the file. The execution's token, its trace
+    /// and a page that explains it are written under `target/everhold`.
     ///
     /// # Panics
     ///
-    /// If there is a finding, if no execution reached the stopping condition, or if the analysis was
-    /// interrupted. Not if a bound on time or executions was reached: then the printed report says
-    /// what was covered.
+    /// If there is a finding, if no execution reached the stopping condition, or if the analysis
+    /// was interrupted. A bound on time or executions that is reached does not panic: the printed
+    /// report then states the coverage.
     #[track_caller]
     pub fn assert_fast(self) {
-        // What was found is printed before anything else can fail.
+        // The report is printed before anything else can fail.
         println!("{self}");
         let mut saved = self.write_files();
         saved.keep(self.finding().and_then(|finding| {

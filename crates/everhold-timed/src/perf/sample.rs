@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// Sorts; what is not a number is left out.
+    /// Sorts the times; values that are not a number are left out.
     #[must_use]
     pub fn new(times: impl IntoIterator<Item = f64>) -> Sample {
         let mut sorted: Vec<f64> = times.into_iter().filter(|time| time.is_finite()).collect();
@@ -17,26 +17,26 @@ impl Sample {
         Sample(sorted)
     }
 
-    /// How many.
+    /// Returns the number of times.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True without any.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// In ascending order.
+    /// Returns the times in ascending order.
     #[must_use]
     pub fn sorted(&self) -> &[f64] {
         &self.0
     }
 
-    /// The value below which a share `q` of the sample lies, interpolated between neighbours
-    /// (Hyndman and Fan's type 7, the usual one); 0 if there is nothing.
+    /// Returns the quantile at `q`, interpolated between neighbours (type 7 of Hyndman and Fan, the
+    /// most common definition); 0 for an empty sample.
     ///
     /// ```
     /// use everhold_timed::perf::Sample;
@@ -52,14 +52,14 @@ impl Sample {
         self.0[below] + (self.0[above] - self.0[below]) * (place - below as f64)
     }
 
-    /// MacePC's bound: what is above `Q3 + 1.5 (Q3 - Q1)` is a mild outlier.
+    /// Returns MacePC's bound: a value above `Q3 + 1.5 (Q3 - Q1)` is a mild outlier.
     #[must_use]
     pub fn outlier_bound(&self) -> f64 {
         let (q1, q3) = (self.quantile(0.25), self.quantile(0.75));
         q3 + 1.5 * (q3 - q1)
     }
 
-    /// The share above a limit.
+    /// Returns the share of values above a limit.
     #[must_use]
     pub fn share_above(&self, limit: f64) -> f64 {
         if self.0.is_empty() {
@@ -69,7 +69,7 @@ impl Sample {
         (self.0.len() - upto) as f64 / self.0.len() as f64
     }
 
-    /// How much slower the slowest are than the median, with a 95 % bootstrap interval.
+    /// Returns the ratio of the quantile at `q` to the median, with a 95 % bootstrap interval.
     #[must_use]
     pub fn tail_ratio(&self, q: f64) -> TailRatio {
         let ratio = |sample: &Sample| sample.quantile(q) / sample.quantile(0.5).max(1e-12);
@@ -85,14 +85,14 @@ impl Sample {
 
 const RESAMPLES: usize = 200;
 
-/// A high quantile as a multiple of the median.
+/// The ratio of a high quantile to the median.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TailRatio {
-    /// As observed.
+    /// The observed ratio.
     pub ratio: f64,
     /// The lower end of its 95 % interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of its 95 % interval.
     pub high: f64,
 }
 
@@ -100,7 +100,7 @@ pub struct TailRatio {
 mod tests {
     use super::*;
 
-    /// The definition: the smallest value with at least a share `q` at or below it brackets it.
+    /// The definition: the two neighbouring order statistics between which the quantile lies.
     fn twin(sample: &Sample, q: f64) -> (f64, f64) {
         let n = sample.len();
         let at = |rank: usize| sample.sorted()[rank.min(n - 1)];

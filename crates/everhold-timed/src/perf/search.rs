@@ -1,8 +1,9 @@
-//! Looking for slow executions: most of them drawn as they come, some sought.
+//! The search for slow executions: more than half of the executions are drawn at random, the others
+//! searched for.
 //!
-//! Uniform draws are the only ones that say how often something happens, and they are hard to
-//! beat, so they keep more than half. The rest goes to messages that are delayed on purpose, to
-//! forks of the slowest executions, and to splitting: executions that have survived some time are
+//! Only uniform draws allow an estimate of probabilities, and they are hard to beat, so they get
+//! more than half of the budget. The rest goes to messages that are delayed on purpose, to forks of
+//! the slowest executions, and to splitting: executions that have lasted for some time are
 //! continued in several ways.
 
 use std::time::Duration;
@@ -16,26 +17,26 @@ use super::lab::{Crew, Ran, branch, nanos};
 use super::multiples::TimerPeriod;
 use crate::{Change, Delay, Draws, OnLink};
 
-/// How an execution was come by.
+/// The methods by which an execution is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Drawn.
+    /// Drawn at random.
     Uniform,
-    /// With one or two messages delayed by a round trip or by a timer's period.
+    /// Drawn with one or two messages delayed by a round trip or by a timer's period.
     Delayed,
-    /// Forked from one of the slowest so far.
+    /// Forked from one of the slowest executions so far.
     Forked,
-    /// Continued from one that had survived some time.
+    /// Continued from an execution that had lasted for some time.
     Split,
-    /// Asked for.
+    /// Requested by the user.
     Replayed,
     /// Kept in a regressions file.
     Saved,
 }
 
 impl How {
-    /// The word for it.
+    /// Returns the word for the method.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -58,7 +59,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Its time without the delays that were put into it: those are not the system's own.
+    /// Returns its time without the injected delays, which are not the system's own.
     pub(super) fn own_time(&self) -> f64 {
         let put_in = |change: &Change| match change {
             Change::Message(_, Delay::Plus(by)) => by.as_secs_f64(),
@@ -72,43 +73,43 @@ impl Candidate {
     }
 }
 
-/// What a way of searching contributed.
+/// The contribution of a search method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SearchTally {
-    /// Which way.
+    /// The method.
     pub how: How,
-    /// Its executions.
+    /// The number of its executions.
     pub executions: usize,
-    /// Those beyond the limit.
+    /// The number of its executions beyond the limit.
     pub slow: usize,
-    /// The slowest, in seconds.
+    /// The time of the slowest one in seconds.
     pub slowest: f64,
 }
 
-/// The estimated chance of an execution that takes longer than some time.
+/// The estimated probability of an execution that takes longer than some time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Survival {
-    /// Seconds.
+    /// The time in seconds.
     pub beyond: f64,
-    /// The chance.
+    /// The probability.
     pub chance: f64,
 }
 
-/// What the guided searches go by.
+/// The input of the guided searches.
 #[derive(Clone, Debug)]
 pub(super) struct Guide {
     pub(super) seed: u64,
-    /// Executions for all guided searches together.
+    /// The number of executions for all guided searches together.
     pub(super) budget: usize,
-    /// Nanoseconds.
+    /// The bound on simulated time in nanoseconds.
     pub(super) limit: u64,
-    /// Messages of a normal execution.
+    /// The messages of a normal execution.
     pub(super) messages: Vec<OnLink>,
     pub(super) round_trip: Duration,
     pub(super) timers: Vec<TimerPeriod>,
 }
 
-/// The executions of the uniform search.
+/// Runs the executions of the uniform search.
 pub(super) fn uniform(crew: &Crew, seed: u64, count: usize, limit: u64) -> Vec<Candidate> {
     let draws = (0..count).map(|number| draw(seed, number));
     run(crew, "executions", How::Uniform, draws.collect(), limit)
@@ -126,7 +127,7 @@ fn run(
     both.filter_map(|(draws, ran)| Some(Candidate { draws, ran: ran?, how })).collect()
 }
 
-/// The guided searches; the chances come from splitting.
+/// Runs the guided searches; the probabilities come from splitting.
 pub(super) fn guided(
     crew: &Crew,
     guide: &Guide,
@@ -140,8 +141,8 @@ pub(super) fn guided(
     (found, survival)
 }
 
-/// In the manner of PCT, with time for priorities: a bug that needs d late messages is met with
-/// probability at least one in (messages to the power of d) an execution.
+/// Delays random messages, as PCT inserts random priority changes: a bug that requires d late
+/// messages is found with a probability of at least 1 / messages^d per execution.
 fn delayed(crew: &Crew, guide: &Guide) -> Vec<Candidate> {
     if guide.messages.is_empty() {
         return Vec::new();
@@ -167,7 +168,8 @@ fn some_delay(guide: &Guide, rng: &mut Rng) -> Duration {
     Duration::from_secs_f64(timer.period)
 }
 
-/// Parents that are alike teach the same; of each time that differs by a tenth only so many stay.
+/// The number of parents with similar times (within a tenth) that are kept: further ones add
+/// little.
 const ALIKE_MAX: usize = 2;
 const PARENTS: usize = 20;
 
@@ -195,13 +197,13 @@ fn forked(crew: &Crew, guide: &Guide, pool: &[Candidate]) -> Vec<Candidate> {
     run(crew, "forks of the slowest", How::Forked, draws, guide.limit)
 }
 
-/// Executions that are continued at each level.
+/// The number of executions that are continued at each level.
 const CONTINUED: usize = 24;
-/// With fewer survivors a level says nothing.
+/// The number of survivors below which a level gives no estimate.
 const SURVIVORS_MIN: usize = 4;
 
-/// Multilevel splitting on survival time: level j is "not done at time t_j". The chance to pass
-/// all levels is the product of the shares that pass each.
+/// Multilevel splitting on survival time: level j is "not done at time t_j". The probability of
+/// passing all levels is the product of the shares that pass each.
 fn splitting(crew: &Crew, guide: &Guide, uniform: &[Candidate]) -> (Vec<Candidate>, Vec<Survival>) {
     let mut times: Vec<f64> = uniform.iter().map(|c| c.ran.measured.time).collect();
     times.sort_by(f64::total_cmp);
@@ -250,7 +252,7 @@ fn continued(
     done.into_iter().flatten().collect()
 }
 
-/// What each way of searching contributed.
+/// Returns the contribution of each search method.
 pub(super) fn tally(candidates: &[Candidate], slow_limit: f64) -> Vec<SearchTally> {
     let ways = [How::Uniform, How::Delayed, How::Forked, How::Split];
     let tally = |how: How| {

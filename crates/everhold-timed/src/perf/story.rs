@@ -1,4 +1,4 @@
-//! A recorded execution in words and in numbers.
+//! Descriptions and counts of a recorded execution.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::lab::seconds;
 use super::multiples::TimerPeriod;
 use crate::{Event, Recorded, Sent, Trigger};
 
-/// The name of a node.
+/// Returns the name of a node.
 pub(super) fn node(recorded: &Recorded, node: NodeId) -> &str {
     recorded.nodes.get(node.index()).map_or("?", |info| info.name.as_str())
 }
 
-/// An event in words: `Accepted node-2 → node-1`, `timer recovery at node-0`.
+/// Describes an event: `Accepted node-2 → node-1`, `timer recovery at node-0`.
 pub(super) fn event(recorded: &Recorded, event: u32) -> String {
     let Some(here) = recorded.events.get(event as usize) else { return "the end".to_owned() };
     match here.trigger {
@@ -23,13 +23,13 @@ pub(super) fn event(recorded: &Recorded, event: u32) -> String {
     }
 }
 
-/// A message in words.
+/// Describes a message.
 pub(super) fn message(recorded: &Recorded, sent: &Sent) -> String {
     let (from, to) = (node(recorded, sent.link.from), node(recorded, sent.link.to));
     format!("{} {from} → {to}", recorded.kind(sent.kind))
 }
 
-/// How often each event happened: MacePC's frequencies.
+/// Counts the events of each kind: MacePC's frequencies.
 pub(super) fn counts(recorded: &Recorded) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for event in &recorded.events {
@@ -41,18 +41,18 @@ pub(super) fn counts(recorded: &Recorded) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// When an event of this kind first happened.
+/// Returns the time of the first event of this kind.
 pub(super) fn first(recorded: &Recorded, kind: &str) -> Option<Time> {
     let number = recorded.kinds.iter().position(|name| name == kind)?;
     let is_it = |event: &&Event| usize::from(event.kind) == number;
     recorded.events.iter().find(is_it).map(|event| event.start)
 }
 
-/// The timers that were set, by name, with the usual time for which each was set.
+/// Returns the timers that were set, by name, with the most frequent period of each.
 pub(super) fn timers(recorded: &Recorded) -> Vec<TimerPeriod> {
     let mut periods: BTreeMap<String, BTreeMap<u64, u32>> = BTreeMap::new();
     for set in recorded.timers.iter().filter(|set| !recorded.is_load(set.node)) {
-        // Clocks that run wrong stretch a period a little; a microsecond is close enough.
+        // Clocks with drift stretch a period a little, so periods are rounded to microseconds.
         let period = (set.due.0 - set.set.0) / 1_000 * 1_000;
         *periods.entry(set.timer.name.to_owned()).or_default().entry(period).or_default() += 1;
     }
@@ -63,8 +63,9 @@ pub(super) fn timers(recorded: &Recorded) -> Vec<TimerPeriod> {
     periods.into_iter().map(usual).filter(|timer| timer.period > 0.0).collect()
 }
 
-/// What happened before a moment: events, the kinds of message that each event sent, and of each
-/// the most that one node had. Timers are left out: they only count time.
+/// Counts what happened before a moment: the events, the kinds of message that each kind of event
+/// sent, and of each count the maximum over single nodes. Timers are left out, since they only
+/// measure time.
 pub(super) fn features(recorded: &Recorded, before: Time) -> Features {
     let mut count: BTreeMap<(u16, Option<u16>, NodeId), f64> = BTreeMap::new();
     let early = |event: &Event| {
@@ -120,7 +121,7 @@ pub(super) mod toy {
         }
     }
 
-    /// Start, a message to a busy node, a timer.
+    /// An execution with a start, a message to a busy node, and a timer.
     pub(in super::super) fn waits_for_a_timer() -> Recorded {
         let (a, b) = (NodeId(0), NodeId(1));
         let event = |node, kind, trigger, [ready, start, end]: [u64; 3]| {

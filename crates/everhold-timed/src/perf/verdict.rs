@@ -1,9 +1,9 @@
-//! What an analysis of a sample can say, and how sure it is.
+//! The conclusions that a sample allows, and their confidence.
 
 use serde::Serialize;
 
-/// The answer of a [performance analysis](super::Perf) in a word. It is about a sample: that no slow
-/// execution was found is not that there is none.
+/// The verdict of a [performance analysis](super::Perf). It is about a sample: if no slow execution
+/// was found, there may still be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PerfVerdict {
@@ -12,31 +12,32 @@ pub enum PerfVerdict {
     /// No slow execution was found, and with 95 % confidence their share is below the limit that
     /// [`Perf::at_most`](super::Perf::at_most) sets.
     NoneSlow,
-    /// Too few executions were drawn to say so, one execution was replayed and is not slow, or no
-    /// execution reached the stopping condition.
+    /// Too few executions were drawn for a verdict, one execution was replayed and is not slow, or
+    /// no execution reached the stopping condition.
     Unknown,
 }
 
-/// The answer of a [comparison of two versions](super::Versions) in a word.
+/// The verdict of a [comparison of two versions](super::Versions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VersionsVerdict {
-    /// The version takes longer by 5 % or more, and that is not chance (Wilcoxon's signed ranks, 1 %);
-    /// or it does not end where the reference does.
+    /// The version takes longer by 5 % or more, and the difference is significant (Wilcoxon's
+    /// signed-rank test at the 1 % level); or it does not end where the reference does.
     Slower,
     /// With 95 % confidence the median execution of the version takes less than 5 % longer.
     NotSlower,
-    /// The sample is too small or varies too much for either.
+    /// The sample is too small or varies too much for either verdict.
     Unknown,
 }
 
-/// The confidence of all bounds here is one minus this.
+/// All bounds here have a confidence of one minus this error.
 const ERROR: f64 = 0.05;
-/// Halvings of the unit interval: more digits than are ever printed.
+/// The number of bisections of the unit interval: more digits than are ever printed.
 const BISECTIONS: usize = 50;
 
-/// The largest share that still fits `hits` of `tries`, with 95 % confidence: the upper bound of
-/// Clopper and Pearson (1934). Without hits it is about `3 / tries`, the rule of three.
+/// Returns the Clopper-Pearson upper bound (1934) on a share with 95 % confidence: the largest
+/// share that is compatible with `hits` of `tries`. Without hits it is about `3 / tries`, the rule
+/// of three.
 pub(super) fn share_at_most(hits: usize, tries: usize) -> f64 {
     if hits >= tries {
         return 1.0;
@@ -53,18 +54,19 @@ pub(super) fn share_at_most(hits: usize, tries: usize) -> f64 {
     too_large
 }
 
-/// A bound above the median of the distribution behind a sample, with 95 % confidence: one of the
-/// sample's own numbers, whatever the distribution is. Infinite for fewer than five numbers.
+/// Returns an upper bound on the median of the distribution behind a sample, with 95 % confidence:
+/// an order statistic, whatever the distribution is. It is infinite for fewer than five numbers.
 pub(super) fn median_at_most(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     let above = (0..n).take_while(|above| binomial_at_most(*above, n, 0.5) <= ERROR).last();
     above.map_or(f64::INFINITY, |above| sorted[n - 1 - above])
 }
 
-/// The chance of at most `hits` in `tries`, each with the chance `p` between 0 and 1.
+/// Returns the binomial probability of at most `hits` in `tries`, each with probability `p` between
+/// 0 and 1.
 fn binomial_at_most(hits: usize, tries: usize, p: f64) -> f64 {
     let n = tries as f64;
-    // The logarithm of each term: the first ones are too small for a number.
+    // The terms are summed by their logarithms, since the first ones may underflow.
     let mut term = n * (1.0 - p).ln();
     let mut sum = term.exp();
     for i in 0..hits {
@@ -79,7 +81,7 @@ fn binomial_at_most(hits: usize, tries: usize, p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Values from the tables of the beta distribution: the bound is its 95th percentile with the
+    /// Values from tables of the beta distribution: the bound is its 95th percentile with the
     /// parameters `hits + 1` and `tries - hits`.
     #[test]
     fn shares_are_those_of_the_tables() {
@@ -95,7 +97,7 @@ mod tests {
             let found = share_at_most(hits, tries);
             assert!((found - expected).abs() < 1e-5, "{hits} of {tries}: {found}");
         }
-        // Terms that are too small for a number do not spoil the sum.
+        // Terms that underflow do not distort the sum.
         let many = share_at_most(2_000, 10_000);
         assert!((0.2..0.21).contains(&many), "{many}");
     }

@@ -1,5 +1,5 @@
-//! What if one kind of event took longer, or one link were faster? The same seeds again, with
-//! that changed: pairs of executions that differ in nothing else.
+//! Estimates the effect of a changed duration or link: the same seeds run again with only that
+//! change, which gives pairs of executions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::sample::Sample;
 use super::search::Candidate;
 use crate::Draws;
 
-/// What to change.
+/// A change to evaluate.
 ///
 /// ```
 /// use everhold_timed::perf::WhatIf;
@@ -36,13 +36,13 @@ enum What {
 }
 
 impl WhatIf {
-    /// All events of a kind take so many percent of their time.
+    /// Scales the durations of all events of a kind to this percentage.
     #[must_use]
     pub fn kind(kind: &str, percent: u32) -> WhatIf {
         WhatIf { what: What::Kind(kind.to_owned()), percent }
     }
 
-    /// All messages from one node to another take so many percent of their time.
+    /// Scales the delays of all messages from one node to another to this percentage.
     #[must_use]
     pub fn link(from: NodeId, to: NodeId, percent: u32) -> WhatIf {
         WhatIf { what: What::Link(from, to), percent }
@@ -84,20 +84,20 @@ impl FromStr for WhatIf {
     }
 }
 
-/// What a change does.
+/// The effect of a change.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The change.
     pub change: String,
-    /// The median before, in seconds.
+    /// The median time before the change, in seconds.
     pub before: f64,
-    /// The median after.
+    /// The median time after the change, in seconds.
     pub after: f64,
-    /// Seed by seed.
+    /// The comparison seed by seed.
     pub comparison: Comparison,
 }
 
-/// Pairs that are run for one change.
+/// The number of pairs that are run for one change.
 const PAIRS: usize = 60;
 
 pub(super) fn what_if(

@@ -25,7 +25,7 @@ impl Node for Alarm {
     }
 }
 
-/// The drift of the system is drawn for each node: ten seconds of a clock are others.
+/// Ten seconds of a clock differ between nodes, since the drift is drawn for each node.
 #[test]
 fn clocks_drift_as_the_system_says() {
     let times = |clocks: Clocks| -> BTreeSet<Duration> {

@@ -8,10 +8,10 @@ use everhold_sim::Setup;
 use everhold_timed::{Draws, Timed};
 use serde::Serialize;
 
-/// How often each option was taken.
+/// The number of times each option was taken.
 type Taken = Arc<Mutex<BTreeMap<usize, u32>>>;
 
-/// Chooses when it starts.
+/// Makes a choice when it starts.
 #[derive(Clone, Serialize)]
 struct Chooser {
     weights: Vec<u32>,

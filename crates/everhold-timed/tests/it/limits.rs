@@ -1,4 +1,5 @@
-//! What the virtual clock cannot see. Each test asserts today's answer and fails on the day it changes.
+//! Known limitations of the virtual clock. Each test pins the present behaviour and fails when it
+//! changes.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 type Msg = u32;
 
-/// Writes a mark and its data in the wrong order, at every tick.
+/// Writes a mark and then its data, the wrong order, at every tick.
 #[derive(Clone, Serialize)]
 struct MarkFirst;
 
@@ -32,7 +33,7 @@ impl Node for MarkFirst {
     }
 }
 
-/// On a virtual clock a crash falls between two events, never into one.
+/// On a virtual clock a crash falls between two events, never inside one.
 #[test]
 fn timed_crashes_fall_between_events() {
     let setup = |system: &mut System<Msg>| {

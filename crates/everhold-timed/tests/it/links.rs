@@ -1,4 +1,4 @@
-//! Links and kinds of messages with rules of their own; channels and mailboxes that are full.
+//! Links and kinds of messages with rules of their own; full channels and mailboxes.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Node for Source {
     fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
 }
 
-/// Writes down what arrives; the end of a connection is `Beat(99)`.
+/// Records the messages that arrive; the end of a connection is recorded as `Beat(99)`.
 #[derive(Clone, Default, Serialize)]
 struct Sink {
     seen: Vec<Msg>,
@@ -58,7 +58,7 @@ fn transfer(
     }
 }
 
-/// Sends as much as there is room for, and counts what was refused.
+/// Sends as long as there is room, and counts the refused messages.
 #[derive(Clone, Serialize)]
 struct Pusher {
     to: NodeId,
@@ -98,7 +98,7 @@ const MIXED: [Msg; 3] = [Data(1), Beat(7), Data(2)];
 fn a_full_channel_or_mailbox_refuses() {
     let link = Links::new().all(Channel::new().capacity(2));
     let mailbox = Links::new().mailbox("sink", 3);
-    // Two pushers: two messages each on its own link, three altogether in one mailbox.
+    // Two pushers: two messages each on their own links, three in total in one mailbox.
     for (links, refused) in [(Links::new(), 0), (link, 6), (mailbox, 7)] {
         for asks in [true, false] {
             let timed = Timed::new(push(links.clone(), 2, asks))
@@ -111,7 +111,7 @@ fn a_full_channel_or_mailbox_refuses() {
     }
 }
 
-/// Two channels with the same link are equal, as two without one.
+/// Two channels with the same link are equal, and so are two without one.
 #[test]
 fn channels_compare_by_their_links() {
     let slow = |millis| Channel::fifo().timed(Link::ideal(Duration::from_millis(millis)));
@@ -121,7 +121,7 @@ fn channels_compare_by_their_links() {
     assert!(format!("{:?}", slow(50)).contains("50ms"), "{:?}", slow(50));
 }
 
-/// Latency and order by rule, losses only where they may strike.
+/// Rules set latency and order, and losses only where they are allowed.
 #[test]
 fn timed_links_have_their_rules() {
     let slow = Link::ideal(Duration::from_millis(50));

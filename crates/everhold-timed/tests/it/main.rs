@@ -1,11 +1,12 @@
-//! The virtual clock and the analysis of slow executions, from outside.
+//! Tests of the virtual clock and the analysis of slow executions through the public interface.
 //!
-//! - `timed`: the same nodes on a virtual clock; `clocks`, `links`, `network`, `inputs`: a system's own
-//!   rules hold there as well.
-//! - `sleeps`: the timers behind sleeps; `runtimes`: what crates bring along. Both also explore.
-//! - `perf`: slow executions: found, named, explained; silence where there is nothing.
-//! - `slow`: slow executions come back, until they are fast.
-//! - `limits`: what the virtual clock cannot see, pinned.
+//! - `timed`: the same nodes on a virtual clock; `clocks`, `links`, `network`, `inputs`: the rules
+//!   that a system sets also apply there.
+//! - `sleeps`: the timers behind sleeps; `runtimes`: the runtimes, random numbers and formats of
+//!   other crates. Both also explore.
+//! - `perf`: slow executions are found, named and explained; a healthy system has no findings.
+//! - `slow`: slow executions are replayed until they are fast.
+//! - `limits`: known limitations of the virtual clock.
 
 mod clocks;
 mod inputs;

@@ -1,4 +1,4 @@
-//! Streams lose their end or their connection and never their middle; both ends are told.
+//! Streams lose messages only at their end, with their connection; both ends are notified.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 type Msg = u32;
 
-/// What one end of a connection saw, in order.
+/// The observations of one end of a connection, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 enum Seen {
     Got(Msg),
@@ -17,12 +17,12 @@ enum Seen {
 }
 use Seen::{Ended, Got};
 
-/// Sends its list at the start, then writes down what it sees.
+/// Sends its list at the start, then records what it observes.
 #[derive(Clone, Default, Serialize)]
 struct End {
     to: Option<NodeId>,
     first: Vec<Msg>,
-    /// Sent when it is told that the connection ended.
+    /// The message to send when it is notified that the connection ended.
     then: Option<Msg>,
     seen: Vec<Seen>,
 }
@@ -45,7 +45,7 @@ impl Node for End {
     }
 }
 
-/// On the virtual clock the log sees these, and both ends are told as often.
+/// Checks on the virtual clock what the log observes, and how many ends are notified.
 #[track_caller]
 fn check_timed(fault: TimedFault, at_ms: u64, log_sees: &[Seen], ended: usize) {
     let done = Timed::new(|system: &mut System<Msg>| {

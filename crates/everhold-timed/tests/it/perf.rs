@@ -1,4 +1,4 @@
-//! Slow executions: found, named, explained; and silence where there is nothing.
+//! Slow executions are found, named and explained; a healthy system has no findings.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(crate) enum Msg {
 const JUDGE: NodeId = NodeId(0);
 const REPAIR: Duration = Duration::from_secs(1);
 
-/// A door that is asked before it is open remembers that only if it is fixed; otherwise a timer
-/// looks after it.
+/// A node that, if it is asked before it is open, remembers the request only if it is fixed;
+/// otherwise a timer repairs the omission.
 #[derive(Clone, Debug, Serialize)]
 struct Door {
     fixed: bool,
@@ -72,12 +72,13 @@ pub(crate) fn door(fixed: bool) -> Timed<Msg> {
     .stop_when(|view| view.get::<Door>(JUDGE).is_some_and(|door| door.done))
 }
 
-/// Nothing is read from a regressions file: these tests make their own findings.
+/// Ignores regressions files: these tests make their own findings.
 fn perf(timed: Timed<Msg>) -> Perf<Msg> {
     Perf::new(timed).executions(100).regressions(false)
 }
 
-/// Of 100 executions about half are slow: that none or nearly all are has odds below 1e-20.
+/// About half of 100 executions are slow: the probability that none or nearly all are is below
+/// 1e-20.
 fn found() -> PerfReport {
     perf(door(false)).run()
 }
@@ -114,7 +115,7 @@ fn the_chance_falls_where_the_race_is_decided() {
 #[test]
 fn silence_where_nothing_is_wrong() {
     let report = perf(door(true)).run();
-    // Clopper and Pearson's bound for none of a hundred is 1 - 0.05^(1/100).
+    // The Clopper-Pearson bound for 0 of 100 is 1 - 0.05^(1/100).
     assert!((report.unseen_share() - 0.029_513).abs() < 1e-5, "{report}");
     assert!(report.to_string().contains("fewer than 3.0 % of executions are slow"), "{report}");
     assert_eq!(report.verdict(), PerfVerdict::NoneSlow, "{report}");
@@ -143,18 +144,18 @@ fn findings_replay() {
     let replayed = again.replayed.as_ref().expect("it was asked for");
     assert_eq!(replayed.slow.run.time, finding.slow.run.time);
     assert_eq!(replayed.slow.events, finding.slow.events);
-    // It is the same finding, with the same explanation.
+    // The replay gives the same finding with the same explanation.
     assert_eq!(again.verdict(), PerfVerdict::Slow, "{again}");
     let found = again.finding().expect("it is slow again");
     assert_eq!((found.id(), &found.signature), (finding.id(), &finding.signature));
     assert_eq!((found.because(), found.seen), (finding.because(), finding.seen));
-    // Without the bug the same draws are fast, and that is said.
+    // Without the bug the same draws are fast, and the report says so.
     let fixed = perf(door(true)).replay(finding.slow.draws.clone()).run();
     assert_eq!(fixed.verdict(), PerfVerdict::Unknown, "{fixed}");
     assert!(fixed.to_string().contains("replayed one execution, which is not slow"), "{fixed}");
 }
 
-/// Half of the executions are slow, so the quartiles are wide and MacePC's rule flags none.
+/// Half of the executions are slow, so the quartiles are far apart and MacePC's rule flags none.
 #[test]
 fn the_baseline_is_blind_where_many_are_slow() {
     let report = perf(door(false)).mace(50, 20).run();
@@ -185,7 +186,8 @@ fn versions_are_compared_on_the_same_seeds() {
     assert_eq!(reversed.verdict(), VersionsVerdict::NotSlower, "{reversed:?}");
 }
 
-/// What cannot be analysed, and what is said of it: the verdict is unknown, with what is nearest.
+/// The verdict on a system that cannot be analysed is unknown, with the unmet part of the
+/// condition.
 #[test]
 fn what_never_ends_is_unknown_and_says_what_is_missing() {
     let idle = || {
@@ -206,7 +208,7 @@ fn what_never_ends_is_unknown_and_says_what_is_missing() {
     for (timed, says) in table {
         let report = perf(timed).executions(20).run();
         assert_eq!(report.verdict(), PerfVerdict::Unknown, "{report}");
-        // What was done is kept all the same.
+        // The executions that were run are still in the report.
         assert_eq!(report.detection.times.len(), 20, "{report}");
         for part in says {
             assert!(report.to_string().contains(part), "{part} is not in\n{report}");
@@ -214,7 +216,7 @@ fn what_never_ends_is_unknown_and_says_what_is_missing() {
     }
 }
 
-/// Settings that make no sense are refused before anything runs, with what to do.
+/// Invalid settings are refused before anything runs, with the remedy.
 #[test]
 fn what_makes_no_sense_is_refused() {
     let link = |link: Link| door(true).network(Net::default().link(link));
@@ -226,7 +228,7 @@ fn what_makes_no_sense_is_refused() {
         (perf(link(Link::default().mbits(-8.0))), "bandwidth of -8 Mbit/s"),
         (perf(link(Link::default().loss(1.5))), "loses 1.5 of its messages"),
         (perf(Timed::new(|_| {})), "no stopping condition; say when an execution is done"),
-        (perf(door(true)).executions(0), "no executions says nothing"),
+        (perf(door(true)).executions(0), "at least 1 execution"),
         (perf(door(true)).workers(0), "at least 1 worker"),
         (perf(door(true)).smaller(link(Link::default().mbits(0.0))), "more than zero"),
     ];
@@ -253,7 +255,7 @@ fn out_of_time_keeps_what_was_done() {
     assert!(report.to_string().contains("out of time"), "{report}");
 }
 
-/// A user that asks at once or thinks first.
+/// A user that sends a request at once or thinks first.
 #[derive(Clone, Debug, Serialize)]
 struct User;
 
@@ -288,8 +290,8 @@ fn visited(fixed: bool, marked: bool) -> PerfReport {
     perf(timed).run()
 }
 
-/// A user that thinks is no fault of the system, once it is marked as load. Of 100 executions half
-/// think: that none or nearly all do has odds below 1e-20.
+/// A user that thinks is not a fault of the system, once it is marked as load. Half of the 100
+/// executions contain thinking: the probability that none or nearly all do is below 1e-20.
 #[test]
 fn load_generators_are_not_blamed() {
     let blamed = visited(true, false);
@@ -300,7 +302,7 @@ fn load_generators_are_not_blamed() {
     assert!(spared.timers.iter().all(|timer| timer.name != "think"), "{spared}");
 }
 
-/// The system's own slowness is still found, and the user's request is not its cause.
+/// The system's own slowness is still found, and the user's request is not named as its cause.
 #[test]
 fn load_generators_do_not_hide_what_is_slow() {
     let report = visited(false, true);

@@ -1,4 +1,4 @@
-//! What crates bring along: a runtime trait of their own, a source of random numbers, a wire format.
+//! Facilities that other crates define: a runtime trait, a source of random numbers, a wire format.
 //! Each runs under a strategy and on a virtual clock.
 
 use std::cell::RefCell;
@@ -15,8 +15,8 @@ use everhold_sim::{Explorer, System};
 use everhold_timed::{Link, Net, Timed};
 use serde::Serialize;
 
-/// A runtime as crates ask for one: static functions, owned futures, results of tasks, one-shot
-/// channels. The shape is that of openraft's `AsyncRuntime` without `Send`.
+/// A runtime trait as other crates define it: static functions, owned futures, results of tasks,
+/// one-shot channels. The shape is that of openraft's `AsyncRuntime` without `Send`.
 trait AsyncRuntime {
     type JoinHandle<T: 'static>: Future<Output = T> + 'static;
     type Sleep: Future<Output = ()> + 'static;
@@ -27,7 +27,7 @@ trait AsyncRuntime {
     fn oneshot<T: 'static>() -> (OnceSender<T>, OnceReceiver<T>);
 }
 
-/// The same on Everhold.
+/// The implementation of the trait on Everhold.
 struct Everhold;
 
 type Msg = Encoded<Wire>;
@@ -77,8 +77,8 @@ impl<T> Future for OnceReceiver<T> {
     }
 }
 
-/// A library that knows nothing of Everhold: it asks until there is an answer, at most three times, and
-/// counts in a task of its own.
+/// A library that is independent of Everhold: it asks until there is an answer, at most three
+/// times, and counts in a task of its own.
 async fn ask_again<R: AsyncRuntime, F: Future<Output = u8> + 'static>(
     ask: impl Fn() -> F,
 ) -> Result<u8, u32> {
@@ -172,7 +172,7 @@ fn a_crates_runtime_is_explored() {
     });
     assert!(report.findings.is_empty(), "{report}");
     assert_eq!(report.missed_goals().count(), 0, "{report}");
-    // Timers fire when the strategy says so: all three tries may be given up.
+    // Timers fire when the strategy decides, so all three tries may be given up.
     let report = explorer().run(|s| {
         system(s);
         s.always("it never gives up", |view| view.all::<Outcome>().all(|(_, it)| !it.gave_up));
@@ -193,14 +193,15 @@ fn timed() -> Timed<Msg> {
 fn a_crates_runtime_runs_on_a_virtual_clock() {
     let quick = timed().sim().run(1);
     assert!(quick.is_done() && quick.time < Duration::from_millis(50), "{quick}");
-    // Every message is lost: three timeouts of 50 ms, 10 ms after each, and what handlers take.
+    // Every message is lost: three timeouts of 50 ms, 10 ms after each, and the durations of
+    // handlers.
     let lost = timed().network(Net::default().link(Link::default().loss(1.0)));
     let slow = lost.sim().run(1);
     assert!(slow.is_done() && slow.time >= Duration::from_millis(180), "{slow}");
     assert!(slow.time < Duration::from_millis(300), "{slow}");
 }
 
-/// Bytes are shown decoded: in pictures, traces, coverage, properties and recordings.
+/// Bytes are decoded in diagrams, traces, coverage, properties and recordings.
 #[test]
 fn bytes_are_shown_decoded() {
     let report = Explorer::new().executions(300).regressions(false).run(|s| {
@@ -248,7 +249,7 @@ fn drawing(system: &mut System<Msg>) {
     });
 }
 
-/// Seeded numbers replay; chosen ones are explored, and shrink towards zero.
+/// Seeded numbers can be replayed; choices are explored, and shrink towards zero.
 #[test]
 fn random_sources_replay_and_choices_are_explored() {
     let property = |system: &mut System<Msg>| {
@@ -277,7 +278,7 @@ fn outside_of_a_node_there_is_no_context() {
     let refused = std::panic::catch_unwind(AsyncCx::<Msg>::current).expect_err("no task is polled");
     let message = refused.downcast_ref::<String>().expect("a text");
     assert!(message.contains("no task of an async node is being polled"), "{message}");
-    // Inside of a node with other messages that is said.
+    // Inside a node with another message type, the panic message says so.
     let report = Explorer::new().executions(1).regressions(false).run(|s: &mut System<u32>| {
         s.spawn("other", |_| async { drop(AsyncCx::<Msg>::current()) });
     });

@@ -1,4 +1,4 @@
-//! The timers behind sleeps: what they are called, and that one is never taken for another.
+//! The timers behind sleeps: their names, and that one is never mistaken for another.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn timers<'a>(schedule: &'a mut Schedule) -> Vec<&'a mut String> {
     schedule.choices.iter_mut().filter_map(timer).collect()
 }
 
-/// Before, the number of a sleep was that of all sleeps and calls so far.
+/// A regression test: the number of a sleep used to count all sleeps and calls so far.
 #[test]
 fn the_sleep_of_a_loop_has_one_name() {
     let report = Explorer::new().regressions(false).run(system);

@@ -1,5 +1,5 @@
-//! Slow executions come back: from a token, from the id of a finding, from the regressions file, in
-//! another process; and the environment says how much is run, unless the code does.
+//! Slow executions are replayed from a token, from the id of a finding, from the regressions file,
+//! and in another process; environment variables set the budget unless the code does.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use crate::perf::door;
 
 const FIXED: &str = "EVERHOLD_TEST_FIXED";
 
-/// The tests that the others run in processes of their own. On their own they do nothing.
+/// A test that the others run in a process of its own. Without the environment variable it does
+/// nothing.
 #[test]
 fn child() {
     let Ok(fixed) = std::env::var(FIXED) else { return };
@@ -59,7 +60,7 @@ impl Place {
         (status.success(), text.concat())
     }
 
-    /// Runs the child, which must fail, and print all of these.
+    /// Runs the child, which must fail and print all of these texts.
     fn fails(&self, environment: &[(&str, &str)], says: &[&str]) -> String {
         let (passed, printed) = self.run("slow::child", false, environment);
         assert!(!passed, "{environment:?}: {printed}");
@@ -116,7 +117,7 @@ fn a_damaged_line_is_told_and_an_explorers_schedule_left_alone() {
     assert!(printed.contains("slow.txt:1: ") && !printed.contains("slow.txt:2: "), "{printed}");
 }
 
-/// What the environment says counts where the code says nothing.
+/// Environment variables count where the code sets nothing.
 #[test]
 fn the_environment_is_honoured() {
     let place = Place::new("environment");
@@ -135,7 +136,7 @@ fn the_environment_is_honoured() {
         let (_, printed) = place.run(test, true, &[(variable, value)]);
         assert!(printed.contains(says), "{variable}={value}: {says} is not in\n{printed}");
     }
-    // A replay compares with the same executions: the line says which those were.
+    // A replay compares with the same executions, so the command contains their settings.
     let slow = [("EVERHOLD_SEED", "11"), ("EVERHOLD_EXECUTIONS", "80")];
     let (_, printed) = place.run("slow::unbounded_child", false, &slow);
     let line = "EVERHOLD_SEED=11 EVERHOLD_EXECUTIONS=80 EVERHOLD_REPLAY=eh1t-";

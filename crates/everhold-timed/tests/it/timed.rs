@@ -56,7 +56,7 @@ fn tokens(nodes: u64) -> Timed<Msg> {
     .stop_when_each(|passer: &Passer| passer.seen >= 20)
 }
 
-/// Fixed numbers: they may change only with the format of tokens.
+/// A golden test: the numbers may change only together with the format of tokens.
 #[test]
 fn a_golden_execution() {
     let run = tokens(8).run(7);
@@ -79,7 +79,7 @@ fn the_same_draws_are_the_same_execution() {
     assert_eq!(recorded.events.len() as u64, runs[3].events);
 }
 
-/// At every point: a fork goes on as the original, and with another seed as its replay.
+/// At every event, a fork continues like the original, and with another seed like its replay.
 #[test]
 fn a_fork_is_a_replay() {
     let mut sim = tokens(6).sim();
@@ -101,7 +101,7 @@ fn a_fork_is_a_replay() {
     }
 }
 
-/// Two nodes that each send one message to each other at the start and answer nothing.
+/// Returns the link and the delay of each message.
 fn delays(recorded: &Recorded) -> Vec<(OnLink, u64)> {
     recorded.messages.iter().map(|sent| (sent.link, sent.delay)).collect()
 }
@@ -135,7 +135,7 @@ impl Node for Sender {
     }
 }
 
-/// One sender, the rest receive; a message is 1,000 bytes.
+/// One sender, all others receive; a message has 1,000 bytes.
 fn bulk(receivers: u32, messages: u32, asks: bool) -> Timed<Msg> {
     let sender = move |peers: Vec<NodeId>, messages| Sender {
         peers,
@@ -215,10 +215,10 @@ fn streams_keep_their_order_and_datagrams_do_not() {
 
 #[test]
 fn heavy_flows_share_the_senders_bandwidth() {
-    // One flow: 1 ms for each kilobyte, one after the other.
+    // One flow: 1 ms per kilobyte, one message after the other.
     let one = arrivals(&bulk(1, 3, false).record(1));
     assert_eq!(one, [2_000_000, 3_000_000, 4_000_000]);
-    // The second and third flow find others under way.
+    // The second and third flows find others under way.
     let three = arrivals(&bulk(3, 1, false).record(1));
     assert_eq!(three, [2_000_000, 3_000_000, 4_000_000]);
     let light = bulk(3, 1, false).network(
@@ -242,7 +242,7 @@ fn max_min_shares_are_exact() {
         &arrivals(&bulk(1, 3, false).network(net.clone()).record(1)),
         &[2_000_000, 3_000_000, 4_000_000],
     );
-    // A slow receiver leaves the rest to the others.
+    // A slow receiver leaves the remaining capacity to the others.
     let slow = everhold_timed::Access { up_mbits: 8.0, down_mbits: 2.0 };
     let net = net.access(NodeId(1), slow);
     near(&arrivals(&bulk(3, 1, false).network(net).record(1)), &[5_000_000, 3_666_667, 3_666_667]);
@@ -279,7 +279,7 @@ fn losses_cost_datagrams_their_life_and_streams_a_round_trip() {
     let datagrams = lossy.clone().transport(Transport::datagrams("all"));
     let recorded = bulk(1, 100, false).network(datagrams).record(2);
     let lost = recorded.messages.iter().filter(|m| m.fate == Fate::Lost).count();
-    // Below 20 or above 80 of 100 fair coins with probability < 1e-9.
+    // Fewer than 20 or more than 80 of 100 fair coins have a probability below 1e-9.
     assert!((20..80).contains(&lost), "{lost}");
     let recorded = bulk(1, 100, false).network(lossy).record(2);
     assert_eq!(arrivals(&recorded).len(), 100);
@@ -300,7 +300,7 @@ fn pairs_and_groups_have_links_of_their_own() {
     assert_eq!(at, [1_000_000, 40_000_000, 9_000_000]);
 }
 
-/// Handles for a while, so that others wait.
+/// Handles each event for a while, so that others wait.
 #[test]
 fn a_busy_node_lets_events_wait_in_line() {
     let timed = bulk(1, 3, false)
@@ -412,7 +412,7 @@ fn crashes_stops_partitions_and_skews_happen_at_their_times() {
     let run = clocked(1).driver(stop).run(1);
     assert_eq!(run.ended, Ended::Quiet(None));
 
-    // A stopped node is not asked any more, and its stop is a moment at which an execution can end.
+    // A stopped node is not evaluated any more, and an execution can end at the moment of its stop.
     let each = |ticks: u32| {
         clocked(2).stop_when(|_| true).stop_when_each(move |n: &Clocked| n.ticks >= ticks)
     };
@@ -528,7 +528,7 @@ fn settings_that_make_no_sense_are_refused() {
     check(mbits(0.0), "the default link has a bandwidth of 0 Mbit/s; it must be more than zero");
     check(mbits(-3.0), "a bandwidth of -3 Mbit/s");
     check(mbits(f64::NAN), "a bandwidth of NaN Mbit/s");
-    check(Net::default().link(Link::default().loss(2.0)), "a part from 0 to 1");
+    check(Net::default().link(Link::default().loss(2.0)), "a share from 0 to 1");
     let flat = Queueing::Pareto { scale: MS, shape: 0.0 };
     check(Net::default().link(Link::default().queueing(flat)), "Pareto shape 0");
     check(Net::default().between("a", "b", Link::default()), "`a` is not a group");
@@ -597,7 +597,7 @@ impl Node for Sleeper {
     }
 }
 
-/// A handler that waits for something else does not keep the processor busy.
+/// A handler that waits for something else uses no processor time.
 #[test]
 fn training_measures_processor_time() {
     assert_eq!(Durations::MEASURED_AS, "CPU time");

@@ -1,4 +1,5 @@
-//! Certificates of every sort, as PEM files in a folder. Also used by tests of other crates.
+//! Certificates of several kinds, as PEM files in a folder. Tests of other crates use this file as
+//! well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,12 +26,12 @@ impl Ca {
         Ca { issuer: Issuer::new(params, key), folder: folder.to_owned(), file }
     }
 
-    /// The files of a certificate for these names and addresses, and of its key.
+    /// Writes a certificate for these names and addresses, and its key; returns their files.
     pub(crate) fn sign(&self, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
         self.write(file, names, (1975, 4096))
     }
 
-    /// The same, but expired for years.
+    /// Does the same with a certificate that expired years ago.
     pub(crate) fn sign_expired(&self, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
         self.write(file, names, (1975, 2020))
     }
@@ -50,7 +51,7 @@ impl Ca {
     }
 }
 
-/// An empty folder for a test.
+/// Returns an empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let unique = format!("everhold-tls-{name}-{}", std::process::id());
     let folder = std::env::temp_dir().join(unique);

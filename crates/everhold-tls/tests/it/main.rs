@@ -1,4 +1,4 @@
-//! Both sides of a connection, with certificates that are right and wrong.
+//! Both sides of a connection, with valid and invalid certificates.
 
 mod certificates;
 mod pairs;

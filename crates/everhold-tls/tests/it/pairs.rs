@@ -1,4 +1,4 @@
-//! Who connects to whom, and what both are told.
+//! Pairs of a client and a server, and the errors that both report.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ pub(crate) fn client(ca: &Path, own: Option<(&Path, &Path)>, name: Option<&str>)
     ClientTls::read(&ClientFiles { ca, cert, key, name }).unwrap()
 }
 
-/// Answers one connection with what it says, in capitals; the thread ends with why that failed.
+/// Answers one connection in capitals; the thread returns the error, if any.
 fn shout(tls: Option<ServerTls>) -> (SocketAddr, thread::JoinHandle<io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ fn shout(tls: Option<ServerTls>) -> (SocketAddr, thread::JoinHandle<io::Result<(
     (address, ended)
 }
 
-/// What a client that says `hello` hears, or what is wrong; and what is wrong for the server.
+/// Returns what a client that says `hello` hears, or its error, and the error of the server.
 fn converse(
     server: Option<ServerTls>,
     client: Option<&ClientTls>,
@@ -94,14 +94,14 @@ fn only_the_right_certificate_is_spoken_to_and_the_others_are_explained() {
 fn a_certificate_of_a_ca_is_no_certificate_of_a_server() {
     let folder = folder("self");
     let (cert, key) = (folder.join("self.pem"), folder.join("self.key.pem"));
-    // As `openssl req -x509` makes it.
+    // A certificate like those of `openssl req -x509`.
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let pair = KeyPair::generate().unwrap();
     fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
     fs::write(&key, pair.serialize_pem()).unwrap();
     let (heard, _) = converse(Some(server((&cert, &key), None)), Some(&client(&cert, None, None)));
-    assert!(heard.as_ref().is_err_and(|e| e.contains("one of a CA; let the CA sign")), "{heard:?}");
+    assert!(heard.as_ref().is_err_and(|e| e.contains("CA's certificate; let the CA")), "{heard:?}");
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn plain_text_and_tls_are_told_apart() {
     let (_, told) = converse(Some(tls), None);
     assert!(told.contains("does not speak TLS, but this address does"), "{told}");
     let trusting = client(&ours.file, None, None);
-    // The other side shouts back what it takes for text.
+    // The other side answers in capitals, as if the bytes were text.
     let (heard, _) = converse(None, Some(&trusting));
     assert!(heard.as_ref().is_err_and(|e| e.contains("TLS")), "{heard:?}");
-    // The other side says something first, as a watch does, or nothing at all.
+    // The other side sends something first, as a watch does, or nothing at all.
     for (said, expected) in [(&b"\x17\0\0\0\x01EVHD"[..], "does not speak TLS"), (b"", "in time")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -155,7 +155,7 @@ fn plain_text_and_tls_are_told_apart() {
     }
 }
 
-/// A few bytes at a time never end, but the deadline does.
+/// A peer that sends a few bytes at a time never ends the handshake, but the deadline does.
 #[test]
 fn a_handshake_that_trickles_is_given_up_at_its_deadline() {
     let folder = folder("trickle");
@@ -180,8 +180,8 @@ fn a_handshake_that_trickles_is_given_up_at_its_deadline() {
     assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
 }
 
-/// Both sides write more than buffers hold while both read: neither waits for the other for ever, and
-/// nothing is lost or reordered.
+/// Both sides write more than the buffers hold while both read: neither waits for the other
+/// forever, and nothing is lost or reordered.
 #[test]
 fn both_directions_flow_at_once() {
     const BYTES: usize = 8 << 20;

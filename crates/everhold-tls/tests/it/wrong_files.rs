@@ -1,4 +1,4 @@
-//! Files that are missing or are not what they should be, and what is said of them.
+//! Files that are missing or invalid, and the messages about them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,8 @@ use crate::Recorded;
 use crate::perf::story;
 use crate::perf::verdict::PerfVerdict;
 
-/// Longer executions keep the part around the moment at which the two part.
+/// Of longer executions, only this many events are kept, around the moment at which the two
+/// executions diverge.
 const EVENTS_MAX: usize = 3_000;
 
 /// The page of one slow execution.
@@ -24,12 +25,12 @@ pub(super) fn finding(report: &PerfReport, finding: &SlowFinding) -> Page {
     if let Some(fall) = finding.curve.decisive() {
         page.fact("lost at", lost_at(finding, fall.event));
     } else if finding.curve.lost_from_the_start() {
-        page.fact("lost at", "the start: nothing diverges, the common path is slow");
+        page.fact("lost at", "the start: no event is decisive, the common path is slow");
     }
     if let Some(growth) = &finding.growth {
         page.fact("grows", format!("with the nodes, by a power of {:.1}", growth.power));
     }
-    page.fact("its time went into", text::spent(&finding.path));
+    page.fact("time spent on", text::spent(&finding.path));
     whole(&mut page, report);
     page.command("replay", &text::replay(report, &finding.token()));
     if let Some(nearest) = &finding.nearest {
@@ -43,12 +44,12 @@ pub(super) fn finding(report: &PerfReport, finding: &SlowFinding) -> Page {
     page
 }
 
-/// The page of an analysis that found nothing to explain.
+/// The page of an analysis without findings.
 pub(super) fn clean(report: &PerfReport) -> Page {
     let headline = match report.verdict() {
         PerfVerdict::NoneSlow => "no slow execution found",
         PerfVerdict::Slow => "an anomalous execution",
-        PerfVerdict::Unknown => "no slow execution found, but that says little",
+        PerfVerdict::Unknown => "no slow execution found, but the sample allows no conclusion",
     };
     let mut page = Page::new(Kind::Clean, headline, report.name());
     if let Some(never) = &report.never {
@@ -62,7 +63,7 @@ pub(super) fn clean(report: &PerfReport) -> Page {
     page
 }
 
-/// What the analysis as a whole did.
+/// Adds the facts about the analysis as a whole.
 fn whole(page: &mut Page, report: &PerfReport) {
     page.fact("slow", text::slow_share(&report.detection));
     page.fact("search", text::summary(report));
@@ -71,7 +72,7 @@ fn whole(page: &mut Page, report: &PerfReport) {
     }
 }
 
-/// What does not depend on the execution.
+/// Adds the parts that do not depend on the execution.
 fn common(page: &mut Page, report: &PerfReport) {
     if !report.detection.times.is_empty() {
         page.chart(charts::times(report));
@@ -86,7 +87,7 @@ fn common(page: &mut Page, report: &PerfReport) {
 
 fn found_by(report: &PerfReport, finding: &SlowFinding) -> String {
     let how = finding.how.word();
-    format!("{how}, seed {:#x}; seen {} times among the drawn", report.seed, finding.seen)
+    format!("{how}, seed {:#x}; seen in {} of the drawn executions", report.seed, finding.seen)
 }
 
 fn lost_at(finding: &SlowFinding, event: usize) -> String {
@@ -94,7 +95,7 @@ fn lost_at(finding: &SlowFinding, event: usize) -> String {
     format!("event {event} of {of}: {}", story::event(&finding.slow, event as u32))
 }
 
-/// The two diagrams; both turn at the same event, so that the page can align them.
+/// Adds the two diagrams; both mark the moment of divergence, so that the page can align them.
 fn executions(page: &mut Page, finding: &SlowFinding) {
     let fall = finding.curve.decisive();
     let parted = fall.map(|fall| fall.event);
@@ -108,7 +109,7 @@ fn executions(page: &mut Page, finding: &SlowFinding) {
     page.execution(&title, &slow, &window(parted.zip(words), path));
     if let Some(nearest) = &finding.nearest {
         let time = text::span(nearest.recorded.run.time.as_secs_f64());
-        let words = parted.map(|at| (at, "here the slow one turned".to_owned()));
+        let words = parted.map(|at| (at, "the slow execution diverges here".to_owned()));
         let title = format!("nearest fast: {time}");
         page.execution(&title, &trace(&nearest.recorded), &window(words, Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! The report as data, for plots. Its shape as JSON is described in `docs/perf.md`.
+//! The report as data for plots. `docs/perf.md` describes the JSON format.
 
 use serde::Serialize;
 
@@ -18,102 +18,103 @@ use crate::perf::verdict::PerfVerdict;
 use crate::perf::what_if::Answer;
 use crate::{Event, Recorded, Trigger};
 
-/// A change of this number says that the shape is another.
+/// The version of the format, which increases with incompatible changes.
 const VERSION: u32 = 1;
 
-/// What a page draws of a report; as JSON it is what [`PerfReport::data`] gives. Times are seconds.
+/// The data of the plots of a report; [`PerfReport::data`] returns it as JSON. Times are in
+/// seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plots<'a> {
-    /// Of the shape; 1.
+    /// The version of the format, 1.
     pub version: u32,
-    /// What was analysed.
+    /// The name of the analysis.
     pub name: &'a str,
     /// The seed.
     pub seed: u64,
-    /// The answer in a word.
+    /// The verdict.
     pub verdict: PerfVerdict,
-    /// If no execution is slow: their share is below this, with 95 % confidence.
+    /// An upper bound on the share of slow executions with 95 % confidence, if none was found.
     pub unseen_share: f64,
-    /// Executions in all phases.
+    /// The number of executions in all phases.
     pub executions: u64,
-    /// Events simulated.
+    /// The number of events simulated.
     pub events: u64,
-    /// The names of the nodes; elsewhere a node is its place here.
+    /// The names of the nodes; elsewhere a node is given by its index here.
     pub nodes: Vec<&'a str>,
     /// The timers, with their periods.
     pub timers: &'a [TimerPeriod],
-    /// The cumulative distribution (`times`, ascending), its modes, and what the tests say.
+    /// The distribution of times (`times`, ascending), its modes, and the results of the tests.
     pub distribution: &'a Detection,
-    /// Where to draw lines in the distribution: the multiples of the named timer.
+    /// The positions of vertical lines in the distribution: the multiples of the named timer.
     pub timer_multiples: Vec<f64>,
-    /// What each way of searching contributed.
+    /// The contribution of each search method.
     pub tally: &'a [SearchTally],
-    /// The chances of ever longer executions.
+    /// The probabilities of increasingly long executions.
     pub survival: &'a [Survival],
-    /// Scatter plots: counts, one an execution, with their correlation...
+    /// The scatter plots: counts, one per execution, with their correlations.
     pub correlations: &'a [Correlation],
-    /// ... and the times of those executions.
+    /// The times of the executions in the scatter plots.
     pub correlation_times: &'a [f64],
-    /// What changes would do.
+    /// The effects of changes.
     pub what_if: &'a [Answer],
-    /// MacePC's phases.
+    /// The results of MacePC's phases.
     pub mace: &'a Option<super::MaceReport>,
-    /// One an explained finding.
+    /// The explained findings.
     pub findings: Vec<FindingPlots<'a>>,
 }
 
-/// What a page draws of a finding.
+/// The data of the plots of a finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct FindingPlots<'a> {
-    /// Its short name.
+    /// The short identifier.
     pub id: String,
-    /// What to replay.
+    /// The token with which it can be replayed.
     pub token: String,
     /// The command that replays it.
     pub replay: String,
-    /// How long it takes.
+    /// The execution time.
     pub time: f64,
-    /// What makes it different from other findings.
+    /// The signature, which differs from that of other findings.
     pub signature: &'a Signature,
-    /// The most telling reason, as a sentence.
+    /// The most informative reason, as a sentence.
     pub because: Option<String>,
-    /// How it grows with the nodes, if that is what was found.
+    /// The growth with the number of nodes, if that is the finding.
     pub growth: &'a Option<Growth>,
-    /// The critical path from start to end, leg by leg.
+    /// The critical path from start to end.
     pub critical_path: Vec<LegPlot<'a>>,
-    /// The shares of what it went into, the largest first.
+    /// The shares of the uses of its time, the largest first.
     pub path_shares: Vec<(String, f64)>,
-    /// The kinds of the messages on it.
+    /// The kinds of the messages on it, with their counts.
     pub path_messages: Vec<(String, usize)>,
     /// P(good) over the execution, with 95 % bands.
     pub good_curve: Vec<PointPlot>,
-    /// Where it falls.
+    /// The falls of P(good).
     pub falls: Vec<FallPlot>,
     /// Messages whose delay decides.
     pub causes: &'a Causes,
-    /// The slow execution around the moment at which the two part.
+    /// The slow execution around the moment at which it and the nearest fast one diverge.
     pub slow: SpaceTime<'a>,
-    /// The nearest fast one, with its zero at the same moment.
+    /// The nearest fast execution, with its zero at the same moment.
     pub nearest: Option<SpaceTime<'a>>,
 }
 
-/// A stretch of the critical path.
+/// A segment of the critical path.
 #[derive(Clone, Debug, Serialize)]
 pub struct LegPlot<'a> {
-    /// What the time went into.
+    /// The use of the time.
     pub spent: &'a Spent,
-    /// From.
+    /// The beginning.
     pub from: f64,
-    /// To.
+    /// The end.
     pub to: f64,
-    /// The event it leads to, in words.
+    /// The event at its end, in words.
     pub event: String,
 }
 
 /// A point of the curve of P(good).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PointPlot {
-    /// After so many events.
+    /// The number of events before it.
     pub after: usize,
     /// The moment.
     pub at: f64,
@@ -121,9 +122,9 @@ pub struct PointPlot {
     pub good: f64,
     /// The lower end of its 95 % band.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of its 95 % band.
     pub high: f64,
-    /// Walks.
+    /// The number of walks.
     pub walks: u32,
 }
 
@@ -132,26 +133,26 @@ pub struct PointPlot {
 pub struct FallPlot {
     /// The event at which it falls.
     pub event: usize,
-    /// When that is.
+    /// The time of that event.
     pub at: f64,
-    /// The event in words.
+    /// The event, in words.
     pub what: String,
-    /// P(good) before.
+    /// P(good) before the fall.
     pub before: f64,
-    /// And after.
+    /// P(good) after the fall.
     pub after: f64,
 }
 
-/// Part of an execution, with times relative to the moment at which the two part.
+/// A part of an execution, with times relative to the moment at which the two executions diverge.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpaceTime<'a> {
-    /// What to replay.
+    /// The token with which it can be replayed.
     pub token: String,
-    /// The moment that is zero here.
+    /// The time of the moment that is zero here.
     pub aligned_at: f64,
-    /// When the whole execution ends, from its start.
+    /// The end of the whole execution, counted from its start.
     pub ends_at: f64,
-    /// The number of the first event that is shown.
+    /// The number of the first event that is included.
     pub first_event: usize,
     /// The events, in order of their start.
     pub events: Vec<EventPlot<'a>>,
@@ -162,13 +163,13 @@ pub struct SpaceTime<'a> {
 /// An event: a box on the line of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventPlot<'a> {
-    /// Where.
+    /// The node.
     pub node: u32,
-    /// What.
+    /// The kind of event.
     pub kind: &'a str,
-    /// From.
+    /// The beginning.
     pub start: f64,
-    /// To.
+    /// The end.
     pub end: f64,
 }
 
@@ -179,15 +180,15 @@ pub struct MessagePlot<'a> {
     pub from: u32,
     /// The receiver.
     pub to: u32,
-    /// What.
+    /// The kind of message.
     pub kind: &'a str,
-    /// When it left.
+    /// The time at which it left its sender.
     pub sent: f64,
-    /// When it arrived.
+    /// The time at which it arrived.
     pub arrives: f64,
 }
 
-/// Events shown on each side of the moment at which the two executions part.
+/// The number of events on each side of the moment at which the two executions diverge.
 const AROUND: usize = 150;
 
 impl<'a> Plots<'a> {
@@ -215,7 +216,7 @@ impl<'a> Plots<'a> {
     }
 }
 
-/// The multiples of the named timer that fall within the times.
+/// Returns the multiples of the named timer within the range of the times.
 pub(super) fn timer_multiples(detection: &Detection) -> Vec<f64> {
     let Some(fit) = &detection.multiples else { return Vec::new() };
     let last = detection.times.quantile(1.0);
@@ -269,8 +270,8 @@ fn finding<'a>(report: &PerfReport, finding: &'a SlowFinding) -> FindingPlots<'a
     }
 }
 
-/// The first event that is not the same in the nearest fast execution; without one, where P(good)
-/// falls most.
+/// Returns the first event that differs in the nearest fast execution, or else the event at which
+/// P(good) falls most.
 fn parted(finding: &SlowFinding) -> usize {
     let Some(nearest) = &finding.nearest else {
         return finding.curve.decisive().map_or(0, |fall| fall.event);

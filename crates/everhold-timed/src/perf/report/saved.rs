@@ -1,11 +1,11 @@
-//! The files that an analysis leaves behind.
+//! The files that an analysis writes.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use everhold_sim::engine::{attempt, write_whole};
 
-/// Where the evidence was written, as far as it could be.
+/// The files written so far, and the errors.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Saved {
     files: Vec<PathBuf>,
@@ -17,7 +17,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Makes and writes a file; says so if either fails.
+    /// Makes and writes a file; records the problem and returns false if either fails.
     pub(super) fn write(&mut self, file: PathBuf, make: impl Fn() -> Vec<u8>) -> bool {
         let what = file.display().to_string();
         match attempt(&what, || write_whole(&file, &make())) {
@@ -36,7 +36,7 @@ impl Saved {
         }
     }
 
-    /// Takes in what became of the entry in the regressions file.
+    /// Records the outcome of writing the entry in the regressions file.
     pub(super) fn keep(&mut self, kept: Option<Result<PathBuf, String>>) {
         match kept {
             Some(Ok(file)) => self.kept = Some(file),

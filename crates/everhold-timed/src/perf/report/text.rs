@@ -1,4 +1,4 @@
-//! The report in words.
+//! The report as text.
 
 mod draw;
 
@@ -47,7 +47,7 @@ pub(super) fn report(report: &PerfReport, saved: &Saved) -> String {
     out
 }
 
-/// Why a test must fail, in a few words.
+/// Returns the short message with which a test must fail, if it must.
 pub(super) fn last_words(report: &PerfReport, saved: &Saved) -> Option<String> {
     if let Some(never) = &report.never {
         return Some(format!("no execution reached the stopping condition: {never}"));
@@ -66,7 +66,7 @@ pub(super) fn last_words(report: &PerfReport, saved: &Saved) -> Option<String> {
     ))
 }
 
-/// The most telling reason, as a sentence.
+/// Returns the most informative reason, as a sentence.
 pub(super) fn because(finding: &SlowFinding) -> Option<String> {
     let rescue = finding.causes.rescues.first()?;
     Some(sentence(finding.time, rescue))
@@ -80,7 +80,7 @@ fn sentence(slow: f64, rescue: &Rescue) -> String {
             "{instead} because {second} arrived after {first}; delaying the latter by {by} or more removes it"
         ),
         (Some((first, second)), Shift::Earlier) if *second == rescue.message => {
-            format!("{instead} because {second} arrived after {first}; {by} earlier and it is gone")
+            format!("{instead} because {second} arrived after {first}; {by} earlier removes it")
         }
         (Some((first, second)), shift) => {
             let way = if shift == Shift::Later { "later" } else { "earlier" };
@@ -98,13 +98,13 @@ fn sentence(slow: f64, rescue: &Rescue) -> String {
     }
 }
 
-/// What is slow, and by how much.
+/// Describes the slowness and its size.
 pub(super) fn headline(report: &PerfReport, finding: &SlowFinding) -> String {
     let slow = span(finding.time);
     if let (Some(growth), Some(wait)) = (&finding.growth, &finding.wait) {
         return format!(
-            "{slow}, as usual: {} rounds of timer {} ({}), one after the other; with {} nodes {:.0}: \
-             they grow with the nodes (power {:.1})",
+            "{slow}, as usual: {} rounds of timer {} ({}), one after the other; with {} nodes, {:.0}: \
+             the number grows with the nodes (power {:.1})",
             wait.rounds,
             wait.short_name(),
             span(seconds(wait.longest)),
@@ -115,7 +115,7 @@ pub(super) fn headline(report: &PerfReport, finding: &SlowFinding) -> String {
     }
     let normal = report.detection.normal.filter(|_| !report.detection.common_path());
     let normal = normal.map_or_else(
-        || "and none is known to be fast".to_owned(),
+        || "(no execution is known to be fast)".to_owned(),
         |mode| format!("instead of {}", span(mode.median)),
     );
     let what = match (&finding.signature.why, &finding.wait) {
@@ -168,7 +168,7 @@ fn divergence(out: &mut String, finding: &SlowFinding) {
     if curve.lost_from_the_start() && curve.falls.is_empty() {
         let _ = writeln!(
             out,
-            "             low from the start: nothing diverges, the common path is slow"
+            "             low from the first event on: no event is decisive, the common path is slow"
         );
     }
     for fall in curve.falls.iter().take(3) {
@@ -221,7 +221,7 @@ fn causes(out: &mut String, finding: &SlowFinding) {
             causes.kinds.iter().take(4).map(|(kind, count)| format!("{kind} {count}")).collect();
         let _ = writeln!(
             out,
-            "             by kind: {}; so many that chance is at work",
+            "             by kind: {}; with so many, some are due to chance",
             kinds.join(", ")
         );
     }
@@ -237,11 +237,11 @@ fn path(out: &mut String, path: &Path, recorded: &Recorded) {
     let named: Vec<String> =
         messages.iter().take(6).map(|(kind, count)| format!("{kind} {count}")).collect();
     if !named.is_empty() {
-        let _ = writeln!(out, "             by way of {}", named.join(", "));
+        let _ = writeln!(out, "             via {}", named.join(", "));
     }
 }
 
-/// What the time of a path went into, the most first.
+/// Describes the uses of a path's time, the largest first.
 pub(super) fn spent(path: &Path) -> String {
     let shares = path.shares();
     let shares = shares.iter().map(|(name, share)| format!("{name} {}", percent(*share)));
@@ -287,7 +287,7 @@ fn distribution(out: &mut String, report: &PerfReport) {
     chance(out, report, found);
 }
 
-/// What counts as slow, and how much of it there is.
+/// Describes the bound beyond which an execution is slow, and the share of slow executions.
 pub(super) fn slow_share(found: &Detection) -> String {
     format!("{} is slow; {} beyond it", span(found.slow_limit), percent(found.slow_share))
 }
@@ -300,7 +300,7 @@ fn chance(out: &mut String, report: &PerfReport, found: &Detection) {
     {
         let _ = writeln!(
             out,
-            "    by chance    the slowest wait for no timer more than others do: a long tail, not a finding"
+            "    by chance    the slowest executions wait for timers no longer than others do: a long tail, not a finding"
         );
     }
     if let Some(last) = report.survival.last().filter(|last| last.chance > 0.0) {
@@ -318,7 +318,7 @@ fn word(fired: Fired) -> &'static str {
         Fired::Gap => "a gap between modes",
         Fired::Dip => "more than one mode (dip)",
         Fired::Multiples => "multiples of a timer",
-        Fired::CommonPath => "even the normal wait for a timer",
+        Fired::CommonPath => "even normal executions wait for a timer",
         Fired::Tail => "a long tail",
         Fired::Unfinished => "executions that did not finish",
     }
@@ -338,7 +338,7 @@ fn search(out: &mut String, report: &PerfReport) {
     if report.more_findings > 0 {
         let _ = writeln!(
             out,
-            "    more         {} other signatures were not explained",
+            "    more         signatures without an explanation: {}",
             report.more_findings
         );
     }
@@ -348,7 +348,7 @@ fn correlations(out: &mut String, report: &PerfReport) {
     let shown: Vec<String> =
         report.correlations.iter().take(3).map(|c| format!("{} ({:+.2})", c.what, c.r)).collect();
     if !shown.is_empty() {
-        let _ = writeln!(out, "    goes along   {}", shown.join(", "));
+        let _ = writeln!(out, "    correlated   {}", shown.join(", "));
     }
 }
 
@@ -369,7 +369,7 @@ fn what_if(out: &mut String, report: &PerfReport) {
     }
 }
 
-/// The line that runs an execution again.
+/// Returns the command that replays an execution.
 pub(super) fn replay(report: &PerfReport, token: &str) -> String {
     let environment = &report.environment;
     match (&report.replay_with, report.test.test_name()) {
@@ -381,13 +381,13 @@ pub(super) fn replay(report: &PerfReport, token: &str) -> String {
     }
 }
 
-/// How sure it is that few executions are slow.
+/// Describes the confidence that few executions are slow.
 pub(super) fn sure(report: &PerfReport) -> String {
     let share = percent(report.unseen_share());
     format!("with 95 % confidence fewer than {share} of executions are slow (Clopper-Pearson)")
 }
 
-/// The last line.
+/// Returns the last line of the report.
 pub(super) fn summary(report: &PerfReport) -> String {
     let wall = report.time.as_secs_f64();
     let rate = if wall > 0.0 { report.events as f64 / wall } else { 0.0 };
@@ -397,13 +397,13 @@ pub(super) fn summary(report: &PerfReport) -> String {
         }
         (PerfVerdict::NoneSlow, _) => "✓ no slow execution found".to_owned(),
         (PerfVerdict::Slow, 0) => "1 anomalous execution".to_owned(),
-        (_, 0) => "? no slow execution found, but that says little".to_owned(),
-        (_, 1) => "1 sort of slow execution".to_owned(),
-        (_, many) => format!("{many} sorts of slow execution"),
+        (_, 0) => "? no slow execution found, but the sample allows no conclusion".to_owned(),
+        (_, 1) => "1 kind of slow execution".to_owned(),
+        (_, many) => format!("{many} kinds of slow execution"),
     };
     let stop = match report.cut_short {
-        Some(CutShort::Interrupted) => "interrupted: this is what was done".to_owned(),
-        Some(CutShort::Time) => "out of time: this is what was done".to_owned(),
+        Some(CutShort::Interrupted) => "interrupted: the report is partial".to_owned(),
+        Some(CutShort::Time) => "out of time: the report is partial".to_owned(),
         None if report.replayed.is_some() || !report.findings.is_empty() => {
             "slow by comparison with the executions that were drawn".to_owned()
         }

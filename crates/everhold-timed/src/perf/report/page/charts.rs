@@ -1,4 +1,4 @@
-//! The plots.
+//! The charts of the page.
 
 use everhold_report::{Axis, Chart, Form, Line, Link, Series, Unit};
 
@@ -6,23 +6,23 @@ use super::super::{PerfReport, SlowFinding};
 use crate::perf::correlate::Correlation;
 use crate::perf::report::{plots, text};
 
-/// Counts that are drawn against the time.
+/// The number of counts that are plotted against the time.
 pub(super) const SCATTERS: usize = 1;
-/// Multiples of a timer that are named.
+/// The number of multiples of a timer that are labelled.
 const MULTIPLES_MAX: usize = 6;
-/// A distribution is drawn with about so many steps.
+/// The approximate number of steps of a plotted distribution.
 const STEPS: usize = 400;
 
-/// The slow execution is the first of the page.
+/// The index of the slow execution on the page.
 const SLOW: usize = 0;
 
-/// The chance of a good end over the events, with its falls.
+/// P(good) over the events, with its falls.
 pub(super) fn chance(finding: &SlowFinding) -> Chart {
     let points = &finding.curve.points;
     let places = points.iter().map(|point| (point.after as f64, point.good.rate()));
     let mut series = Series::new("P(good)", Form::Line, places.collect());
     series.band = points.iter().map(|point| point.good.band()).collect();
-    // After so many events: the event that follows is the one that may change it.
+    // The point lies before the event with this number, which is the one that may change P(good).
     let link = |after: usize| (after < finding.slow.events.len()).then_some(after);
     let links = points.iter().map(|point| link(point.after));
     series.links = links.map(|at| at.map(|event| Link { execution: SLOW, event })).collect();
@@ -31,9 +31,9 @@ pub(super) fn chance(finding: &SlowFinding) -> Chart {
         label: format!("{:.2} → {:.2}", fall.before.rate(), fall.after.rate()),
     });
     Chart {
-        title: "Chance of a normal time, from each event on".to_owned(),
+        title: "Probability of a normal time after each event".to_owned(),
         text: Some(format!(
-            "{} walks branch off the slow execution; the band is where the chance lies (95 %)",
+            "{} walks branch off the slow execution; the band is the 95 % confidence interval",
             finding.curve.walks
         )),
         x: Axis::new("event of the slow execution", Unit::Number),
@@ -43,7 +43,7 @@ pub(super) fn chance(finding: &SlowFinding) -> Chart {
     }
 }
 
-/// The cumulative distribution, with the multiples of the timer that the slow ones wait for.
+/// The cumulative distribution, with the multiples of the timer for which slow executions wait.
 pub(super) fn times(report: &PerfReport) -> Chart {
     let found = &report.detection;
     let sorted = found.times.sorted();
@@ -56,7 +56,7 @@ pub(super) fn times(report: &PerfReport) -> Chart {
         title: "Times of the drawn executions".to_owned(),
         text: Some(multiples_in_words(report)),
         x: Axis::new("time", Unit::Ns).log(),
-        y: Axis::new("share that took at most so long", Unit::Share),
+        y: Axis::new("cumulative share", Unit::Share),
         series: vec![Series::new("executions", Form::Steps, steps.collect())],
         lines: [limit].into_iter().chain(multiples(report)).collect(),
     }
@@ -87,7 +87,7 @@ fn multiples_in_words(report: &PerfReport) -> String {
     format!("{}{}", quantiles.join(", "), timer.unwrap_or_default())
 }
 
-/// A count against the time, the slow executions apart.
+/// A count against the time, with the slow executions as a separate series.
 pub(super) fn scatter(report: &PerfReport, correlation: &Correlation) -> Chart {
     let limit = report.detection.slow_limit;
     let pairs = || correlation.counts.iter().copied().zip(report.counted_times.iter().copied());
@@ -96,7 +96,7 @@ pub(super) fn scatter(report: &PerfReport, correlation: &Correlation) -> Chart {
         of.map(|(count, time)| (count, nanoseconds(time))).collect()
     };
     Chart {
-        title: format!("{} goes with the time", correlation.what),
+        title: format!("{} correlates with the time", correlation.what),
         text: Some(format!(
             "Spearman's correlation {:+.2} over {} executions, p {:.1e}",
             correlation.r,

@@ -1,4 +1,4 @@
-//! What a slow execution waited for, which messages decide, what changes do.
+//! The tables of the page: critical path, causes, effects of changes.
 
 use everhold_report::{Link, Row, Table};
 
@@ -8,14 +8,14 @@ use crate::perf::lab::seconds;
 use crate::perf::path::Leg;
 use crate::perf::story;
 
-/// Legs of the critical path that are listed, the longest of all.
+/// The number of segments of the critical path that are listed, the longest ones.
 const LEGS_MAX: usize = 30;
 
 fn columns<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-/// The critical path, in order of time; short legs of a long path are left out.
+/// The critical path in order of time, without short segments if there are many.
 pub(super) fn path(finding: &SlowFinding) -> Table {
     let mut legs: Vec<&Leg> = finding.path.legs.iter().collect();
     legs.sort_by_key(|leg| (std::cmp::Reverse(leg.to - leg.from), leg.from));
@@ -46,7 +46,7 @@ pub(super) fn path(finding: &SlowFinding) -> Table {
     }
 }
 
-/// Messages whose delay decides.
+/// The messages whose delay decides.
 pub(super) fn causes(report: &PerfReport, finding: &SlowFinding) -> Table {
     let causes = &finding.causes;
     let rows = causes.rescues.iter().map(|rescue| {
@@ -94,7 +94,7 @@ pub(super) fn causes(report: &PerfReport, finding: &SlowFinding) -> Table {
     }
 }
 
-/// What changes would do.
+/// The effects of changes.
 pub(super) fn what_if(report: &PerfReport) -> Table {
     let rows = report.what_if.iter().map(|answer| {
         let compared = &answer.comparison;

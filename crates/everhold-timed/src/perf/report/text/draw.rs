@@ -1,4 +1,4 @@
-//! Numbers and small pictures.
+//! Formatting of numbers, and small charts made of characters.
 
 use std::fmt::Write;
 
@@ -10,12 +10,12 @@ use crate::perf::lab::seconds;
 use crate::perf::modes::Mode;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Columns of the longest bar.
+/// The number of columns of the longest bar.
 const BAR: usize = 40;
-/// Modes that are shown one by one.
+/// The number of modes that are shown individually.
 const MODES_MAX: usize = 12;
 
-/// A time as people say it: three digits and a unit.
+/// Formats a time with three digits and a unit.
 pub(in super::super) fn span(seconds: f64) -> String {
     let (scaled, unit) = match seconds.abs() {
         s if s >= 1.0 || s == 0.0 => (seconds, "s"),
@@ -31,7 +31,7 @@ pub(in super::super) fn span(seconds: f64) -> String {
     format!("{scaled:.digits$} {unit}")
 }
 
-/// A share as people say it.
+/// Formats a share as a percentage.
 pub(in super::super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 9.95 {
@@ -41,7 +41,7 @@ pub(in super::super) fn percent(share: f64) -> String {
     }
 }
 
-/// One line a mode; a mode without a gap in it is one bar.
+/// Draws a histogram with one line per mode.
 pub(super) fn histogram(found: &Detection) -> String {
     let most = found.modes.iter().map(|mode| mode.count).max().unwrap_or(1);
     let mut out = String::new();
@@ -64,7 +64,8 @@ fn range(mode: &Mode) -> String {
     if low == high { low } else { format!("{}–{high}", span(mode.low)) }
 }
 
-/// The curve of P(good) as one line of blocks, evenly spaced over the events that were looked at.
+/// Draws the curve of P(good) as one line of block characters, evenly spaced over the estimated
+/// points.
 pub(super) fn strip(curve: &Curve, slow: &Recorded) -> String {
     let block = |rate: f64| BLOCKS[((rate * 7.0).round() as usize).min(7)];
     let last = curve.points.last().map_or(0, |point| point.after);
@@ -80,7 +81,7 @@ pub(super) fn strip(curve: &Curve, slow: &Recorded) -> String {
     format!("{first:.2} {blocks} over {last} events, {}; {} walks", span(end), curve.walks)
 }
 
-/// MacePC's phases.
+/// Writes the results of MacePC's phases.
 pub(super) fn mace(out: &mut String, mace: &MaceReport, replay: &dyn Fn(&str) -> String) {
     let t = &mace.training;
     let _ = writeln!(
@@ -119,7 +120,7 @@ pub(super) fn mace(out: &mut String, mace: &MaceReport, replay: &dyn Fn(&str) ->
     let shown: Vec<String> =
         mace.frequencies.iter().take(5).map(|f| format!("{} ({:+.2})", f.kind, f.r)).collect();
     if !shown.is_empty() {
-        let _ = writeln!(out, "            goes along: {}", shown.join(", "));
+        let _ = writeln!(out, "            correlated with the time: {}", shown.join(", "));
     }
     let _ = writeln!(out);
 }
