@@ -5,8 +5,8 @@
 //! oldest is removed, so a violation comes with its recent history and the disk does not fill.
 //! [`merge`] puts the segments of all nodes together into one execution.
 //!
-//! A disk that is full, or a folder that goes away, stops the recording for a while and is
-//! reported; the application does not notice.
+//! If the disk is full or the folder disappears, the recording pauses for a while and the problem is
+//! reported; the application is not affected.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -67,7 +67,7 @@ struct Writing {
 }
 
 impl Recording {
-    /// Records into this folder, eight segments of four mebibytes a node.
+    /// Records into this folder, with eight segments of four mebibytes per node.
     #[must_use]
     pub fn into(folder: impl Into<PathBuf>) -> Recording {
         Recording {

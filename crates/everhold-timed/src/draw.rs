@@ -116,7 +116,7 @@ impl Pareto {
     }
 }
 
-/// The natural logarithm of a positive number.
+/// Returns the natural logarithm of a positive number.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7FF) as f64 - 1023.0;
@@ -131,7 +131,7 @@ fn ln(x: f64) -> f64 {
     2.0 * sum + exponent * std::f64::consts::LN_2
 }
 
-/// The exponential function.
+/// Returns the exponential of a number.
 fn exp(x: f64) -> f64 {
     // e^x = (e^(x/1024))^1024; the series converges quickly for the small exponent.
     let part = x / 1024.0;

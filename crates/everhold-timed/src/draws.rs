@@ -47,7 +47,7 @@ pub struct OnLink {
 }
 
 impl OnLink {
-    /// A message on the first transport.
+    /// Returns a message on the first transport.
     #[must_use]
     pub fn new(from: NodeId, to: NodeId, index: u32) -> Self {
         OnLink { from, to, transport: 0, index }
@@ -175,7 +175,7 @@ impl Draws {
         self.change(Change::Reseed { after, seed })
     }
 
-    /// The printable form, for `EVERHOLD_REPLAY` and for reports.
+    /// Returns the printable form, for `EVERHOLD_REPLAY` and for reports.
     #[must_use]
     pub fn token(&self) -> String {
         let mut out = Encoder::default();

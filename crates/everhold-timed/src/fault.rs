@@ -18,7 +18,7 @@ pub enum TimedFault {
         /// The time until it restarts.
         down: Duration,
     },
-    /// A node stops for ever.
+    /// A node stops forever.
     Stop(NodeId),
     /// The network splits into two parts. Streams wait, datagrams are lost.
     Partition {

@@ -317,7 +317,7 @@ impl<M: Message> Perf<M> {
     ///
     /// # Panics
     ///
-    /// As [`run`](Perf::run) does.
+    /// For the same reasons as [`run`](Perf::run).
     #[must_use]
     #[track_caller]
     pub fn measure(mut self) -> Vec<Measured> {

@@ -22,7 +22,7 @@ use super::record::{Recorded, Recorder};
 use super::run::{Ended, TimedRun};
 use super::stop::Nearness;
 
-/// A node as a timed world holds it.
+/// A node in a timed world.
 pub(crate) struct Slot<M> {
     pub(crate) process: Box<dyn Process<M>>,
     blueprint: Rc<Blueprint<M>>,

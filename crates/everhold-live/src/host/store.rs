@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! disk        generation (u64), then an entry for each write that makes up the state
-//! journal.G   the writes since, for the state of generation G
+//! journal.G   the writes since the state of generation G
 //! entry       length (u32), CRC-32 (u32), write
-//! boots       how often the node was started
+//! boots       the number of starts of the node
 //! lock        held while a process uses the folder
 //! ```
 //!

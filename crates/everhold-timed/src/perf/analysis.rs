@@ -361,7 +361,7 @@ impl<'a> Analysis<'a> {
 
     /// Estimates P(good) over the execution, and finds the good walk that leaves it last.
     fn curve(&self, slow: &Recorded, limit: u64) -> (Curve, Option<Draws>) {
-        // After the limit nothing can end well, unless a load generator took the time.
+        // After the limit no good end is possible, unless a load generator used the time.
         let over = |event: &Event| slow.load.is_empty() && event.start.0 > limit;
         let events = slow.events.partition_point(|event| !over(event));
         let mut good: BTreeMap<usize, u64> = BTreeMap::new();

@@ -17,7 +17,7 @@ use super::sample::{Sample, TailRatio};
 pub struct Measured {
     /// The simulated seconds until the stopping condition was true.
     pub time: f64,
-    /// False if the time limit came first.
+    /// Whether the stopping condition became true; false if the time limit came first.
     pub reached: bool,
 }
 

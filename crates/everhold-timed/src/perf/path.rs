@@ -32,7 +32,7 @@ pub enum Spent {
     Handler,
     /// The node was busy with something else.
     Queueing,
-    /// Nothing happened until the timer of this name fired.
+    /// The node waited for the timer of this name.
     Timer(String),
     /// A load generator did or waited for something.
     Load,

@@ -81,7 +81,7 @@ pub struct PerfReport {
     pub simulated: Duration,
     /// The wall time of the analysis.
     pub time: Duration,
-    /// The share of slow executions that may go unseen for the verdict to be
+    /// The share of slow executions that may remain undetected for the verdict to be
     /// [`NoneSlow`](PerfVerdict::NoneSlow).
     pub slow_share_max: f64,
     /// The number of slow executions among those drawn that were not examined, because there were
