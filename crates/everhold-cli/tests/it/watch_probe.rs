@@ -340,3 +340,40 @@ fn a_watch_that_is_killed_loses_nothing_and_tells_nothing_twice() {
     keys.sort_unstable();
     assert_eq!(keys, (0..planted as i64).collect::<Vec<_>>());
 }
+
+/// A watch that is killed and started again reads its log once more: a violation that had begun and
+/// ended before is not told again, neither under its own identity nor under a new one.
+#[test]
+fn a_watch_that_was_killed_does_not_tell_of_the_past_again() {
+    let (rules, folder) = rules_and_folder("past");
+    fs::write(&rules, "always \"no debt\": forall n in nodes: n.balance >= 0\n").unwrap();
+    let watch = Watch::start_on("127.0.0.1:0", &rules, &folder, &[]);
+    let probe = Probe::to_checkers([watch.probes.parse().expect("an address")])
+        .system("booking")
+        .node(NodeId(1), "n1", "account")
+        .report(everhold_live::Report::to(|_| {}))
+        .start();
+    let balance = probe.var("balance");
+    // Without a refresh, a value counts once it is shown after the probe was heard.
+    let show = |watch: &Watch, value: i64, verdict: &str| {
+        watch.status_when(|status| {
+            probe.observe(balance, value);
+            status["rules"][0]["verdict"] == verdict
+        });
+    };
+    show(&watch, -1, "violated");
+    show(&watch, 5, "holds");
+    watch.next("resolved");
+    let address = watch.probes.clone();
+    watch.kill();
+    let watch = Watch::start_on(&address, &rules, &folder, &[]);
+    watch.status_when(|status| status["connections"] == 1);
+    show(&watch, 5, "holds");
+    show(&watch, -2, "violated");
+    let text = fs::read_to_string(folder.join("violations.jsonl")).expect("it was written");
+    let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
+    let fired: Vec<Json> = lines.filter(|json| json["event"] == "fired").collect();
+    let values: Vec<String> = fired.iter().map(|json| json["witness"].to_string()).collect();
+    assert_eq!(values.len(), 2, "{text}");
+    assert!(values[0].contains("-1") && values[1].contains("-2"), "{text}");
+}
