@@ -398,6 +398,7 @@ impl Watched {
                     return judged.push(Judged { slot: None, verdict: Verdict::Unknown });
                 }
                 let verdict = checker.step(world, changed, nanos(at));
+                forget_the_past(checker, verdict);
                 judged.push(Judged { slot: None, verdict });
             }
             Form::Tuples(_) | Form::Present(_) => self.judge_cheaply(world, touched, at, judged),
@@ -412,6 +413,7 @@ impl Watched {
                 let firing = !self.firing.is_empty();
                 if checker.is_open() || firing {
                     let verdict = checker.tick(world, nanos(at));
+                    forget_the_past(checker, verdict);
                     if verdict == Verdict::Violated || (firing && verdict == Verdict::Holds) {
                         judged.push(Judged { slot: None, verdict });
                     }
@@ -510,6 +512,15 @@ impl Watched {
 /// Whether a rule about quiet moments can be judged: somebody must report messages.
 fn is_heard(checker: &Checker, world: &World) -> bool {
     checker.rule().property().scope == Scope::EveryCut || world.messages_seen
+}
+
+/// Drops the violation that a checker keeps once the rule is no longer violated. A watch that reads
+/// its log again explains only violations that were not reported before, so without this the next
+/// explanation would be that of a violation which ended in the meantime.
+fn forget_the_past(checker: &mut Checker, verdict: Verdict) {
+    if verdict != Verdict::Violated {
+        checker.take_violation();
+    }
 }
 
 fn nanos(at: Stamp) -> u64 {

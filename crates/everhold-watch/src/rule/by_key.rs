@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everhold_property::{Changed, Checker, Modality, Rule, Verdict, Violation};
 
-use super::Judged;
 use super::keyed::Keyed;
 use super::view::{KeyView, state_under};
+use super::{Judged, forget_the_past};
 use crate::world::{SlotId, Touched, World};
 
 #[derive(Clone, Debug)]
@@ -51,6 +51,7 @@ impl ByKey {
                 let one = self.one(world, slot);
                 one.view.set(node, state);
                 let verdict = one.checker.step(&one.view, Changed::Node(node), now_ns);
+                forget_the_past(&mut one.checker, verdict);
                 self.judged(slot, verdict, judged);
             }
             Touched::Members(_) | Touched::Knowledge(_) => self.all(world, now_ns, judged),
@@ -83,6 +84,7 @@ impl ByKey {
         let one = self.one(world, slot);
         one.view = view;
         let verdict = one.checker.step(&one.view, Changed::All, now_ns);
+        forget_the_past(&mut one.checker, verdict);
         self.judged(slot, verdict, judged);
     }
 
@@ -108,6 +110,7 @@ impl ByKey {
         for slot in self.open.union(&self.late).copied().collect::<Vec<_>>() {
             let Some(one) = self.keys.get_mut(&slot) else { continue };
             let verdict = one.checker.tick(&one.view, now_ns);
+            forget_the_past(&mut one.checker, verdict);
             let over = verdict == Verdict::Holds && self.late.contains(&slot);
             if verdict == Verdict::Violated || over {
                 self.note_late(slot, verdict);
