@@ -39,7 +39,7 @@ fn ours(package: &Value) -> bool {
 fn permissive(expression: &str) -> bool {
     let plain = expression.replace('/', " OR ").replace(['(', ')'], "");
     plain.split(" AND ").all(|part| {
-        let mut alternatives = part.split(" OR ").map(|name| name.trim());
+        let mut alternatives = part.split(" OR ").map(str::trim);
         alternatives.any(|name| PERMISSIVE.contains(&name))
     })
 }

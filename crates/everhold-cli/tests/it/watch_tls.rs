@@ -37,7 +37,7 @@ fn probe(node: u32, checker: &str, tls: Option<ClientTls>) -> (Probe, Receiver<S
         .system("booking")
         .node(NodeId(node), &format!("n{node}"), "teller")
         .report(Report::to(move |line| drop(tell.send(line.to_owned()))));
-    (tls.into_iter().fold(probe, |probe, tls| probe.tls(tls)).start(), told)
+    (tls.into_iter().fold(probe, everhold_live::probe::Builder::tls).start(), told)
 }
 
 fn rules(folder: &Path) -> PathBuf {
