@@ -232,7 +232,7 @@ impl Work {
         for node in nodes {
             self.cluster.nodes[node].call(&format!("take {key}"));
         }
-        let until = (self.planted.len() % 2 == 0).then(|| Instant::now() + LAST);
+        let until = (self.planted.len().is_multiple_of(2)).then(|| Instant::now() + LAST);
         self.planted.insert((HOLDER.to_owned(), key));
         self.held.push(Planted { key, nodes, until });
     }
