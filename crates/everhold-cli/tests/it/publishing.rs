@@ -16,10 +16,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All packages that a build with all features can contain, as `cargo metadata` describes them.
+/// All packages that a build with all features can contain, as `cargo metadata` describes them. It
+/// downloads the manifests that no build on this machine needed so far.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--all-features", "--offline"])
+        .args(["metadata", "--format-version", "1", "--all-features"])
         .arg("--manifest-path")
         .arg(root().join("Cargo.toml"))
         .output()

@@ -74,7 +74,7 @@ fn what_cannot_be_used_is_refused() {
     let address = taken.local_addr().expect("it is bound").to_string();
     watch(&["--rules", &good, "--listen", &address], &["--listen", &address, "in use"]);
     watch_here(&["--rules", &good, "--metrics", &address], &["--metrics", &address, "in use"]);
-    watch_here(&["--rules", &good, "--webhook", "https://x"], &["http://"]);
+    watch_here(&["--rules", &good, "--webhook", "ftp://x"], &["http://"]);
     watch(&["--at", "127.0.0.1:1"], &["127.0.0.1:1"]);
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use everhold_live::recording::merge;
 use everhold_live::{NodeId, Probe, Recording, Report};
 use everhold_trace::format::{ReadOptions, read_all};
+use everhold_trace::wire::Stamp;
 use everhold_trace::{EventKind, Value};
 
 use crate::checker::Checker;
@@ -87,6 +88,8 @@ fn a_full_disk_pauses_the_recording_alone() {
         .report(Report::to(move |line| drop(tell.send(line.to_owned()))))
         .start();
     checker.hello();
+    // A heartbeat shows that the probe knows of its audience: what comes now is sent.
+    checker.listen(|heard| heard.passed > Stamp::default());
     std::os::unix::fs::symlink("/dev/full", folder.path().join("n1.000000.jsonl")).unwrap();
     for _ in 0..3 {
         probe.step(probe.var("step"));

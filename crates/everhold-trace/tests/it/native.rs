@@ -1,6 +1,8 @@
 //! The native format: round trips, files cut short, and every kind of bad input.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use everhold_trace::format::{
     DiagnosticKind, Item, ReadError, ReadOptions, Reader, Recording, Writer, read_all,
@@ -305,12 +307,13 @@ fn a_compressed_file_names_the_feature_to_switch_on() {
 /// The file in the format's page is one that the reader takes, and names every key of the schema.
 #[test]
 fn the_page_shows_a_file_that_can_be_read() {
-    let page = include_str!("../../../../docs/trace-format.md");
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(documents.join("trace-format.md")).unwrap();
     let file = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let recording = strict(file.as_bytes()).unwrap();
     assert_eq!(recording.executions[0].messages().len(), 1);
-    let schema = include_str!("../../../../docs/trace.schema.json");
-    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let schema = fs::read_to_string(documents.join("trace.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
     for key in schema["$defs"]["event"]["properties"].as_object().unwrap().keys() {
         assert!(page.contains(&format!("`{key}`")), "the page does not say what `{key}` is");
     }
