@@ -19,7 +19,7 @@ mod webhook;
 pub use access::is_address;
 pub use http::{Pages, Served, ask, ask_over, serve, serve_over};
 pub use status::{RuleStanding, Standing, status};
-pub use webhook::{Webhook, alert};
+pub use webhook::{BadAddress, Webhook, alert};
 
 /// The metrics of a watch, in Prometheus' text format.
 #[must_use]
