@@ -21,8 +21,7 @@
 //! assert!(page.html().contains("terms stay at zero"));
 //! ```
 //!
-//! [`picture`] draws an execution for a terminal, in the same way for a failing test and for
-//! `everhold show`.
+//! [`picture`] draws an execution for a terminal, as in the report of a failing test.
 //!
 //! - `page`: the data of a page; `execution`: an execution as the page's script reads it; `judge`:
 //!   a property's verdict at every event; `html`: data and script in one file.
