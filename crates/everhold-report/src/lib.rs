@@ -1,4 +1,5 @@
-//! Findings as HTML pages: one file each, which works without a server and without a network.
+//! What a person sees of an execution: findings as HTML pages, one file each, which work without a
+//! server and without a network, and [pictures](picture::Picture) for terminals.
 //!
 //! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions,
 //! [charts](Chart) and [tables](Table). The code that makes a finding fills a page; [`Page::html`]
@@ -20,6 +21,8 @@
 //! assert!(page.html().contains("terms stay at zero"));
 //! ```
 //!
+//! [`picture`] draws an execution for a terminal, as in the report of a failing test.
+//!
 //! - `page`: the data of a page; `execution`: an execution as the page's script reads it; `judge`:
 //!   a property's verdict at every event; `html`: data and script in one file.
 
@@ -27,6 +30,7 @@ mod execution;
 mod html;
 mod judge;
 mod page;
+pub mod picture;
 
 pub use execution::Window;
 pub use html::live_page;

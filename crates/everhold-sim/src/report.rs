@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use everhold_report::Page;
+use everhold_report::picture::Paper;
 use everhold_trace::Execution;
 
 use crate::artifacts;
@@ -205,7 +206,7 @@ impl Finding {
     /// The space-time picture of the execution, at most 40 rows.
     #[must_use]
     pub fn picture(&self) -> String {
-        crate::picture::draw(&self.recording, &crate::picture::Options::default())
+        crate::picture::draw(&self.recording, &Paper::default())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::entry::{Arrived, BadEntry, read_entry};
 use crate::history::{Focus, History, KeyFocus};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Certainty, Notice, Violation, ViolationId};
-use crate::rule::{self, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
+use crate::rule::{self, BadRules, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::{Touched, World};
 
@@ -221,10 +221,22 @@ impl PartitionChecker {
 
     /// Whether rules could be put in force: they read well and fit what the nodes show.
     ///
+    /// ```
+    /// use everhold_watch::{BadRules, CheckOptions, PartitionChecker};
+    ///
+    /// let checker = PartitionChecker::new(CheckOptions::default());
+    /// let rule = "always \"calm\": forall n in nodes: n.load < 9";
+    /// let names: Vec<_> = checker.vet(rule, "calm.prop")?.names().map(str::to_owned).collect();
+    /// assert_eq!(names, ["calm"]);
+    /// let error = checker.vet("always \"calm\": forall n in", "calm.prop").unwrap_err();
+    /// assert!(error.to_string().contains("calm.prop:1"));
+    /// # Ok::<(), BadRules>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// A message that shows the places.
-    pub fn vet(&self, text: &str, file: &str) -> Result<RuleSet, String> {
+    /// If the rules are wrong; the message shows the places.
+    pub fn vet(&self, text: &str, file: &str) -> Result<RuleSet, BadRules> {
         let set = RuleSet::parse(text, file)?;
         set.fits(&self.world, file)?;
         Ok(set)
@@ -276,10 +288,14 @@ impl PartitionChecker {
                 self.suspicions.retain(|(name, _), _| stays(name));
                 notices.push(Notice::Rules { names, not_watched, refused: Vec::new() });
             }
-            Err(message) => {
+            Err(error) => {
                 let names = self.set.names().map(str::to_owned).collect();
                 let not_watched = self.set.not_watched().to_vec();
-                notices.push(Notice::Rules { names, not_watched, refused: vec![message] });
+                notices.push(Notice::Rules {
+                    names,
+                    not_watched,
+                    refused: vec![error.to_string()],
+                });
             }
         }
     }
@@ -597,7 +613,8 @@ impl PartitionChecker {
         }
         let mut checker = PartitionChecker::new(options);
         checker.next = fields.number()?;
-        checker.set = RuleSet::parse(&fields.text()?, "rules").map_err(bad)?;
+        checker.set =
+            RuleSet::parse(&fields.text()?, "rules").map_err(|error| bad(error.to_string()))?;
         checker.assembler = Assembler::load(options.timing, fields.any()?)?;
         checker.world = World::load(fields.any()?)?;
         let saved = fields.items()?;

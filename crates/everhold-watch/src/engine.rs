@@ -27,7 +27,7 @@ use crate::intake::now_micros;
 use crate::log::{Cursor, Log, LogError, Sequence};
 use crate::notice::{Notice, ViolationId};
 use crate::recent::Recent;
-use crate::rule::{NotWatched, RuleStatus};
+use crate::rule::{BadRules, NotWatched, RuleStatus};
 use crate::store::{Lease, Store};
 
 mod scribe;
@@ -142,7 +142,7 @@ impl Shared {
 }
 
 struct Worker {
-    vet: SyncSender<(String, String, SyncSender<Result<(), String>>)>,
+    vet: SyncSender<(String, String, SyncSender<Result<(), BadRules>>)>,
     lease: Arc<Mutex<Option<Lease>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -247,8 +247,8 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// The message.
-    pub fn set_rules(&self, text: &str, file: &str) -> Result<(), String> {
+    /// If the rules are wrong, or the log does not take them.
+    pub fn set_rules(&self, text: &str, file: &str) -> Result<(), BadRules> {
         self.write_rules(text, file, &mut lock(&self.shared.written))
     }
 
@@ -260,8 +260,8 @@ impl Watch {
     /// What `edit` says, why the new rules are refused, or that they are not in force yet.
     pub fn change_rules(
         &self,
-        edit: impl FnOnce(&str) -> Result<String, String>,
-    ) -> Result<(), String> {
+        edit: impl FnOnce(&str) -> Result<String, BadRules>,
+    ) -> Result<(), BadRules> {
         let mut written = lock(&self.shared.written);
         let present = written.clone().or_else(|| self.rules()).unwrap_or_default();
         let text = edit(&present)?;
@@ -269,8 +269,7 @@ impl Watch {
         let end = Instant::now() + IN_FORCE;
         while lock(&self.shared.status).values().any(|status| status.text != text) {
             if Instant::now() > end {
-                let late = "the rules are in the log, but checkers have not come to them yet";
-                return Err(format!("{late}; see the lag in the status"));
+                return Err(BadRules::Late);
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -288,7 +287,7 @@ impl Watch {
         text: &str,
         file: &str,
         written: &mut Option<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), BadRules> {
         crate::rule::RuleSet::parse(text, file)?;
         for (answer, _) in self.ask(text, file) {
             if let Ok(verdict) = answer.recv_timeout(Duration::from_secs(5)) {
@@ -298,14 +297,14 @@ impl Watch {
         let entry = rules_entry(now_micros(), text);
         for partition in 0..self.shared.log.partitions() {
             let appended = self.shared.log.append(partition, &[&entry]);
-            appended.map_err(|error| error.to_string())?;
+            appended.map_err(|error| BadRules::NotWritten(error.to_string()))?;
         }
         *written = Some(text.to_owned());
         Ok(())
     }
 
     /// Asks every checker whether it would take the rules.
-    fn ask(&self, text: &str, file: &str) -> Vec<(Receiver<Result<(), String>>, u32)> {
+    fn ask(&self, text: &str, file: &str) -> Vec<(Receiver<Result<(), BadRules>>, u32)> {
         let workers = lock(&self.shared.workers);
         let ask = |(partition, worker): (&u32, &Worker)| {
             let (reply, answer) = sync_channel(1);
@@ -421,7 +420,7 @@ struct Job {
     checker: PartitionChecker,
     cursor: Box<dyn Cursor>,
     scribe: SyncSender<Task>,
-    questions: Receiver<(String, String, SyncSender<Result<(), String>>)>,
+    questions: Receiver<(String, String, SyncSender<Result<(), BadRules>>)>,
     saved: Instant,
     shown: Instant,
     watched: Instant,

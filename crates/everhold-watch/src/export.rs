@@ -14,7 +14,7 @@ pub use access::is_address;
 pub use http::{Pages, Served, ask, ask_over, serve, serve_over};
 pub use metrics::metrics;
 pub use status::{RuleStanding, Standing, status};
-pub use webhook::{Webhook, alert};
+pub use webhook::{BadAddress, Webhook, alert};
 
 /// A time as text, in UTC.
 #[must_use]

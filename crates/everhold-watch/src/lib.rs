@@ -53,7 +53,7 @@ pub use evidence::Evidence;
 pub use intake::{Intake, IntakeOptions};
 pub use log::{Cursor, Entry, Log, LogError, SegmentLog, SegmentOptions, Sequence, partition_of};
 pub use notice::{Certainty, Notice, Violation, ViolationId};
-pub use rule::{NotWatched, RuleCounts, RuleSet, RuleStatus};
+pub use rule::{BadRules, NotWatched, RuleCounts, RuleSet, RuleStatus};
 pub use save::BadCheckpoint;
 pub use store::{Balance, FileStore, Lease, Store};
 pub use world::hash_of;

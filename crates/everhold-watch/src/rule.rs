@@ -11,6 +11,7 @@
 //! - `view`: the states under a key.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use everhold_property::{
@@ -89,10 +90,10 @@ impl RuleSet {
     /// # Errors
     ///
     /// The message.
-    pub fn parse(text: &str, file: &str) -> Result<RuleSet, String> {
+    pub fn parse(text: &str, file: &str) -> Result<RuleSet, BadRules> {
         let parsed = parse(text);
         if !parsed.diagnostics.is_empty() {
-            return Err(render_all(&parsed.diagnostics, file, text));
+            return Err(BadRules::Wrong(render_all(&parsed.diagnostics, file, text)));
         }
         let (mut wrong, mut rules, mut not_watched) = (Vec::new(), Vec::new(), Vec::new());
         for property in parsed.properties {
@@ -110,7 +111,7 @@ impl RuleSet {
         if wrong.is_empty() {
             Ok(RuleSet { text: text.to_owned(), rules, not_watched })
         } else {
-            Err(render_all(&wrong, file, text))
+            Err(BadRules::Wrong(render_all(&wrong, file, text)))
         }
     }
 
@@ -132,7 +133,7 @@ impl RuleSet {
     }
 
     /// Whether the rules fit what the nodes have shown so far; nothing fits everything.
-    pub(crate) fn fits(&self, world: &World, file: &str) -> Result<(), String> {
+    pub(crate) fn fits(&self, world: &World, file: &str) -> Result<(), BadRules> {
         let (whole, under_key) = world.schema();
         if whole.is_empty() {
             return Ok(());
@@ -142,7 +143,10 @@ impl RuleSet {
             let schema = if rule.keyed.is_some() { under_key } else { whole };
             wrong.extend(check(rule.rule.property(), rule.rule.library(), schema));
         }
-        if wrong.is_empty() { Ok(()) } else { Err(render_all(&wrong, file, &self.text)) }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(BadRules::Wrong(render_all(&wrong, file, &self.text))),
+        }
     }
 
     /// The variables and relations that are read as a whole.
@@ -538,19 +542,53 @@ pub(crate) fn adopt(set: &RuleSet, old: Vec<Watched>, fast: bool) -> Vec<Watched
     set.rules.iter().map(adopt).collect()
 }
 
+/// The reason why rules are not put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadRules {
+    /// The text does not read, or does not fit what the nodes show. The message shows the places,
+    /// each with a remedy.
+    Wrong(String),
+    /// A rule that is to be removed is not in force.
+    NoRule(String),
+    /// A change of the rules that is not in the form of a change.
+    NotAChange(String),
+    /// The log did not take the rules.
+    NotWritten(String),
+    /// The rules are in the log, but the checkers have not put them in force in time.
+    Late,
+}
+
+impl fmt::Display for BadRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadRules::Wrong(message)
+            | BadRules::NotWritten(message)
+            | BadRules::NotAChange(message) => f.write_str(message),
+            BadRules::NoRule(name) => write!(f, "no rule is called \"{name}\""),
+            BadRules::Late => f.write_str(
+                "the rules are in the log, but checkers have not come to them yet; see the lag in \
+                 the status",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BadRules {}
+
 /// The text of rules after a change: some removed, and those of another text added in place of those
 /// with the same names.
 ///
 /// # Errors
 ///
 /// If a rule to be removed is not there, or the other text does not read.
-pub fn edited(text: &str, remove: &[String], add: &str) -> Result<String, String> {
+pub fn edited(text: &str, remove: &[String], add: &str) -> Result<String, BadRules> {
     let mut properties = parse(text).properties;
     for name in remove {
         let before = properties.len();
         properties.retain(|property| property.name != *name);
         if properties.len() == before {
-            return Err(format!("no rule is called \"{name}\""));
+            return Err(BadRules::NoRule(name.clone()));
         }
     }
     if add.is_empty() {
@@ -558,7 +596,7 @@ pub fn edited(text: &str, remove: &[String], add: &str) -> Result<String, String
     }
     let more = parse(add);
     if !more.diagnostics.is_empty() {
-        return Err(render_all(&more.diagnostics, "rules", add));
+        return Err(BadRules::Wrong(render_all(&more.diagnostics, "rules", add)));
     }
     for new in &more.properties {
         properties.retain(|old| old.name != new.name);

@@ -208,7 +208,7 @@ fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
     if args.rules.is_none() || watch.rules().as_deref() == Some(text) {
         return Ok(());
     }
-    Ok(watch.set_rules(text, &file).map_err(BadInput)?)
+    Ok(watch.set_rules(text, &file).map_err(|error| BadInput(error.to_string()))?)
 }
 
 fn bind(address: &str, option: &str) -> Result<TcpListener> {
@@ -284,8 +284,8 @@ impl RulesFile {
         }
         match watch.set_rules(&text, &path.display().to_string()) {
             Ok(()) => self.text = text,
-            Err(message) => {
-                complain(format!("the old rules stay in force:\n{message}"));
+            Err(error) => {
+                complain(format!("the old rules stay in force:\n{error}"));
             }
         }
     }
@@ -331,7 +331,10 @@ impl Printer {
         let webhook = match &args.webhook {
             Some(url) => {
                 let tls = tls::webhook(&args.tls, url)?;
-                Some(Webhook::start_over(tls, url, complain).map_err(BadInput)?)
+                Some(
+                    Webhook::start_over(tls, url, complain)
+                        .map_err(|error| BadInput(error.to_string()))?,
+                )
             }
             None => None,
         };

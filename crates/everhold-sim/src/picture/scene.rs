@@ -3,162 +3,71 @@
 use std::collections::BTreeMap;
 
 use everhold_node::NodeId;
+use everhold_report::picture::{Arrow, Charset, Ending, Mark, Passage, Picture, Step, Words};
 use everhold_trace::Value;
 use everhold_trace::value::diff;
 
-use super::glyphs::Glyphs;
-use super::words;
 use crate::env::DUPLICATE;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, SpawnRecord, StepRecord};
+use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord};
 
-pub(super) struct Scene<'r> {
-    pub(super) nodes: &'r [NodeInfo],
-    pub(super) glyphs: &'static Glyphs,
-    pub(super) happenings: Vec<Happening>,
-    pub(super) failure: Option<&'r Failure>,
-    pub(super) tail_at: Option<usize>,
-    pub(super) lasso: Option<(usize, usize)>,
-}
-
-/// A step, ready to be drawn.
-pub(super) struct Happening {
-    pub(super) step: usize,
-    pub(super) node: NodeId,
-    /// The event, in a word or two.
-    pub(super) label: String,
-    pub(super) mark: Mark,
-    /// The changes and the notes.
-    pub(super) words: Vec<String>,
-    /// Whether it is a fault or the end of one; these are never left out.
-    pub(super) is_fault: bool,
-    /// Whether it happens within the step of the happening before it.
-    pub(super) within: bool,
-}
-
-/// The mark of a step in the lanes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// At every node.
-    Start,
-    /// At a node that was not there before.
-    Spawned,
-    /// At its node.
-    Event,
-    Arrow(Arrow),
-    Crash,
-    Restart,
-    Stop,
-    /// These nodes are cut off from the others, in one direction or both.
-    Partition(Side),
-    Heal,
-}
-
-/// A message on its way to the step's node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Arrow {
-    pub(super) from: NodeId,
-    pub(super) text: String,
-    pub(super) fate: Fate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Arrives,
-    Lost,
-    Twice,
-    Delayed,
-}
-
-impl<'r> Scene<'r> {
-    pub(super) fn new(recording: &'r Recording, glyphs: &'static Glyphs) -> Self {
-        let mut writer = Writer::new(recording, glyphs);
-        let steps = recording.steps.iter().enumerate();
-        let mut happenings: Vec<_> = steps.flat_map(|(at, step)| writer.step(at, step)).collect();
-        // Every execution has this step; it is worth a row only if something was noted there.
-        let silent = |first: &Happening| first.mark == Mark::Start && first.words.is_empty();
-        if happenings.len() > 1 && happenings.first().is_some_and(silent) {
-            happenings.remove(0);
-        }
-        Scene {
-            nodes: &recording.nodes,
-            glyphs,
-            happenings,
-            failure: recording.failure.as_ref(),
-            tail_at: recording.tail_at,
-            lasso: recording.lasso,
-        }
+/// The contents of the picture of a recording.
+pub(super) fn picture(recording: &Recording, charset: Charset) -> Picture {
+    let names: Vec<String> = recording.nodes.iter().map(|node| node.name.clone()).collect();
+    let mut writer = Writer::new(recording, Words::new(names.clone(), charset));
+    let steps = recording.steps.iter().enumerate();
+    let mut steps: Vec<_> = steps.flat_map(|(at, step)| writer.step(at, step)).collect();
+    // Every execution has this step; it is worth a row only if something was noted there.
+    let silent = |first: &Step| first.mark == Mark::Start && first.words.is_empty();
+    if steps.len() > 1 && steps.first().is_some_and(silent) {
+        steps.remove(0);
     }
+    let failure = recording.failure.as_ref().map(ending);
+    Picture { names, steps, failure, tail_at: recording.tail_at, round: recording.lasso }
+}
 
-    /// The nodes at which something happens or from which a message comes, in order.
-    pub(super) fn cast(&self) -> Vec<NodeId> {
-        let mut cast: Vec<NodeId> = Vec::new();
-        for happening in &self.happenings {
-            match &happening.mark {
-                Mark::Start => {}
-                Mark::Arrow(arrow) => cast.extend([arrow.from, happening.node]),
-                Mark::Spawned
-                | Mark::Event
-                | Mark::Crash
-                | Mark::Restart
-                | Mark::Stop
-                | Mark::Partition(_)
-                | Mark::Heal => cast.push(happening.node),
-            }
-        }
-        cast.sort_unstable();
-        cast.dedup();
-        if cast.is_empty() { (0..self.nodes.len() as u32).map(NodeId).collect() } else { cast }
-    }
-
-    /// Whether the node is added in an execution that begins without it.
-    pub(super) fn begins_without(&self, node: NodeId) -> bool {
-        let added = |one: &Happening| one.node == node && one.mark == Mark::Spawned;
-        self.happenings.iter().any(added)
-    }
-
-    pub(super) fn name(&self, node: NodeId) -> String {
-        words::name(node, self.nodes)
-    }
+fn ending(failure: &Failure) -> Ending {
+    let at_last = !(failure.cause.is_progress() || matches!(failure.cause, Cause::Deadlock(_)));
+    Ending { text: failure.to_string(), at_last }
 }
 
 /// Puts steps into words. It remembers earlier states, and where messages were sent.
 struct Writer<'r> {
     recording: &'r Recording,
-    glyphs: &'static Glyphs,
+    words: Words,
     states: Vec<Value>,
     sent: BTreeMap<MessageId, (usize, &'r SendRecord)>,
 }
 
 impl<'r> Writer<'r> {
-    fn new(recording: &'r Recording, glyphs: &'static Glyphs) -> Self {
+    fn new(recording: &'r Recording, words: Words) -> Self {
         let steps = recording.steps.iter().enumerate();
         let sends = steps.flat_map(|(at, step)| step.all_sends().map(move |send| (at, send)));
         Writer {
             recording,
-            glyphs,
+            words,
             states: recording.initial.clone(),
             sent: sends.map(|(at, send)| (send.message, (at, send))).collect(),
         }
     }
 
     /// The step itself, and the starts of the nodes that were added in it.
-    fn step(&mut self, at: usize, step: &StepRecord) -> Vec<Happening> {
-        let mut happenings = vec![self.happening(at, step)];
-        happenings.extend(step.spawned.iter().map(|spawned| self.start_of(at, spawned)));
-        happenings
+    fn step(&mut self, at: usize, step: &StepRecord) -> Vec<Step> {
+        let mut steps = vec![self.own_step(at, step)];
+        steps.extend(step.spawned.iter().map(|spawned| self.start_of(at, spawned)));
+        steps
     }
 
-    fn start_of(&mut self, at: usize, spawned: &SpawnRecord) -> Happening {
-        let notes = spawned.notes.iter().map(|note| words::message(note, &self.recording.nodes));
+    fn start_of(&mut self, at: usize, spawned: &SpawnRecord) -> Step {
+        let notes = spawned.notes.iter().map(|note| self.words.message(note));
         let mut words: Vec<String> = notes.chain(self.undeliverable(&spawned.sends)).collect();
         words.iter_mut().for_each(|word| *word = word.replace('\n', " "));
         let index = spawned.node.index();
         self.states.resize(self.states.len().max(index + 1), Value::Null);
         self.states[index].clone_from(&spawned.state);
-        Happening {
-            step: at,
+        Step {
+            number: at,
             node: spawned.node,
             label: "start".to_owned(),
             mark: Mark::Spawned,
@@ -168,16 +77,16 @@ impl<'r> Writer<'r> {
         }
     }
 
-    fn happening(&mut self, at: usize, step: &StepRecord) -> Happening {
+    fn own_step(&mut self, at: usize, step: &StepRecord) -> Step {
         let mark = self.mark(step);
         let mut words = self.about(step);
         if let Mark::Arrow(arrow) = &mark
             && arrow.from == step.node
         {
-            words.push(format!("{} {} itself", arrow.text, self.glyphs.from));
+            words.push(self.words.from(&arrow.text, "itself"));
         }
         words.extend(self.changes(at, step));
-        words.extend(step.notes.iter().map(|note| words::message(note, &self.recording.nodes)));
+        words.extend(step.notes.iter().map(|note| self.words.message(note)));
         words.extend(self.undeliverable(&step.sends));
         let is_fault = match step.event {
             EventRecord::Fault(_) | EventRecord::Restart | EventRecord::Heal => true,
@@ -190,7 +99,7 @@ impl<'r> Writer<'r> {
         // A note may have lines of its own.
         words.iter_mut().for_each(|word| *word = word.replace('\n', " "));
         let label = self.label(step);
-        Happening { step: at, node: step.node, label, mark, words, is_fault, within: false }
+        Step { number: at, node: step.node, label, mark, words, is_fault, within: false }
     }
 
     fn label(&self, step: &StepRecord) -> String {
@@ -222,7 +131,9 @@ impl<'r> Writer<'r> {
     fn mark(&self, step: &StepRecord) -> Mark {
         match &step.event {
             EventRecord::Start => Mark::Start,
-            EventRecord::Deliver { message, text, .. } => self.arrow(*message, text, Fate::Arrives),
+            EventRecord::Deliver { message, text, .. } => {
+                self.arrow(*message, text, Passage::Arrives)
+            }
             EventRecord::Timer(_) | EventRecord::Poll(_) | EventRecord::Disconnected(_) => {
                 Mark::Event
             }
@@ -239,19 +150,19 @@ impl<'r> Writer<'r> {
         match *fault {
             Fault::Crash(_) => Mark::Crash,
             Fault::Stop(_) => Mark::Stop,
-            Fault::Lose(message) => self.arrow(message, text(message), Fate::Lost),
-            Fault::Duplicate(message) => self.arrow(message, text(message), Fate::Twice),
-            Fault::Delay(message) => self.arrow(message, text(message), Fate::Delayed),
+            Fault::Lose(message) => self.arrow(message, text(message), Passage::Lost),
+            Fault::Duplicate(message) => self.arrow(message, text(message), Passage::Twice),
+            Fault::Delay(message) => self.arrow(message, text(message), Passage::Delayed),
             Fault::Partition(side) | Fault::Mute(side) | Fault::Deafen(side) => {
-                Mark::Partition(side)
+                Mark::Partition(side.nodes().to_vec())
             }
             Fault::Skew(..) | Fault::Reset(..) => Mark::Event,
         }
     }
 
-    fn arrow(&self, message: MessageId, text: &str, fate: Fate) -> Mark {
-        let text = words::message(text, &self.recording.nodes);
-        Mark::Arrow(Arrow { from: message.from, text, fate })
+    fn arrow(&self, message: MessageId, text: &str, passage: Passage) -> Mark {
+        let text = self.words.message(text);
+        Mark::Arrow(Arrow { from: message.from, text, passage })
     }
 
     /// The details of a step that its mark does not show.
@@ -259,7 +170,7 @@ impl<'r> Writer<'r> {
         let fault = match &step.event {
             EventRecord::Fault(fault) => fault,
             EventRecord::Disconnected(peer) => {
-                return vec![format!("from {}", words::name(*peer, &self.recording.nodes))];
+                return vec![format!("from {}", self.words.name(*peer))];
             }
             _ => return Vec::new(),
         };
@@ -279,7 +190,7 @@ impl<'r> Writer<'r> {
                 vec![format!("{deaf} is heard and cannot hear the others")]
             }
             Fault::Reset(_, other) => {
-                let other = words::name(other, &self.recording.nodes);
+                let other = self.words.name(other);
                 vec![format!("the connection with {other} breaks")]
             }
             Fault::Skew(_, quarters) => {
@@ -309,8 +220,7 @@ impl<'r> Writer<'r> {
         }
         let changes = diff(before, &step.state);
         before.clone_from(&step.state);
-        let nodes = &self.recording.nodes;
-        changes.iter().map(|change| words::change(change, nodes, self.glyphs)).collect()
+        changes.iter().map(|change| self.words.change(change)).collect()
     }
 
     /// The messages that no fault took, and that still had nowhere to go.
@@ -319,11 +229,9 @@ impl<'r> Writer<'r> {
             let lost = EventRecord::Fault(Fault::Lose(send.message));
             self.recording.steps.iter().any(|step| step.event == lost)
         };
-        let nodes = &self.recording.nodes;
         let lost = sends.iter().filter(|send| send.lost && !taken(send));
         let words = |send: &SendRecord| {
-            let text = words::message(&send.text, nodes);
-            format!("{text} {} {} is lost", self.glyphs.becomes, words::name(send.to, nodes))
+            self.words.lost(&self.words.message(&send.text), &self.words.name(send.to))
         };
         lost.map(words).collect()
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use everhold_node::NodeId;
+use everhold_report::picture::{Charset, Paper};
 use everhold_trace::Value;
 
-use super::*;
+use super::draw;
 use crate::env::DUPLICATE;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, NodeInfo, SendRecord, StepRecord};
+use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, StepRecord};
 
 struct Script {
     recording: Recording,
@@ -132,16 +133,16 @@ fn always(name: &str) -> Cause {
 
 #[track_caller]
 fn check(recording: &Recording, expected: &str) {
-    check_with(recording, &Options::default(), expected);
+    check_with(recording, &Paper::default(), expected);
 }
 
 #[track_caller]
-fn check_with(recording: &Recording, options: &Options, expected: &str) {
-    let drawn = draw(recording, options);
+fn check_with(recording: &Recording, paper: &Paper, expected: &str) {
+    let drawn = draw(recording, paper);
     for line in drawn.lines() {
-        assert!(line.chars().count() <= options.width_max, "too wide: {line}");
+        assert!(line.chars().count() <= paper.width_max, "too wide: {line}");
     }
-    assert!(drawn.lines().count() <= options.rows_max, "too long:\n{drawn}");
+    assert!(drawn.lines().count() <= paper.rows_max, "too long:\n{drawn}");
     assert!(drawn == expected.trim_start_matches('\n'), "drawn:\n{drawn}\nexpected:{expected}");
 }
 
@@ -183,7 +184,7 @@ fn the_same_in_ascii() {
     let recording = failing(script(VOTES), always("one leader per term"), "term 1: n1, n3");
     check_with(
         &recording,
-        &Options { charset: Charset::Ascii, ..Options::default() },
+        &Paper { charset: Charset::Ascii, ..Paper::default() },
         r#"
                       n1              n2              n3
    1  timer election  *               |               |    role + candidate; term + 1
@@ -330,7 +331,7 @@ fn a_long_execution_loses_its_middle() {
     let recording = failing(script(&text), always("x < 39"), "x = 39");
     check_with(
         &recording,
-        &Options { rows_max: 20, ..Options::default() },
+        &Paper { rows_max: 20, ..Paper::default() },
         r#"
                   ping        pong
    1  timer go    ●           │
@@ -354,7 +355,7 @@ fn a_long_execution_loses_its_middle() {
                   ╰─ ✗ always "x < 39" violated: x = 39
 "#,
     );
-    assert_eq!(draw(&recording, &Options::default()).lines().count(), 40);
+    assert_eq!(draw(&recording, &Paper::default()).lines().count(), 40);
 }
 
 #[test]
@@ -422,9 +423,9 @@ fn no_picture_is_larger_than_its_paper() {
     let lasso = failing(lasso, Cause::Liveness("end".to_owned()), "a b c d e f g");
     for recording in [script(VOTES), script(busy), lasso] {
         for (width_max, rows_max) in (30..120).flat_map(|width| [(width, 12), (width, 40)]) {
-            let options = Options { width_max, rows_max, ..Options::default() };
-            let drawn = draw(&recording, &options);
-            assert!(drawn.lines().count() <= rows_max, "{options:?}\n{drawn}");
+            let paper = Paper { width_max, rows_max, ..Paper::default() };
+            let drawn = draw(&recording, &paper);
+            assert!(drawn.lines().count() <= rows_max, "{paper:?}\n{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= width_max), "{drawn}");
         }
     }

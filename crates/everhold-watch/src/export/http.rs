@@ -14,7 +14,7 @@ use super::{access, metrics, status};
 use crate::engine::Watch;
 use crate::intake::IntakeCounts;
 use crate::notice::ViolationId;
-use crate::rule::edited;
+use crate::rule::{BadRules, edited};
 
 /// More pages: what is at a path, as a content type and a body.
 pub type Pages = Box<dyn Fn(&str) -> Option<(&'static str, String)> + Send + Sync>;
@@ -156,7 +156,7 @@ fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, S
         },
         ("PUT" | "PATCH", "/rules") => match change(request, watch) {
             Ok(()) => ("200 OK", TEXT, "in force\n".to_owned()),
-            Err(message) => ("422 Unprocessable Content", TEXT, message),
+            Err(error) => ("422 Unprocessable Content", TEXT, error.to_string()),
         },
         ("GET", path) => match trace(path, watch).or_else(|| pages(path)) {
             Some((kind, body)) => ("200 OK", kind, body),
@@ -170,12 +170,12 @@ fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, S
 }
 
 /// `PUT`: the body is the text of all rules. `PATCH`: it is JSON, `{"remove": [NAME..], "add": TEXT}`.
-fn change(request: &Request, watch: &Watch) -> Result<(), String> {
+fn change(request: &Request, watch: &Watch) -> Result<(), BadRules> {
     if request.method == "PUT" {
         return watch.change_rules(|_| Ok(request.body.clone()));
     }
-    let change: serde_json::Value =
-        serde_json::from_str(&request.body).map_err(|error| format!("not JSON: {error}"))?;
+    let change: serde_json::Value = serde_json::from_str(&request.body)
+        .map_err(|error| BadRules::NotAChange(format!("not JSON: {error}")))?;
     let names = change["remove"].as_array().map_or(&[][..], Vec::as_slice);
     let remove: Vec<String> = names.iter().filter_map(|n| n.as_str().map(str::to_owned)).collect();
     let add = change["add"].as_str().unwrap_or_default();

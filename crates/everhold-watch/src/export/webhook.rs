@@ -1,5 +1,6 @@
 //! Alerts, posted as Alertmanager posts them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -33,13 +34,50 @@ const KEPT: Duration = Duration::from_secs(3_600);
 const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
 
+/// The reason why a webhook cannot go to an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadAddress {
+    /// It is an `http://` address, and TLS was given.
+    NeedsNoTls(String),
+    /// It is an `https://` address, and no TLS was given.
+    NeedsTls(String),
+    /// It is no address of HTTP.
+    NotHttp(String),
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadAddress::NeedsNoTls(url) => write!(f, "{url}: TLS is for https:// addresses"),
+            BadAddress::NeedsTls(url) => write!(f, "{url}: an https:// address needs TLS"),
+            BadAddress::NotHttp(url) => {
+                write!(f, "{url}: webhooks go to http:// or https:// addresses")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
 impl Webhook {
     /// A webhook to this `http://` address.
+    ///
+    /// ```
+    /// use everhold_watch::export::{BadAddress, Webhook};
+    ///
+    /// assert!(Webhook::start("http://127.0.0.1:9/alerts", |trouble| eprintln!("{trouble}")).is_ok());
+    /// let wrong = Webhook::start("ftp://127.0.0.1/alerts", drop).unwrap_err();
+    /// assert_eq!(wrong, BadAddress::NotHttp("ftp://127.0.0.1/alerts".to_owned()));
+    /// ```
     ///
     /// # Errors
     ///
     /// If it is none.
-    pub fn start(url: &str, trouble: impl Fn(String) + Send + 'static) -> Result<Webhook, String> {
+    pub fn start(
+        url: &str,
+        trouble: impl Fn(String) + Send + 'static,
+    ) -> Result<Webhook, BadAddress> {
         Webhook::start_over(None, url, trouble)
     }
 
@@ -52,14 +90,14 @@ impl Webhook {
         tls: Option<ClientTls>,
         url: &str,
         trouble: impl Fn(String) + Send + 'static,
-    ) -> Result<Webhook, String> {
+    ) -> Result<Webhook, BadAddress> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let port = match (scheme, &tls) {
             ("http", None) => 80,
             ("https", Some(_)) => 443,
-            ("http", Some(_)) => return Err(format!("{url}: TLS is for https:// addresses")),
-            ("https", None) => return Err(format!("{url}: an https:// address needs TLS")),
-            _ => return Err(format!("{url}: webhooks go to http:// or https:// addresses")),
+            ("http", Some(_)) => return Err(BadAddress::NeedsNoTls(url.to_owned())),
+            ("https", None) => return Err(BadAddress::NeedsTls(url.to_owned())),
+            _ => return Err(BadAddress::NotHttp(url.to_owned())),
         };
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());

@@ -463,7 +463,7 @@ fn rules_that_do_not_fit_are_refused_with_the_place() {
     let mut checker = PartitionChecker::new(CheckOptions::default());
     feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
     let refused = |text: &str, words: &str| {
-        let error = checker.vet(text, "rules.prop").unwrap_err();
+        let error = checker.vet(text, "rules.prop").unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("rules.prop:1"), "{error}");
     };
     refused(r#"always "x": forall n in nodes: n.rolle == "leader""#, "did you mean `role`?");

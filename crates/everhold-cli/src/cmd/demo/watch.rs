@@ -92,7 +92,7 @@ impl Watched {
         let timing = Timing { silence_max: Duration::from_secs(3), ..Timing::default() };
         let check = CheckOptions { timing, ..CheckOptions::default() };
         let watch = Watch::start(parts, WatchOptions { check, ..WatchOptions::default() })?;
-        watch.set_rules(RULES, "lock.prop").map_err(anyhow::Error::msg)?;
+        watch.set_rules(RULES, "lock.prop")?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {})?;
         Ok(Watched { notices, intake, _watch: watch })

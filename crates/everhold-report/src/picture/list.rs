@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use everhold_node::NodeId;
+use everhold_trace::NodeId;
 
 use super::glyphs::Glyphs;
-use super::scene::{Fate, Happening, Mark, Scene};
 use super::words::shorten;
+use super::{Mark, Passage, Picture, Step};
 
 /// Columns that names may take.
 const NAME_MAX: usize = 16;
@@ -22,15 +22,15 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) fn fit(scene: &Scene<'_>, width: usize) -> Self {
-        let names = scene.cast().into_iter().map(|node| (node, scene.name(node))).collect();
-        let mut list = List { names, glyphs: scene.glyphs, name_width: 0, event_width: 0 };
+    pub(super) fn fit(picture: &Picture, glyphs: &'static Glyphs, width: usize) -> Self {
+        let names = picture.cast().into_iter().map(|node| (node, picture.name(node))).collect();
+        let mut list = List { names, glyphs, name_width: 0, event_width: 0 };
         let longest = |texts: &mut dyn Iterator<Item = String>| {
             texts.map(|text| text.chars().count()).max().unwrap_or(0)
         };
         let names = longest(&mut list.names.values().cloned());
         list.name_width = names.clamp("node".len(), NAME_MAX);
-        let events = longest(&mut scene.happenings.iter().map(|one| list.event(one)));
+        let events = longest(&mut picture.steps.iter().map(|step| list.event(step)));
         // At least half of the remaining columns belong to the changes of state.
         let room = EVENT_MAX.min(width.saturating_sub(list.name_width) / 2).max("event".len());
         list.event_width = events.clamp("event".len(), room);
@@ -46,25 +46,27 @@ impl List {
         format!("{:names$}  {:events$}{}change", "node", "event", super::GAP)
     }
 
-    pub(super) fn draw(&self, happening: &Happening) -> String {
-        let name = match happening.mark {
-            Mark::Start | Mark::Partition(_) | Mark::Heal => "",
-            _ => self.names.get(&happening.node).map_or("", String::as_str),
+    pub(super) fn draw(&self, step: &Step) -> String {
+        let name = match step.mark {
+            Mark::Start | Mark::Partition(_) | Mark::Heal | Mark::Nowhere => "",
+            _ => self.names.get(&step.node).map_or("", String::as_str),
         };
         let (names, events) = (self.name_width, self.event_width);
         let name = shorten(name, names, self.glyphs);
-        let event = shorten(&self.event(happening), events, self.glyphs);
+        let event = shorten(&self.event(step), events, self.glyphs);
         format!("{name:names$}  {event:events$}")
     }
 
-    fn event(&self, happening: &Happening) -> String {
-        let Mark::Arrow(arrow) = &happening.mark else { return happening.label.clone() };
+    fn event(&self, step: &Step) -> String {
+        let Mark::Arrow(arrow) = &step.mark else { return step.label.clone() };
         let from = self.names.get(&arrow.from).map_or("?", String::as_str);
         let message = format!("{} {} {from}", arrow.text, self.glyphs.from);
-        match arrow.fate {
-            Fate::Arrives if happening.label.is_empty() => message,
-            Fate::Arrives => format!("{message} ({})", happening.label),
-            Fate::Lost | Fate::Twice | Fate::Delayed => format!("{} {message}", happening.label),
+        match arrow.passage {
+            Passage::Arrives if step.label.is_empty() => message,
+            Passage::Arrives => format!("{message} ({})", step.label),
+            Passage::Lost | Passage::Twice | Passage::Delayed => {
+                format!("{} {message}", step.label)
+            }
         }
     }
 }

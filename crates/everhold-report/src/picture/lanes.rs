@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use everhold_node::NodeId;
+use everhold_trace::NodeId;
 
 use super::glyphs::Glyphs;
-use super::scene::{Arrow, Fate, Happening, Mark, Scene};
 use super::words::shorten;
-use crate::fault::Side;
+use super::{Arrow, Mark, Passage, Picture, Step};
 
 /// More lanes than this are harder to follow than a list.
 const LANES_MAX: usize = 8;
@@ -31,8 +30,8 @@ pub(super) struct Lanes {
     glyphs: &'static Glyphs,
     label_width: usize,
     width: usize,
-    /// Mask of the nodes that are cut off.
-    apart: Option<Side>,
+    /// The nodes that are cut off.
+    apart: Vec<NodeId>,
 }
 
 struct Lane {
@@ -51,26 +50,26 @@ enum Status {
 
 impl Lanes {
     /// Lanes that leave room for words in `width` columns, if that is possible.
-    pub(super) fn fit(scene: &Scene<'_>, width: usize) -> Option<Self> {
-        let cast = scene.cast();
+    pub(super) fn fit(picture: &Picture, glyphs: &'static Glyphs, width: usize) -> Option<Self> {
+        let cast = picture.cast();
         if cast.len() > LANES_MAX {
             return None;
         }
-        let names: Vec<String> = cast.iter().map(|node| scene.name(*node)).collect();
+        let names: Vec<String> = cast.iter().map(|node| picture.name(*node)).collect();
         let count = |text: &String| text.chars().count();
-        let labels = scene.happenings.iter().map(|one| count(&one.label)).max().unwrap_or(0);
+        let labels = picture.steps.iter().map(|step| count(&step.label)).max().unwrap_or(0);
         let label_width = labels.min(LABEL_MAX) + 2;
         let last = names.last().map_or(0, count);
         let room = width.checked_sub(label_width + WORDS_MIN + last)?;
-        let pitch = pitch(scene, &cast, &names, room)?;
+        let pitch = pitch(picture, &cast, &names, room)?;
         let lane = |(at, (node, name))| {
             let column = label_width + at * pitch;
-            let status = if scene.begins_without(node) { Status::Gone } else { Status::Up };
+            let status = if picture.begins_without(node) { Status::Gone } else { Status::Up };
             Lane { node, name, column, status }
         };
         let lanes: Vec<Lane> = cast.into_iter().zip(names).enumerate().map(lane).collect();
         let width = lanes.last().map_or(0, |lane| lane.column) + last;
-        Some(Lanes { lanes, glyphs: scene.glyphs, label_width, width, apart: None })
+        Some(Lanes { lanes, glyphs, label_width, width, apart: Vec::new() })
     }
 
     pub(super) fn width(&self) -> usize {
@@ -98,57 +97,58 @@ impl Lanes {
         self.row().into_iter().map(glyph).collect()
     }
 
-    pub(super) fn draw(&mut self, happening: &Happening) -> String {
+    pub(super) fn draw(&mut self, step: &Step) -> String {
         let before = self.row();
-        self.go_on(happening);
-        let mut row = match happening.mark {
+        self.go_on(step);
+        let mut row = match step.mark {
             // A node is marked as cut off from the row of the partition to that of its end.
             Mark::Heal => before,
             _ => self.row(),
         };
-        let label = shorten(&happening.label, self.label_width - 2, self.glyphs);
+        let label = shorten(&step.label, self.label_width - 2, self.glyphs);
         write(&mut row, 0, &label);
-        self.mark(&mut row, happening);
+        self.mark(&mut row, step);
         row.into_iter().collect()
     }
 
     /// Updates the lanes after a step.
-    fn go_on(&mut self, happening: &Happening) {
-        let status = match happening.mark {
+    fn go_on(&mut self, step: &Step) {
+        let status = match &step.mark {
             Mark::Crash => Status::Down,
             Mark::Stop => Status::Gone,
             Mark::Restart | Mark::Spawned => Status::Up,
-            Mark::Partition(side) => return self.apart = Some(side),
-            Mark::Heal => return self.apart = None,
-            Mark::Start | Mark::Event | Mark::Arrow(_) => return,
+            Mark::Partition(cut) => return self.apart.clone_from(cut),
+            Mark::Heal => return self.apart.clear(),
+            Mark::Start | Mark::Event | Mark::Arrow(_) | Mark::Nowhere => return,
         };
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.node == happening.node) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.node == step.node) {
             lane.status = status;
         }
     }
 
-    fn mark(&self, row: &mut [char], happening: &Happening) {
+    fn mark(&self, row: &mut [char], step: &Step) {
         let glyphs = self.glyphs;
-        let glyph = match &happening.mark {
+        let glyph = match &step.mark {
             Mark::Start => {
                 return self.lanes.iter().for_each(|lane| row[lane.column] = glyphs.event);
             }
-            Mark::Arrow(arrow) => return self.arrow(row, arrow, happening.node),
+            Mark::Arrow(arrow) => return self.arrow(row, arrow, step.node),
             Mark::Partition(_) => return replace(row, glyphs.apart, glyphs.part),
+            Mark::Nowhere => return,
             Mark::Heal => return replace(row, glyphs.apart, glyphs.heal),
             Mark::Event | Mark::Spawned => glyphs.event,
             Mark::Crash => glyphs.crash,
             Mark::Stop => glyphs.stop,
             Mark::Restart => glyphs.restart,
         };
-        if let Some(lane) = self.lane(happening.node) {
+        if let Some(lane) = self.lane(step.node) {
             row[lane.column] = glyph;
         }
     }
 
     fn arrow(&self, row: &mut [char], arrow: &Arrow, to: NodeId) {
         let (Some(from), Some(to)) = (self.lane(arrow.from), self.lane(to)) else { return };
-        if arrow.fate == Fate::Arrives {
+        if arrow.passage == Passage::Arrives {
             row[to.column] = self.glyphs.event;
         }
         if from.column == to.column {
@@ -157,10 +157,10 @@ impl Lanes {
         let side = usize::from(from.column > to.column);
         let (left, right) = (from.column.min(to.column), from.column.max(to.column));
         for glyph in &mut row[left + 1..right] {
-            *glyph = self.on_the_way(*glyph, arrow.fate);
+            *glyph = self.on_the_way(*glyph, arrow.passage);
         }
         row[from.column] = self.glyphs.leaves[side];
-        let end = self.end(arrow.fate, side);
+        let end = self.end(arrow.passage, side);
         let end_width = end.chars().count();
         write(row, if side == 0 { right - end_width } else { left + 1 }, &end);
         // On the stretch next to the sender if it fits there, else over the lanes between.
@@ -183,22 +183,22 @@ impl Lanes {
         next.expect("an arrow goes to another lane")
     }
 
-    fn on_the_way(&self, under: char, fate: Fate) -> char {
+    fn on_the_way(&self, under: char, passage: Passage) -> char {
         let glyphs = self.glyphs;
-        match fate {
+        match passage {
             _ if under == glyphs.up => glyphs.over,
             _ if under == glyphs.apart => glyphs.over_apart,
-            Fate::Arrives => glyphs.across,
-            Fate::Lost | Fate::Twice | Fate::Delayed => glyphs.dashed,
+            Passage::Arrives => glyphs.across,
+            Passage::Lost | Passage::Twice | Passage::Delayed => glyphs.dashed,
         }
     }
 
-    fn end(&self, fate: Fate, side: usize) -> String {
-        match fate {
-            Fate::Arrives => self.glyphs.arrives[side].to_string(),
-            Fate::Lost => self.glyphs.lost.to_owned(),
-            Fate::Twice => self.glyphs.twice.to_owned(),
-            Fate::Delayed => self.glyphs.delayed.to_owned(),
+    fn end(&self, passage: Passage, side: usize) -> String {
+        match passage {
+            Passage::Arrives => self.glyphs.arrives[side].to_string(),
+            Passage::Lost => self.glyphs.lost.to_owned(),
+            Passage::Twice => self.glyphs.twice.to_owned(),
+            Passage::Delayed => self.glyphs.delayed.to_owned(),
         }
     }
 
@@ -210,7 +210,7 @@ impl Lanes {
     fn row(&self) -> Vec<char> {
         let mut row = vec![' '; self.width];
         for lane in &self.lanes {
-            let cut_off = self.apart.is_some_and(|side| side.contains(lane.node));
+            let cut_off = self.apart.contains(&lane.node);
             row[lane.column] = match lane.status {
                 Status::Up if cut_off => self.glyphs.apart,
                 Status::Up => self.glyphs.up,
@@ -223,7 +223,7 @@ impl Lanes {
 }
 
 /// As wide as names and messages need, as far as there is room; `None` if that is not enough.
-fn pitch(scene: &Scene<'_>, cast: &[NodeId], names: &[String], room: usize) -> Option<usize> {
+fn pitch(picture: &Picture, cast: &[NodeId], names: &[String], room: usize) -> Option<usize> {
     let count = |text: &String| text.chars().count();
     let spaces = cast.len().saturating_sub(1);
     if spaces == 0 {
@@ -231,8 +231,8 @@ fn pitch(scene: &Scene<'_>, cast: &[NodeId], names: &[String], room: usize) -> O
     }
     let before_last = names[..spaces].iter().map(count).max().unwrap_or(0);
     let needed = PITCH_MIN.max(before_last + 2);
-    let arrows = scene.happenings.iter().filter_map(|happening| match &happening.mark {
-        Mark::Arrow(arrow) if arrow.from != happening.node => Some(count(&arrow.text) + ARROW),
+    let arrows = picture.steps.iter().filter_map(|step| match &step.mark {
+        Mark::Arrow(arrow) if arrow.from != step.node => Some(count(&arrow.text) + ARROW),
         _ => None,
     });
     let wanted = arrows.max().unwrap_or(0).clamp(needed, PITCH_MAX.max(needed));

@@ -1,12 +1,12 @@
 //! The characters of pictures.
 
 /// A set of characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Charset {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charset {
     /// Box drawing and arrows, without characters that some terminals draw two columns wide.
+    #[default]
     Unicode,
     /// Seven-bit ASCII.
-    #[cfg_attr(not(test), expect(dead_code, reason = "reports to files have no use for it yet"))]
     Ascii,
 }
 
