@@ -184,6 +184,7 @@ fn paxos_1() {
 fn routers(name: &str, bug: path_vector::Bug, executions: (u64, u32)) {
     let variables = ["table.key", "table.value.next_hop"];
     let mut wanted = Wanted::new(path_vector::PROPERTIES, name).among(&variables);
+    wanted.almost.scopes = vec![Scope::AllQuiet];
     wanted.library = path_vector::library();
     let loops = Predicate::new(
         "loops",
