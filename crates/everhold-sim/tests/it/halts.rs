@@ -253,7 +253,9 @@ impl Node for Worker {
             account.split_whitespace().next()?.parse().ok()
         };
         let Some(from) = worked() else { return };
-        while worked().is_some_and(|now| now < from + 60_000_000) {}
+        while worked().is_some_and(|now| now < from + 60_000_000) {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -266,7 +268,11 @@ fn a_busy_machine_is_no_violation() {
     let report = std::thread::scope(|scope| {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         for _ in 0..12 * processors {
-            scope.spawn(|| while !over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let explorer = Explorer::new().executions(1).workers(1).regressions(false);
         let report = explorer.patience(Duration::from_millis(200)).run(|system| {
