@@ -22,7 +22,9 @@ impl<T: Clone + Debug + Serialize + 'static> Message for T {}
 ///
 /// A node shows itself by being [`Serialize`]: that is what traces, state diffs and fingerprints
 /// see. Mark with `#[serde(skip)]` what no reader should see; write `Serialize` by hand to show a
-/// view, as a wrapper around a foreign state machine does.
+/// view, as a wrapper around a foreign state machine does. Skip only what decides nothing, such as
+/// settings and caches: where states are told apart (in an exhaustive search, or to find an endless
+/// round), states that differ in hidden parts alone are one state.
 ///
 /// ```
 /// use everhold_node::{Cx, Node, NodeId};

@@ -14,6 +14,7 @@ use crate::liveness::Lasso;
 use crate::moves::Moves;
 use crate::report::text::count;
 use crate::strategy::Run;
+use crate::tail::{PERIODS, PERIODS_MIN};
 use crate::world::{Stepped, World};
 
 /// The bounds on the length of an execution. Reaching one is a named outcome, never "holds".
@@ -25,8 +26,8 @@ pub struct Bounds {
     /// counts every step.
     pub steps_max: u32,
     /// The smallest number of steps of the fair tail, which follows if progress is owed at the end.
-    /// A monitor that stays hot for this long, and for 32 times the longest timer of virtual time,
-    /// is taken to stay hot for ever.
+    /// A monitor that stays hot for this long, and for 128 times the longest timer of virtual time
+    /// (32 times where that takes more than 32 times as many steps), is taken to stay hot for ever.
     pub temperature_max: u32,
 }
 
@@ -220,13 +221,21 @@ impl Execution {
             // unknown.
             return Some(Ended::Bounded);
         }
-        if world.env.borrow().is_long_tail() {
+        self.at_patience(world)
+    }
+
+    /// Ends an execution in which progress was owed for so long that it is taken to be owed for
+    /// ever, or that cannot be judged.
+    fn at_patience<M: Message>(&self, world: &World<M>) -> Option<Ended> {
+        let nodes = u32::try_from(world.slots.len()).unwrap_or(u32::MAX);
+        let most = self.bounds.temperature_max.saturating_mul(PATIENCE_MAX);
+        let at_most = self.tail_steps > most.saturating_mul((nodes / 4).max(1));
+        let periods = if at_most { PERIODS_MIN } else { PERIODS };
+        if world.env.borrow().is_long_tail(periods) {
             let message = self.out_of_patience(world);
             return Some(self.owed(world, message));
         }
-        let nodes = u32::try_from(world.slots.len()).unwrap_or(u32::MAX);
-        let cap = temperature_max.saturating_mul(PATIENCE_MAX).saturating_mul((nodes / 4).max(1));
-        (self.tail_steps > cap).then_some(Ended::Unjudged)
+        at_most.then_some(Ended::Unjudged)
     }
 
     /// Compares states, from the start of the tail if the execution is recorded for a picture.

@@ -181,7 +181,7 @@ impl Explorer {
 
     /// Suspects a handler that has not returned for this long; ten seconds by default. Its
     /// execution is run again, alone: if it hangs there as well, that is a finding, otherwise it
-    /// was only slow.
+    /// was only slow. On Linux, time for which that thread waited for a processor does not count.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Explorer { patience: Some(patience), ..self }

@@ -1,5 +1,7 @@
 //! Handlers that do not return: the execution is run again in a thread that may be left behind.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -26,7 +28,25 @@ pub(crate) struct Witness {
     pub(crate) choices: Vec<Choice>,
     pub(crate) node: String,
     pub(crate) kind: String,
+    /// The system's account of how long the thread ran and how long it waited for a processor.
+    account: Option<PathBuf>,
     finished: bool,
+}
+
+impl Witness {
+    /// The time for which the thread was ready to run but had no processor; nothing where the
+    /// system does not tell.
+    fn queued(&self) -> Duration {
+        let account = self.account.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let nanos = account.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+        Duration::from_nanos(nanos.unwrap_or(0))
+    }
+}
+
+/// The account of this thread, which Linux keeps.
+fn account() -> Option<PathBuf> {
+    let thread = fs::read_link("/proc/thread-self").ok()?;
+    Some(PathBuf::from("/proc").join(thread).join("schedstat"))
 }
 
 /// Runs the execution again, alone, with every step written down before it is taken. Returns a
@@ -44,6 +64,7 @@ pub(crate) fn hangs_again<M: Message>(
     let rerun = move || {
         let (setup, epoch, witness) = job;
         let _finished = Finished(Arc::clone(&witness));
+        lock(&witness).account = account();
         let mut world: World<M> = World::new(&setup);
         let faults = world.faults_max();
         world.env.borrow_mut().strategy = search.strategy();
@@ -74,17 +95,24 @@ fn lock(witness: &Mutex<Witness>) -> std::sync::MutexGuard<'_, Witness> {
     witness.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until no step was added for a while. Counts looks, not time: if the machine itself stands
-/// still, that is no reason to suspect a handler.
+/// Waits until no step was added for a while. Counts looks, not time, and leaves out the time for
+/// which the thread waited for a processor: if the machine stands still or is busy with something
+/// else, that is no reason to suspect a handler.
 #[expect(clippy::disallowed_methods, reason = "waits in wall time for a thread that may be stuck")]
 fn wait(witness: &Mutex<Witness>, patience: Duration) {
-    let looks_max = patience.as_millis() / LOOK.as_millis();
-    let (mut length, mut looks) = (usize::MAX, 0);
-    while looks <= looks_max && !lock(witness).finished {
+    let (mut length, mut looked) = (usize::MAX, Duration::ZERO);
+    let mut queued = Duration::ZERO;
+    while !lock(witness).finished {
         thread::sleep(LOOK);
-        let now = lock(witness).choices.len();
-        looks = if now == length { looks + 1 } else { 0 };
-        length = now;
+        looked += LOOK;
+        let witness = lock(witness);
+        let queues = witness.queued();
+        if witness.choices.len() != length {
+            (length, looked, queued) = (witness.choices.len(), Duration::ZERO, queues);
+        }
+        if looked.saturating_sub(queues.saturating_sub(queued)) > patience {
+            return;
+        }
     }
 }
 

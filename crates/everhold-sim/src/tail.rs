@@ -23,8 +23,12 @@ const LATENCY_WITHOUT_TIMERS: f64 = 1e6;
 /// While messages arrive, the clocks advance only once this many mean times have passed. In between
 /// they stand still, so that states recur although messages take random times.
 const LATENCIES_A_TICK: f64 = 16.0;
-/// The number of periods of the longest timer after which progress is taken to be owed for ever.
-pub(crate) const PERIODS: u32 = 32;
+/// The number of periods of the longest timer after which progress is taken to be owed for ever. A
+/// correct system whose luck turns in one period out of six is still unlucky after these with a
+/// probability of 1e-10.
+pub(crate) const PERIODS: u32 = 128;
+/// The same number where the steps run out before.
+pub(crate) const PERIODS_MIN: u32 = 32;
 
 /// The time of a fair tail.
 #[derive(Clone, Debug)]
@@ -45,9 +49,9 @@ impl Tail {
         Tail { rng, time: 0.0, pending: 0.0, longest: waits.max().unwrap_or(0) }
     }
 
-    /// Whether every timer had its turn many times.
-    pub(crate) fn is_long(&self, latency: f64) -> bool {
-        self.time >= f64::from(PERIODS) * (self.longest as f64).max(2.0 * latency)
+    /// Whether every timer had its turn this many times.
+    pub(crate) fn is_long(&self, latency: f64, periods: u32) -> bool {
+        self.time >= f64::from(periods) * (self.longest as f64).max(2.0 * latency)
     }
 
     /// The pick of the next step.
@@ -89,9 +93,15 @@ impl<M: Message> Env<M> {
         }
     }
 
-    /// Whether the tail lasted long enough to believe what it shows.
-    pub(crate) fn is_long_tail(&self) -> bool {
-        self.tail.as_ref().is_some_and(|tail| tail.is_long(self.latency()))
+    /// The time for which a timer without length waits, in nanoseconds. In the tail it is not zero:
+    /// a node that sets such a timer again and again would stop the time of all others.
+    pub(crate) fn at_once(&self) -> u64 {
+        self.tail.as_ref().map_or(0, |_| (self.latency() as u64).max(1))
+    }
+
+    /// Whether the tail lasted for this many periods of the longest timer.
+    pub(crate) fn is_long_tail(&self, periods: u32) -> bool {
+        self.tail.as_ref().is_some_and(|tail| tail.is_long(self.latency(), periods))
     }
 
     /// Lets time pass in the tail, before something happens at a node.

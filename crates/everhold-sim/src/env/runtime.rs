@@ -56,12 +56,13 @@ impl<M: Message> Runtime<M> for Env<M> {
         if self.is_ghost(node) {
             return;
         }
-        let born = self.state.step;
+        let (born, at_once) = (self.state.step, self.at_once());
         let state = &mut self.state.nodes[node.index()];
         state.settings += 1;
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = state.clock.saturating_add(state.really(after));
-        let length = deadline - state.clock;
+        let length = state.clock.saturating_add(state.really(after)) - state.clock;
+        let wait = if length == 0 { at_once } else { length };
+        let deadline = state.clock.saturating_add(wait);
         let armed = Armed { timer, deadline, setting: state.settings, born };
         match state.timers.iter_mut().find(|armed| armed.timer == timer) {
             Some(set) => *set = armed,

@@ -129,7 +129,8 @@ fn shrunk(finding: &Finding) -> String {
         (0, 0) => String::new(),
         (before, after) => format!(", {before} → {}", count(after as u64, "fault")),
     };
-    format!("shrunk {} → {}{faults}", before.steps(), count(after.steps() as u64, "step"))
+    let (before, after) = (before.steps() as u64, after.steps() as u64);
+    format!("shrunk {} → {}{faults}", thousands(before), count(after, "step"))
 }
 
 pub(super) fn sizes(finding: &Finding) -> String {

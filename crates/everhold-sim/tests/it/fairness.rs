@@ -287,6 +287,88 @@ fn time_passes_while_messages_go_to_and_fro() {
     silent(&short().run(build));
 }
 
+/// Progress that is a matter of luck: one draw out of six, once a second, beside a tick that makes
+/// many steps. Each execution is unlucky for 32 seconds with a probability of 0.3 %, so a patience of
+/// that length blames about six of 2,000 executions; for 128 seconds, with one of 7e-11.
+#[test]
+fn bad_luck_is_no_violation() {
+    #[derive(Clone, Serialize)]
+    struct Player {
+        ticks: u32,
+        odds: u64,
+        won: bool,
+    }
+    impl Node for Player {
+        type Msg = u32;
+        fn start(&mut self, cx: &mut Cx<u32>) {
+            cx.set_timer("tick", Duration::from_millis(10));
+            cx.set_timer("draw", Duration::from_secs(1));
+        }
+        fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+        fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+            if timer.name == "tick" {
+                self.ticks += 1;
+                cx.set_timer("tick", Duration::from_millis(10));
+            } else {
+                self.won |= self.odds > 0 && cx.random().is_multiple_of(self.odds);
+                cx.set_timer("draw", Duration::from_secs(1));
+            }
+        }
+    }
+    let run = |odds, executions| {
+        let bounds = Bounds { steps_max: 1, ..Bounds::default() };
+        let explorer = Explorer::new().executions(executions).bounds(bounds).regressions(false);
+        explorer.shrink_time(Duration::from_millis(1)).run(move |system: &mut System<u32>| {
+            system.node("player", Player { ticks: 0, odds, won: false });
+            system.eventually("it wins", |s| s.all::<Player>().all(|(_, player)| player.won));
+        })
+    };
+    silent(&run(6, 2_000));
+    let never = run(0, 1);
+    let finding = never.finding().expect("whoever never wins is found");
+    assert!(finding.failure.message.contains("patience ended"), "{never}");
+}
+
+/// A node that looks again and again without a wait does not stop the time, neither its own nor that
+/// of others.
+#[test]
+fn timers_without_length_leave_time_for_others() {
+    #[derive(Clone, Serialize)]
+    struct Looker {
+        looks: bool,
+        late_after: Option<Duration>,
+        done: bool,
+    }
+    impl Node for Looker {
+        type Msg = u32;
+        fn start(&mut self, cx: &mut Cx<u32>) {
+            if self.looks {
+                cx.set_timer("look", Duration::ZERO);
+            }
+            if let Some(after) = self.late_after {
+                cx.set_timer("late", after);
+            }
+        }
+        fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+        fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+            match timer.name {
+                "look" => cx.set_timer("look", Duration::ZERO),
+                _ => self.done = true,
+            }
+        }
+    }
+    let run = |late_after| {
+        short().executions(20).run(move |system: &mut System<u32>| {
+            for looks in [true, true, false] {
+                system.node("looker", Looker { looks, late_after, done: false });
+            }
+            system.eventually("all are late", |s| s.all::<Looker>().all(|(_, l)| l.done));
+        })
+    };
+    silent(&run(Some(Duration::from_millis(10))));
+    assert!(!run(None).findings.is_empty(), "without the timers it is never late");
+}
+
 /// A far timer is waited for; where that takes too long, the execution is not judged.
 #[test]
 fn a_far_timer_is_no_violation() {

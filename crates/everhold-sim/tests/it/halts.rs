@@ -1,7 +1,7 @@
 //! Handlers that do not return, or do too much, and checkers that give up: which of them are
 //! violations, and which are only mentioned.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use everhold_node::{AsyncCx, Cx, Node, NodeId};
@@ -239,6 +239,50 @@ fn a_slow_execution_is_told_and_the_search_goes_on() {
     assert!(report.findings.is_empty(), "{report}");
     assert_eq!((report.slow, report.executions), (1, 50), "{report}");
     assert!(report.to_string().contains("slow         1 execution"), "{report}");
+}
+
+/// Works for 60 ms of processor time at each message; for no time where the system does not tell.
+#[derive(Clone, Serialize)]
+struct Worker;
+
+impl Node for Worker {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        let worked = || -> Option<u64> {
+            let account = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+            account.split_whitespace().next()?.parse().ok()
+        };
+        let Some(from) = worked() else { return };
+        while worked().is_some_and(|now| now < from + 60_000_000) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Where all processors are busy with something else, a handler may take much longer than the
+/// patience, in the search and when it is run again: that is no violation. Twelve threads for each
+/// processor leave it a few percent of one, so 60 ms of work take more than half a second.
+#[test]
+fn a_busy_machine_is_no_violation() {
+    let over = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        for _ in 0..12 * processors {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let explorer = Explorer::new().executions(1).workers(1).regressions(false);
+        let report = explorer.patience(Duration::from_millis(200)).run(|system| {
+            let worker = system.node("worker", Worker);
+            system.node("sender", Sender { to: vec![(worker, 1)] });
+        });
+        over.store(true, Ordering::Relaxed);
+        report
+    });
+    assert!(report.findings.is_empty(), "{report}");
 }
 
 /// Blocks for ever, but only where it is called first.

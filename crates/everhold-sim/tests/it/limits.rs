@@ -67,6 +67,80 @@ fn states_at_different_times_are_one_state() {
     assert!(!run(Reduction::None).findings.is_empty(), "found");
 }
 
+/// Remembers the first number that it received, hidden or shown, and speaks of it later.
+#[derive(Clone, Default, Serialize)]
+struct Memory {
+    received: u32,
+    #[serde(skip)]
+    first: u32,
+    shown: Option<u32>,
+    shows: bool,
+}
+
+impl Node for Memory {
+    type Msg = Msg;
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, number: Msg) {
+        if self.received == 0 {
+            self.first = number;
+            self.shown = self.shows.then_some(number);
+        }
+        self.received += 1;
+        if self.received == 2 {
+            cx.set_timer("later", Duration::from_millis(1));
+        }
+    }
+    fn timer(&mut self, _: &mut Cx<Msg>, _: Timer) {
+        assert!(self.first == 1, "the wrong number was first");
+    }
+}
+
+/// Does something a thousand times, which it counts hidden or shown.
+#[derive(Clone, Default, Serialize)]
+struct Worker {
+    #[serde(skip)]
+    done: u32,
+    shown: Option<u32>,
+    shows: bool,
+}
+
+impl Node for Worker {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("work", Duration::from_millis(1));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, _: Timer) {
+        self.done += 1;
+        self.shown = self.shows.then_some(self.done);
+        cx.set_timer("work", Duration::from_millis(1));
+    }
+}
+
+/// What a node hides does not tell its states apart: a search misses what depends on it, and hidden
+/// progress looks like a round.
+#[test]
+fn hidden_state_tells_no_states_apart() {
+    let searched = |shows| {
+        let search = Search::Exhaustive { reduction: Reduction::States };
+        Explorer::new().search(search).regressions(false).run(move |system: &mut System<Msg>| {
+            let memory = system.node("memory", Memory { shows, ..Memory::default() });
+            system.node("sender", Sender { to: vec![(memory, 1), (memory, 2)] });
+        })
+    };
+    assert_eq!(searched(false).verdict(), Verdict::Holds, "missed");
+    assert!(!searched(true).findings.is_empty(), "found");
+    let judged = |shows| {
+        let bounds = Bounds { steps_max: 20, ..Bounds::default() };
+        let explorer = Explorer::new().executions(5).bounds(bounds).regressions(false);
+        explorer.run(move |system: &mut System<Msg>| {
+            system.node("worker", Worker { shows, ..Worker::default() });
+            system.eventually("all is done", |s| s.all::<Worker>().all(|(_, w)| w.done >= 1_000));
+        })
+    };
+    assert!(!judged(false).findings.is_empty(), "a false alarm");
+    assert!(judged(true).findings.is_empty(), "none where the state shows the progress");
+}
+
 /// Reducing orders keeps the states of each node, not their combinations.
 #[test]
 fn reduced_orders_miss_combinations_of_states() {
