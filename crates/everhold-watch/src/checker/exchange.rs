@@ -338,7 +338,7 @@ impl Exchange {
         let reached = self.complete();
         if self.quiet_until > Stamp(0) && reached >= self.quiet_until {
             let at = std::mem::take(&mut self.quiet_until);
-            self.hand_on_to(at, |gathered, change| gathered.follow(change));
+            self.hand_on_to(at, PartitionChecker::follow);
             self.gathered.begin(at, notices);
         }
         if self.quiet_until > Stamp(0) || reached <= self.reached {
