@@ -19,12 +19,15 @@ use crate::history::{Focus, History, KeyFocus};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::rule::{self, BadRules, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
-use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::{Touched, World};
 
+mod exchange;
+mod save;
 mod silence;
 mod suspect;
 
+pub use exchange::Place;
+use exchange::{Exchange, Part};
 use suspect::LastChanges;
 
 /// How a checker works.
@@ -39,6 +42,8 @@ pub struct CheckOptions {
     pub incremental: bool,
     /// Which violations are alarms.
     pub alarm: Alarm,
+    /// Which partition is judged.
+    pub place: Place,
 }
 
 impl Default for CheckOptions {
@@ -48,6 +53,7 @@ impl Default for CheckOptions {
             history: 4096,
             incremental: true,
             alarm: Alarm::default(),
+            place: Place::default(),
         }
     }
 }
@@ -56,7 +62,13 @@ impl Default for CheckOptions {
 #[derive(Debug)]
 pub struct PartitionChecker {
     options: CheckOptions,
+    /// Which of the rules are judged here.
+    part: Part,
     next: Sequence,
+    /// With the checkers of other partitions, for rules about all keys.
+    exchange: Option<Box<Exchange>>,
+    /// What is to be written to other partitions.
+    outgoing: Vec<(u32, Vec<u8>)>,
     assembler: Assembler,
     world: World,
     set: RuleSet,
@@ -86,15 +98,22 @@ const PATIENCE: u64 = 5_000_000;
 /// Time passes for rules in steps of this many microseconds.
 const TICK: u64 = 5_000;
 
-const CHECKPOINT_VERSION: u64 = 4;
-
 impl PartitionChecker {
     /// A checker before its first entry.
     #[must_use]
     pub fn new(options: CheckOptions) -> PartitionChecker {
+        let mut checker = PartitionChecker::of_part(options, Part::of(options.place));
+        checker.exchange = Exchange::of(options);
+        checker
+    }
+
+    fn of_part(options: CheckOptions, part: Part) -> PartitionChecker {
         PartitionChecker {
             options,
+            part,
             next: 1,
+            exchange: None,
+            outgoing: Vec::new(),
             assembler: Assembler::new(options.timing),
             world: World::default(),
             set: RuleSet::default(),
@@ -143,13 +162,18 @@ impl PartitionChecker {
     }
 
     /// How the rules do.
-    pub fn rules(&self) -> impl Iterator<Item = (&str, RuleStatus)> {
+    pub fn rules(&self) -> Vec<(String, RuleStatus)> {
+        let gathered = self.exchange.iter().flat_map(|exchange| exchange.statuses(&self.set));
+        self.own_rules().chain(gathered).collect()
+    }
+
+    fn own_rules(&self) -> impl Iterator<Item = (String, RuleStatus)> {
         self.rules.iter().map(|rule| {
             let mut status = rule.status(self.why_unknown(rule));
             let suspected = self.suspicions.iter().filter(|((name, _), _)| *name == rule.name);
             let suspected = suspected.flat_map(|(_, some)| some);
             status.firing -= suspected.filter(|one| one.over.is_none()).count().min(status.firing);
-            (rule.name.as_str(), status)
+            (rule.name.clone(), status)
         })
     }
 
@@ -253,7 +277,13 @@ impl PartitionChecker {
     fn take(&mut self, entry: &Entry, notices: &mut Vec<Notice>) -> Result<(), BadEntry> {
         let arrival = read_entry(&entry.bytes)?;
         self.assembler.advance(arrival.micros);
-        match arrival.what {
+        self.arrived(arrival.what, notices)?;
+        self.share(entry.sequence, notices);
+        Ok(())
+    }
+
+    fn arrived(&mut self, what: Arrived, notices: &mut Vec<Notice>) -> Result<(), BadEntry> {
+        match what {
             Arrived::Frames(frames) => {
                 for (origin, frame) in frames {
                     self.assembler.take(origin, frame);
@@ -261,33 +291,49 @@ impl PartitionChecker {
                 self.release(notices);
             }
             Arrived::Rules(text) => self.put_in_force(&text, notices),
-            Arrived::Disable(name) => {
-                for rule in self.rules.iter_mut().filter(|rule| rule.name == name) {
-                    rule.disabled = true;
-                    notices.push(Notice::Disabled { rule: name.clone() });
+            Arrived::Disable(name) => self.disable(&name, notices),
+            Arrived::Shared(message) => {
+                if let Some(exchange) = &mut self.exchange {
+                    exchange.receive(&message).map_err(|error| BadEntry::new(error.0))?;
                 }
             }
         }
         Ok(())
     }
 
+    fn disable(&mut self, name: &str, notices: &mut Vec<Notice>) {
+        for rule in self.rules.iter_mut().filter(|rule| rule.name == name) {
+            rule.disabled = true;
+            notices.push(Notice::Disabled { rule: name.to_owned() });
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.gathered.disable(name, notices);
+        }
+    }
+
+    /// Exchanges what rules about all keys need with the other partitions, and judges those of them
+    /// that are judged here.
+    fn share(&mut self, entry: Sequence, notices: &mut Vec<Notice>) {
+        let Some(exchange) = &mut self.exchange else { return };
+        let (now, frontier) = (self.assembler.now(), self.assembler.frontier());
+        self.outgoing.extend(exchange.flush(entry, frontier, now));
+        // Both judge the stamps of the same clocks.
+        std::mem::swap(&mut self.assembler, &mut exchange.gathered.assembler);
+        exchange.advance(notices);
+        std::mem::swap(&mut self.assembler, &mut exchange.gathered.assembler);
+    }
+
+    /// What is to be written to the logs of other partitions, in this order. A checker that reads its
+    /// log again writes it again; it counts once.
+    pub fn take_outgoing(&mut self) -> Vec<(u32, Vec<u8>)> {
+        std::mem::take(&mut self.outgoing)
+    }
+
     /// Rules from the log. They were vetted before they were written; one that does not read
     /// any more leaves the old ones in force.
     fn put_in_force(&mut self, text: &str, notices: &mut Vec<Notice>) {
         match RuleSet::parse(text, "rules") {
-            Ok(set) => {
-                self.world.map_relations(&set.whole_fields());
-                let old = std::mem::take(&mut self.rules);
-                self.rules = rule::adopt(&set, old, self.options.incremental);
-                self.set_horizon();
-                let names = set.names().map(str::to_owned).collect();
-                let not_watched = set.not_watched().to_vec();
-                self.set = set;
-                let rules = &self.rules;
-                let stays = |name: &str| rules.iter().any(|rule| rule.name == name);
-                self.suspicions.retain(|(name, _), _| stays(name));
-                notices.push(Notice::Rules { names, not_watched, refused: Vec::new() });
-            }
+            Ok(set) => self.put_set_in_force(&set, notices),
             Err(error) => {
                 let names = self.set.names().map(str::to_owned).collect();
                 let not_watched = self.set.not_watched().to_vec();
@@ -300,6 +346,24 @@ impl PartitionChecker {
         }
     }
 
+    fn put_set_in_force(&mut self, set: &RuleSet, notices: &mut Vec<Notice>) {
+        let selected = self.part.select(set);
+        self.world.map_relations(&selected.whole_fields());
+        let old = std::mem::take(&mut self.rules);
+        self.rules = rule::adopt(&selected, old, self.options.incremental);
+        self.set_horizon();
+        let names = set.names().map(str::to_owned).collect();
+        let not_watched = set.not_watched().to_vec();
+        self.set = set.clone();
+        let rules = &self.rules;
+        let stays = |name: &str| rules.iter().any(|rule| rule.name == name);
+        self.suspicions.retain(|(name, _), _| stays(name));
+        if let Some(exchange) = &mut self.exchange {
+            exchange.rules(set, &self.world, self.assembler.frontier());
+        }
+        notices.push(Notice::Rules { names, not_watched, refused: Vec::new() });
+    }
+
     fn release(&mut self, notices: &mut Vec<Notice>) {
         let mut changes = std::mem::take(&mut self.changes);
         self.assembler.release(|change| changes.push(change));
@@ -309,11 +373,7 @@ impl PartitionChecker {
         self.changes = changes;
         self.tell_clocks(notices);
         let frontier = self.assembler.frontier();
-        if frontier.micros() >= self.ticked + TICK {
-            self.ticked = frontier.micros();
-            self.tick(frontier, notices);
-        }
-        self.decide(frontier, notices);
+        self.pass(frontier, notices);
         for place in 0..self.flows.len() {
             let mut found = Vec::new();
             self.flows[place].until(frontier, &mut found);
@@ -323,7 +383,13 @@ impl PartitionChecker {
 
     fn change(&mut self, change: Change, notices: &mut Vec<Notice>) {
         self.settle(change.at, notices);
-        self.tell(&change, notices);
+        if let Some(exchange) = &mut self.exchange {
+            exchange.note(&change);
+        }
+        // Of nodes, the checker tells that the nodes speak to.
+        if !matches!(self.part, Part::Gathered(_)) {
+            self.tell(&change, notices);
+        }
         for place in 0..self.flows.len() {
             let mut found = Vec::new();
             self.flows[place].change(&change, &mut found);
@@ -351,6 +417,41 @@ impl PartitionChecker {
         self.judged = judged;
         self.silent = None;
         self.tidy(touched);
+    }
+
+    /// Follows a change without judging it.
+    fn follow(&mut self, change: Change) {
+        self.last_changes.note(&change, &self.world);
+        let touched = self.world.apply(&change);
+        if change.what == Changing::Whole && touched != Touched::Nothing {
+            self.remember_left_out(change.at, change.node);
+        }
+        self.history.push(change, self.world.mapped());
+        self.tidy(touched);
+    }
+
+    /// Judges all rules on what was followed without judging it.
+    fn begin(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
+        let mut judged = std::mem::take(&mut self.judged);
+        for place in 0..self.rules.len() {
+            if self.rules[place].disabled {
+                continue;
+            }
+            self.rules[place].touch(&self.world, Touched::Members(NodeId(0)), at, &mut judged);
+            for one in judged.drain(..) {
+                self.verdict(place, one, (at, None), notices);
+            }
+        }
+        self.judged = judged;
+    }
+
+    /// All changes before this stamp are there.
+    fn pass(&mut self, reached: Stamp, notices: &mut Vec<Notice>) {
+        if reached.micros() >= self.ticked + TICK {
+            self.ticked = reached.micros();
+            self.tick(reached, notices);
+        }
+        self.decide(reached, notices);
     }
 
     /// A node has told all: what it left out is gone from the states that traces show, too.
@@ -582,68 +683,5 @@ impl PartitionChecker {
     fn name_of(&self, node: NodeId) -> String {
         let found = self.world.members().iter().find(|member| member.id == node);
         found.map_or_else(|| node.to_string(), |member| member.name.clone())
-    }
-
-    /// Everything that the rest of the log is judged with.
-    #[must_use]
-    pub fn checkpoint(&self) -> Vec<u8> {
-        to_bytes(&list([
-            number(CHECKPOINT_VERSION),
-            number(self.next),
-            self.set.text().into(),
-            self.assembler.save(),
-            self.world.save(),
-            list(self.rules.iter().map(|rule| rule.save(&self.world))),
-            number(self.ticked),
-            list(self.suspicions.values().flatten().map(Suspicion::save)),
-            self.last_changes.save(),
-        ]))
-    }
-
-    /// A checker that goes on from a checkpoint. Changes before it are not in its traces.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are no checkpoint.
-    pub fn restore(options: CheckOptions, bytes: &[u8]) -> Result<PartitionChecker, BadCheckpoint> {
-        let mut fields = Fields::of(from_bytes(bytes)?)?;
-        let version = fields.number()?;
-        if version != CHECKPOINT_VERSION {
-            return Err(bad(format_args!("it is of version {version}")));
-        }
-        let mut checker = PartitionChecker::new(options);
-        checker.next = fields.number()?;
-        checker.set =
-            RuleSet::parse(&fields.text()?, "rules").map_err(|error| bad(error.to_string()))?;
-        checker.assembler = Assembler::load(options.timing, fields.any()?)?;
-        checker.world = World::load(fields.any()?)?;
-        let saved = fields.items()?;
-        checker.rules = rule::load(&checker.set, options.incremental, saved, &checker.world)?;
-        checker.ticked = fields.number()?;
-        for suspicion in fields.each(Suspicion::load)? {
-            let of = (suspicion.violation.rule.clone(), suspicion.violation.key.clone());
-            checker.suspicions.entry(of).or_default().push(suspicion);
-        }
-        checker.last_changes = LastChanges::load(fields.any()?)?;
-        checker.set_horizon();
-        checker.waiting = true;
-        checker.remember_members();
-        Ok(checker)
-    }
-
-    /// So that traces begin with who was there.
-    fn remember_members(&mut self) {
-        let at = self.assembler.frontier();
-        for member in self.world.members().iter().filter(|member| member.up) {
-            let (name, kind) = (member.name.clone(), member.kind.clone());
-            let change = Change { at, node: member.id, what: Changing::Up { name, kind } };
-            self.history.push(change, self.world.mapped());
-            if let Some(Value::Record(fields)) = self.world.state(member.id) {
-                let values = fields.iter().map(|(name, v)| (name.as_str().into(), v.clone()));
-                let what = Changing::State(values.collect());
-                let change = Change { at, node: member.id, what };
-                self.history.push(change, self.world.mapped());
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! Partitions come and go as the [`Store`] says. Rules are changed by writing them to the log, so
 //! that every checker changes them at the same place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ use everhold_property::Member;
 use serde_json::Value as Json;
 
 use crate::assemble::{ClockReading, Counts};
-use crate::checker::{CheckOptions, PartitionChecker};
+use crate::checker::{CheckOptions, PartitionChecker, Place};
 use crate::dataflow::Flow;
-use crate::entry::{disable_entry, rules_entry};
+use crate::entry::{disable_entry, rules_entry, shared_entry};
 use crate::evidence::Evidence;
 use crate::intake::now_micros;
 use crate::log::{Cursor, Log, LogError, Sequence};
@@ -289,10 +289,12 @@ impl Watch {
         written: &mut Option<String>,
     ) -> Result<(), BadRules> {
         crate::rule::RuleSet::parse(text, file)?;
-        for (answer, _) in self.ask(text, file) {
-            if let Ok(verdict) = answer.recv_timeout(Duration::from_secs(5)) {
-                verdict?;
-            }
+        let asked = self.ask(text, file).into_iter();
+        let answers = asked.filter_map(|(answer, _)| answer.recv_timeout(VETTED).ok());
+        let answers: Vec<Result<(), BadRules>> = answers.collect();
+        // A partition may know no key of a relation that another one knows.
+        if answers.iter().all(Result::is_err) {
+            answers.into_iter().collect::<Result<(), BadRules>>()?;
         }
         let entry = rules_entry(now_micros(), text);
         for partition in 0..self.shared.log.partitions() {
@@ -330,6 +332,9 @@ impl Drop for Watch {
         let _ = lock(&self.shared.store).release();
     }
 }
+
+/// So long checkers have to say whether they would take rules.
+const VETTED: Duration = Duration::from_secs(5);
 
 /// So long a change of rules is waited for.
 const IN_FORCE: Duration = Duration::from_secs(8);
@@ -376,7 +381,8 @@ fn start_worker(
     lease: Lease,
     checkpoint: Option<Vec<u8>>,
 ) -> Result<Worker, LogError> {
-    let options = shared.options.check;
+    let place = Place { partition: lease.partition, of: shared.log.partitions() };
+    let options = CheckOptions { place, ..shared.options.check };
     let mut checker = match checkpoint.map(|bytes| PartitionChecker::restore(options, &bytes)) {
         Some(Ok(checker)) => checker,
         Some(Err(error)) => {
@@ -403,6 +409,7 @@ fn start_worker(
         watched: Instant::now(),
         costs: BTreeMap::new(),
         checkpoint_bytes: 0,
+        outgoing: VecDeque::new(),
     };
     lock(&shared.status).insert(lease.partition, job.status());
     let thread = thread::Builder::new()
@@ -427,6 +434,8 @@ struct Job {
     /// Of each rule: evaluation time when last looked at, and strikes.
     costs: BTreeMap<String, (u64, u32)>,
     checkpoint_bytes: usize,
+    /// What is to be written to other partitions.
+    outgoing: VecDeque<(u32, Vec<u8>)>,
 }
 
 /// How much of the log is read at once.
@@ -437,18 +446,9 @@ impl Job {
         let mut notices = Vec::new();
         let reading = format!("partition {}", self.partition);
         while !self.shared.stop.load(Relaxed) && lock(&self.lease).is_some() {
-            match self.cursor.next(READ, Duration::from_millis(50)) {
-                Ok(entries) => {
-                    self.shared.works(&reading);
-                    for entry in &entries {
-                        self.checker.apply(entry, &mut notices);
-                        self.tell(&mut notices);
-                    }
-                }
-                Err(error) => {
-                    self.shared.fails(&reading, format!("{reading} cannot be read: {error}"));
-                    self.reopen();
-                }
+            match self.share() {
+                true => self.read(&reading, &mut notices),
+                false => thread::sleep(Duration::from_millis(200)),
             }
             while let Ok((text, file, reply)) = self.questions.try_recv() {
                 let _ = reply.send(self.checker.vet(&text, &file).map(drop));
@@ -457,6 +457,23 @@ impl Job {
         }
         if lock(&self.lease).is_some() {
             self.save();
+        }
+    }
+
+    fn read(&mut self, reading: &str, notices: &mut Vec<Notice>) {
+        match self.cursor.next(READ, Duration::from_millis(50)) {
+            Ok(entries) => {
+                self.shared.works(reading);
+                for entry in &entries {
+                    self.checker.apply(entry, notices);
+                    self.tell(notices);
+                    self.outgoing.extend(self.checker.take_outgoing());
+                }
+            }
+            Err(error) => {
+                self.shared.fails(reading, format!("{reading} cannot be read: {error}"));
+                self.reopen();
+            }
         }
     }
 
@@ -472,6 +489,22 @@ impl Job {
         for notice in notices.drain(..) {
             let _ = self.scribe.send(Task::Tell(notice));
         }
+    }
+
+    /// Writes to other partitions what they need; whether all of it is written.
+    fn share(&mut self) -> bool {
+        while let Some((partition, message)) = self.outgoing.front() {
+            let entry = shared_entry(now_micros(), message);
+            let what = format!("exchange {}", self.partition);
+            if let Err(error) = self.shared.log.append(*partition, &[&entry]) {
+                let problem = format!("partition {partition} cannot be written: {error}");
+                self.shared.fails(&what, problem);
+                return false;
+            }
+            self.shared.works(&what);
+            self.outgoing.pop_front();
+        }
+        true
     }
 
     /// What is done now and then.
@@ -493,6 +526,9 @@ impl Job {
     /// It is saved after what came before was told.
     fn save(&mut self) {
         self.saved = Instant::now();
+        if !self.share() {
+            return; // What is not written yet is made again from the checkpoint before it.
+        }
         let checkpoint = Checkpoint { bytes: self.checker.checkpoint(), next: self.checker.next() };
         self.checkpoint_bytes = checkpoint.bytes.len();
         let _ = self.scribe.send(Task::Save(checkpoint));
@@ -508,7 +544,7 @@ impl Job {
             lag_micros: if arrived == 0 { 0 } else { lag },
             counts: self.checker.counts(),
             sizes: self.checker.sizes(),
-            rules: self.checker.rules().map(|(name, rule)| (name.to_owned(), rule)).collect(),
+            rules: self.checker.rules().into_iter().collect(),
             not_watched: self.checker.not_watched().to_vec(),
             members: self
                 .checker
@@ -536,16 +572,16 @@ impl Job {
             if disabled {
                 continue;
             }
-            let (before, strikes) = self.costs.get(name).copied().unwrap_or_default();
+            let (before, strikes) = self.costs.get(&name).copied().unwrap_or_default();
             let share = counts.nanos.saturating_sub(before) as f64 / (seconds * 1e9);
             let strikes = match lagging && share * 100.0 > options.share_max as f64 {
                 true => strikes + 1,
                 false => 0,
             };
             if counts.nanos_max > most || strikes >= 3 {
-                costly.push((name.to_owned(), share));
+                costly.push((name.clone(), share));
             }
-            self.costs.insert(name.to_owned(), (counts.nanos, strikes));
+            self.costs.insert(name, (counts.nanos, strikes));
         }
         for (name, share) in costly {
             (self.shared.trouble)(format!(

@@ -8,6 +8,7 @@
 //! frames  any number of: node (u32 LE), incarnation (u64 LE), a frame of the tuple protocol
 //! rules   UTF-8, the text of all rules from here on
 //! disable UTF-8, the name of a rule that is not judged from here on
+//! shared  what the checker of another partition sends, as `checker::exchange` writes it
 //! ```
 
 use std::fmt;
@@ -18,6 +19,7 @@ use everhold_trace::wire::{Decoder, Encoder, Frame, TooLarge};
 const FRAMES: u8 = 0;
 const RULES: u8 = 1;
 const DISABLE: u8 = 2;
+const SHARED: u8 = 3;
 
 /// One life of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +48,8 @@ pub enum Arrived {
     Rules(String),
     /// This rule is not judged from here on.
     Disable(String),
+    /// What the checker of another partition sends.
+    Shared(Vec<u8>),
 }
 
 /// Collects frames into one entry.
@@ -121,9 +125,23 @@ pub fn disable_entry(micros: u64, rule: &str) -> Vec<u8> {
     bytes
 }
 
+/// An entry with what a checker sends to the checker of another partition.
+#[must_use]
+pub fn shared_entry(micros: u64, message: &[u8]) -> Vec<u8> {
+    let mut bytes = head(micros, SHARED);
+    bytes.extend(message);
+    bytes
+}
+
 /// An entry that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadEntry(String);
+
+impl BadEntry {
+    pub(crate) fn new(reason: String) -> BadEntry {
+        BadEntry(reason)
+    }
+}
 
 impl fmt::Display for BadEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,6 +168,7 @@ pub fn read_entry(bytes: &[u8]) -> Result<Arrival, BadEntry> {
         FRAMES => Arrived::Frames(frames(body)?),
         RULES => Arrived::Rules(text()?),
         DISABLE => Arrived::Disable(text()?),
+        SHARED => Arrived::Shared(body.to_vec()),
         other => return Err(bad(format_args!("nothing is of kind {other}"))),
     };
     Ok(Arrival { micros: u64::from_le_bytes(*time), what })

@@ -132,6 +132,22 @@ impl RuleSet {
         self.rules.iter().map(|rule| rule.property.name.as_str())
     }
 
+    /// The names and texts of those that are judged.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, String)> {
+        self.rules.iter().map(|rule| (rule.property.name.as_str(), print(&rule.property)))
+    }
+
+    /// Those among the rules that are asked for by name, and whether they are about one key at a time.
+    /// The text stays that of all.
+    pub(crate) fn only(&self, wanted: impl Fn(&str, bool) -> bool) -> RuleSet {
+        let is_wanted = |rule: &&Compiled| wanted(&rule.property.name, rule.keyed.is_some());
+        RuleSet {
+            text: self.text.clone(),
+            rules: self.rules.iter().filter(is_wanted).cloned().collect(),
+            not_watched: self.not_watched.clone(),
+        }
+    }
+
     /// Whether the rules fit what the nodes have shown so far; nothing fits everything.
     pub(crate) fn fits(&self, world: &World, file: &str) -> Result<(), BadRules> {
         let (whole, under_key) = world.schema();

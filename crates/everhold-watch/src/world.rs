@@ -237,6 +237,19 @@ impl World {
         facts
     }
 
+    /// The tuples of a relation, of all nodes and keys.
+    pub(crate) fn tuples_of(&self, relation: &str) -> Vec<(NodeId, Tuple)> {
+        let mut tuples = Vec::new();
+        for slot in self.slots.iter().filter(|slot| slot.used) {
+            for cell in slot.cells.iter().filter(|cell| *cell.relation == *relation) {
+                let Some(value) = cell.value.clone() else { continue };
+                let (relation, key) = (cell.relation.clone(), slot.key.clone());
+                tuples.push((cell.node, Tuple { relation, key, value }));
+            }
+        }
+        tuples
+    }
+
     pub(crate) fn mapped(&self) -> &BTreeSet<String> {
         &self.mapped
     }

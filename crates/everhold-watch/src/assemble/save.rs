@@ -138,7 +138,7 @@ fn load_clock(fields: &mut Fields) -> Read<ClockReading> {
 }
 
 impl Changing {
-    fn save(&self) -> Value {
+    pub(crate) fn save(&self) -> Value {
         let named = |word: &str, rest: Value| list([word.into(), rest]);
         match self {
             Changing::Up { name, kind } => {
@@ -162,7 +162,7 @@ impl Changing {
         }
     }
 
-    fn load(value: Value) -> Read<Changing> {
+    pub(crate) fn load(value: Value) -> Read<Changing> {
         let mut fields = Fields::of(value)?;
         let word = fields.text()?;
         let rest = |fields: &mut Fields| Fields::of(fields.any()?);

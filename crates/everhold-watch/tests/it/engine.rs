@@ -105,6 +105,12 @@ impl Probe {
         self.write(&Frame::Heartbeat { at: now() });
     }
 
+    pub(crate) fn observe(&mut self, name: &str, value: i64) {
+        self.number += 1;
+        let records = vec![Record::new(now(), What::Observe(vec![(name.into(), value.into())]))];
+        self.write(&Frame::Batch(Batch { number: self.number, dropped: 0, records }));
+    }
+
     pub(crate) fn add(&mut self, key: i64, mode: &str) {
         let tuple = Tuple { relation: "locks".into(), key: Value::Int(key), value: mode.into() };
         self.number += 1;
@@ -113,9 +119,9 @@ impl Probe {
     }
 }
 
-struct Running {
-    watch: Watch,
-    intake: Intake,
+pub(crate) struct Running {
+    pub(crate) watch: Watch,
+    pub(crate) intake: Intake,
     notices: Receiver<Notice>,
     troubles: Arc<Mutex<Vec<String>>>,
 }
@@ -127,7 +133,7 @@ fn start(folder: &Path, options: IntakeOptions) -> Running {
     start_on(folder, options, log, store)
 }
 
-fn start_on(
+pub(crate) fn start_on(
     folder: &Path,
     options: IntakeOptions,
     log: Arc<dyn Log>,
@@ -161,7 +167,11 @@ fn start_on(
 
 /// The next violation, or none in the time. Meanwhile the probes go on beating, as real ones do: a
 /// moment is complete only when everybody has passed it.
-fn next_violation(running: &Running, probes: &mut [Probe], wait: Duration) -> Option<String> {
+pub(crate) fn next_violation(
+    running: &Running,
+    probes: &mut [Probe],
+    wait: Duration,
+) -> Option<String> {
     let end = Instant::now() + wait;
     while Instant::now() < end {
         probes.iter_mut().for_each(Probe::beat);
@@ -172,7 +182,7 @@ fn next_violation(running: &Running, probes: &mut [Probe], wait: Duration) -> Op
     None
 }
 
-const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_double_grant_is_told_once_even_across_restarts() {

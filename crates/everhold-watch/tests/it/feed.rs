@@ -13,7 +13,7 @@ pub(crate) fn ms(ms: u64) -> Stamp {
 pub(crate) const START: u64 = 1_000_000;
 
 /// Writes entries as an intake would.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Feed {
     pub(crate) entries: Vec<Entry>,
     numbers: std::collections::BTreeMap<u32, u64>,

@@ -7,6 +7,7 @@ mod checker;
 mod dataflow;
 mod engine;
 mod feed;
+mod gathered;
 mod log;
 #[cfg(feature = "nats")]
 mod nats;

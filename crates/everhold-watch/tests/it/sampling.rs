@@ -127,6 +127,6 @@ fn the_status_says_that_a_rule_is_sampled() {
     ));
     let mut checker = PartitionChecker::new(CheckOptions::default());
     feed.entries.iter().for_each(|entry| checker.apply(entry, &mut Vec::new()));
-    let sampled: Vec<_> = checker.rules().map(|(_, status)| status.sampled).collect();
+    let sampled: Vec<_> = checker.rules().into_iter().map(|(_, status)| status.sampled).collect();
     assert_eq!(sampled, [Some("for 1 in 10 keys every 100ms".to_owned()), None]);
 }
