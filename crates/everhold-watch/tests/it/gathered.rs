@@ -318,7 +318,7 @@ fn rules_about_few_keys_are_taken_by_many_partitions() {
     running.watch.set_rules(LOCK, "rules.prop").expect("one partition has such a key");
     let wrong = LOCK.replace("locks", "lokcs");
     let message = running.watch.set_rules(&wrong, "rules.prop").expect_err("nobody has it");
-    assert!(message.contains("lokcs"), "{message}");
+    assert!(message.to_string().contains("lokcs"), "{message}");
 }
 
 const LOCK: &str = r#"always "no lock": forall n in nodes: n.locks[key] != "exclusive""#;
