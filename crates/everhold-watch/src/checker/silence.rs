@@ -60,26 +60,35 @@ impl PartitionChecker {
         notices.push(Notice::Resolved { id, rule, key, since, at });
     }
 
-    /// Ends the violations of which a node has been away for too long.
+    /// Ends the violations of which a node has been away for too long, and those whose node is known
+    /// again although no change of it concerned their key: a new life begins without any tuples.
     pub(super) fn stop_waiting(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
         if !std::mem::take(&mut self.waiting) {
             return;
         }
-        let longest = self.options.timing.silence_max.as_micros() as u64 * u64::from(AWAY_MAX);
         for place in 0..self.rules.len() {
-            let waits = self.rules[place].firing.iter().filter_map(|(key, firing)| {
-                let (_, since) = firing.waits?;
-                Some((key.clone(), at.micros() > since.micros() + longest))
-            });
+            let waits =
+                self.rules[place].firing.iter().filter(|(_, firing)| firing.waits.is_some());
+            let waits = waits.map(|(key, firing)| (key.clone(), self.is_over(*firing, at)));
             let waits: Vec<(Option<Value>, bool)> = waits.collect();
-            for (key, too_long) in waits {
-                self.waiting |= !too_long;
-                if too_long {
+            for (key, is_over) in waits {
+                self.waiting |= !is_over;
+                if is_over {
                     let slot = key.as_ref().and_then(|key| self.world.slot_of(key));
                     self.resolve(place, key, at, notices);
                     slot.into_iter().for_each(|slot| self.tidy_slot(slot));
                 }
             }
         }
+    }
+
+    /// Whether a violation that waits for a node need not wait any longer. While any node is
+    /// incompletely known, the verdict may be unknown rather than that the rule holds.
+    fn is_over(&self, firing: Firing, at: Stamp) -> bool {
+        let longest = self.options.timing.silence_max.as_micros() as u64 * u64::from(AWAY_MAX);
+        let is_late = |(_, since): (NodeId, Stamp)| at.micros() > since.micros() + longest;
+        let mut up = self.world.members().iter().filter(|member| member.up);
+        firing.waits.is_some_and(is_late)
+            || (self.waits_for(firing, at).is_none() && up.all(|m| self.world.is_whole(m.id)))
     }
 }
