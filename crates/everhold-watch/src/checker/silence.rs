@@ -38,7 +38,8 @@ impl PartitionChecker {
         };
         let is_there = self.world.members().iter().any(|member| member.id == node && member.up);
         let is_known = self.world.state(node).is_some() && self.world.is_whole(node);
-        let is_back = is_there && is_known && self.silent != Some(node);
+        let in_same_life = self.assembler.has_returned(node);
+        let is_back = is_there && (!in_same_life || is_known && self.silent != Some(node));
         (!is_back).then_some((node, since))
     }
 
