@@ -402,6 +402,7 @@ impl PartitionChecker {
             self.remember_left_out(at, change.node);
         }
         self.silent = self.falls_silent(&change);
+        self.end_old_life(&change, notices);
         self.history.push(change, self.world.mapped());
         let mut judged = std::mem::take(&mut self.judged);
         for place in 0..self.rules.len() {

@@ -38,8 +38,7 @@ impl PartitionChecker {
         };
         let is_there = self.world.members().iter().any(|member| member.id == node && member.up);
         let is_known = self.world.state(node).is_some() && self.world.is_whole(node);
-        let in_same_life = self.assembler.has_returned(node);
-        let is_back = is_there && (!in_same_life || is_known && self.silent != Some(node));
+        let is_back = is_there && is_known && self.silent != Some(node);
         (!is_back).then_some((node, since))
     }
 
@@ -61,35 +60,45 @@ impl PartitionChecker {
         notices.push(Notice::Resolved { id, rule, key, since, at });
     }
 
-    /// Ends the violations of which a node has been away for too long, and those whose node is known
-    /// again although no change of it concerned their key: a new life begins without any tuples.
+    /// Ends the violations of which a node has been away for too long.
     pub(super) fn stop_waiting(&mut self, at: Stamp, notices: &mut Vec<Notice>) {
         if !std::mem::take(&mut self.waiting) {
             return;
         }
-        for place in 0..self.rules.len() {
-            let waits =
-                self.rules[place].firing.iter().filter(|(_, firing)| firing.waits.is_some());
-            let waits = waits.map(|(key, firing)| (key.clone(), self.is_over(*firing, at)));
-            let waits: Vec<(Option<Value>, bool)> = waits.collect();
-            for (key, is_over) in waits {
-                self.waiting |= !is_over;
-                if is_over {
-                    let slot = key.as_ref().and_then(|key| self.world.slot_of(key));
-                    self.resolve(place, key, at, notices);
-                    slot.into_iter().for_each(|slot| self.tidy_slot(slot));
-                }
-            }
+        let longest = self.options.timing.silence_max.as_micros() as u64 * u64::from(AWAY_MAX);
+        let is_late = |since: Stamp| at.micros() > since.micros() + longest;
+        self.end_waiting(|_, since| is_late(since), at, notices);
+        let waits = |firing: &Firing| firing.waits.is_some();
+        self.waiting = self.rules.iter().any(|rule| rule.firing.values().any(waits));
+    }
+
+    /// Ends the violations that wait for a node which begins another life: it has none of what it
+    /// showed before, and no change of it need concern their keys.
+    pub(super) fn end_old_life(&mut self, change: &Change, notices: &mut Vec<Notice>) {
+        let is_up = matches!(change.what, Changing::Up { .. });
+        if self.waiting && is_up && !self.assembler.has_returned(change.node) {
+            self.end_waiting(|node, _| node == change.node, change.at, notices);
         }
     }
 
-    /// Whether a violation that waits for a node need not wait any longer. While any node is
-    /// incompletely known, the verdict may be unknown rather than that the rule holds.
-    fn is_over(&self, firing: Firing, at: Stamp) -> bool {
-        let longest = self.options.timing.silence_max.as_micros() as u64 * u64::from(AWAY_MAX);
-        let is_late = |(_, since): (NodeId, Stamp)| at.micros() > since.micros() + longest;
-        let mut up = self.world.members().iter().filter(|member| member.up);
-        firing.waits.is_some_and(is_late)
-            || (self.waits_for(firing, at).is_none() && up.all(|m| self.world.is_whole(m.id)))
+    /// Ends the violations for whose awaited node, and the time since when it is awaited, `is_over`
+    /// says so.
+    fn end_waiting(
+        &mut self,
+        is_over: impl Fn(NodeId, Stamp) -> bool,
+        at: Stamp,
+        notices: &mut Vec<Notice>,
+    ) {
+        for place in 0..self.rules.len() {
+            let over = self.rules[place].firing.iter().filter(|(_, firing)| {
+                firing.waits.is_some_and(|(node, since)| is_over(node, since))
+            });
+            let over: Vec<Option<Value>> = over.map(|(key, _)| key.clone()).collect();
+            for key in over {
+                let slot = key.as_ref().and_then(|key| self.world.slot_of(key));
+                self.resolve(place, key, at, notices);
+                slot.into_iter().for_each(|slot| self.tidy_slot(slot));
+            }
+        }
     }
 }
