@@ -105,7 +105,7 @@ fn manifests_say_what_a_registry_shows() {
     }
 }
 
-/// The build of a packaged crate has access only to the crate's own folder.
+/// The build of a packaged crate has access only to the crate's own folder. Its tests are not built.
 #[test]
 fn sources_include_nothing_from_outside_their_crate() {
     let mut files = Vec::new();
@@ -113,7 +113,7 @@ fn sources_include_nothing_from_outside_their_crate() {
         sources(&root().join(folder), &mut files);
     }
     assert!(files.len() > 300, "only {} sources are known", files.len());
-    for file in files {
+    for file in files.into_iter().filter(|file| !file.iter().any(|part| part == "tests")) {
         let text = fs::read_to_string(&file).expect("it can be read");
         let mut before = "";
         for line in text.lines() {
