@@ -15,7 +15,8 @@ struct Function<'a> {
 
 /// The functions of a formatted source. A function ends at the first line after its head that
 /// closes a brace at the indentation of the head, which is how `cargo fmt` writes every function
-/// that does not fit on one line.
+/// that does not fit on one line. Functions that a macro names are as long as its arguments make
+/// them, and are left out.
 fn functions(text: &str) -> Vec<Function<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let heads =
@@ -33,7 +34,7 @@ fn name_of_function(line: &str) -> Option<&str> {
     };
     let word = words.find(|word| !is_modifier(word))?;
     let name = (word == "fn").then(|| words.next())??;
-    name.split(['(', '<']).next()
+    name.split(['(', '<']).next().filter(|name| !name.starts_with('$'))
 }
 
 fn length(lines: &[&str]) -> usize {
@@ -44,9 +45,14 @@ fn length(lines: &[&str]) -> usize {
     }
     let closes = |line: &&str| {
         line.strip_prefix(indentation)
-            .is_some_and(|rest| rest.starts_with('}') || rest == ";" || rest == ");")
+            .is_some_and(|rest| rest.starts_with('}') || rest == ";" || is_signature(rest))
     };
     lines.iter().position(closes).map_or(lines.len(), |end| end + 1)
+}
+
+/// Whether a line ends a head without a body, as traits have them.
+fn is_signature(rest: &str) -> bool {
+    rest.starts_with(')') && rest.ends_with(';')
 }
 
 #[test]
