@@ -14,7 +14,8 @@
 //! let message = trace.send(server, "Ping", None);
 //! trace.begin(server, EventKind::Deliver { message });
 //! let picture = Picture::of(&trace.finish(), &Part::default(), &Paper::default());
-//! assert!(picture.draw(&Paper::default()).contains("├──Ping──▶●"));
+//! let drawing = picture.draw(&Paper::default());
+//! assert!(drawing.contains("─Ping─") && drawing.contains("▶●"), "{drawing}");
 //! ```
 //!
 //! - `events`: the events and faults of an execution, as steps in words.
