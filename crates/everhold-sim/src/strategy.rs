@@ -20,7 +20,7 @@ use everhold_node::{NodeId, Weights};
 use crate::fault::Fault;
 use crate::moves::{Move, Moves};
 
-pub use exhaustive::Progress;
+pub use exhaustive::ExhaustiveProgress;
 
 pub(crate) use delay::Delay;
 pub(crate) use exhaustive::Exhaustive;
@@ -116,7 +116,7 @@ pub(crate) trait Strategy {
     }
 
     /// For a search that can end: its progress.
-    fn progress(&self) -> Option<Progress> {
+    fn progress(&self) -> Option<ExhaustiveProgress> {
         None
     }
 }

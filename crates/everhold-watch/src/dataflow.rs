@@ -21,7 +21,7 @@ use crate::world::hash_of;
 
 pub(crate) mod flow;
 
-pub use flow::{Finding, Flow};
+pub use flow::{Flow, FlowFinding};
 
 /// Tuples with how often each occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::world::World;
 
 /// Something that a flow finds wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct FlowFinding {
     /// What it is about: the key of the violation.
     pub key: Value,
     /// What is wrong, in a few words.
@@ -28,7 +28,7 @@ pub struct Flow {
     name: String,
     relation: String,
     graph: Graph,
-    judge: Box<dyn Fn(&[Value]) -> Vec<Finding> + Send>,
+    judge: Box<dyn Fn(&[Value]) -> Vec<FlowFinding> + Send>,
     /// At most one timestamp in so many microseconds is judged.
     every: u64,
     facts: BTreeMap<NodeId, BTreeMap<Value, Value>>,
@@ -54,7 +54,7 @@ impl fmt::Debug for Flow {
 /// What a flow found when a timestamp was judged.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
-    Begins { finding: Finding, at: Stamp },
+    Begins { finding: FlowFinding, at: Stamp },
     Ends { key: Value, since: Stamp, at: Stamp },
 }
 
@@ -65,7 +65,7 @@ impl Flow {
         name: &str,
         relation: &str,
         graph: Graph,
-        judge: impl Fn(&[Value]) -> Vec<Finding> + Send + 'static,
+        judge: impl Fn(&[Value]) -> Vec<FlowFinding> + Send + 'static,
     ) -> Flow {
         Flow {
             name: name.to_owned(),

@@ -317,7 +317,8 @@ fn rules_about_few_keys_are_taken_by_many_partitions() {
     assert_eq!(keys(), 1);
     running.watch.set_rules(LOCK, "rules.prop").expect("one partition has such a key");
     let wrong = LOCK.replace("locks", "lokcs");
-    let message = running.watch.set_rules(&wrong, "rules.prop").expect_err("nobody has it");
+    let message =
+        running.watch.set_rules(&wrong, "rules.prop").expect_err("nobody has it").to_string();
     assert!(message.contains("lokcs"), "{message}");
 }
 
