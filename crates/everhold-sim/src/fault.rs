@@ -208,6 +208,7 @@ impl Faults {
 
 /// A fault of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fault {
     /// A node lost its memory and what it had not synced.
     Crash(NodeId),
@@ -233,6 +234,7 @@ pub enum Fault {
 
 /// The kinds of [`Fault`], for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// See [`Fault::Crash`].
     Crash,

@@ -100,6 +100,7 @@ impl StepRecord {
 
 /// The event of a step.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum EventRecord {
     /// All nodes started.
     Start,

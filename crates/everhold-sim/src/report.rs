@@ -94,6 +94,7 @@ pub struct Report {
 
 /// The reason why an exploration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// Every execution within the bounds was run.
     Exhausted,

@@ -187,6 +187,7 @@ pub(crate) struct Done {
 
 /// The way of searching.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Search {
     /// All randomised strategies, weighted by the number of new orders that each finds; random
     /// keeps a fifth. The default.
@@ -216,6 +217,7 @@ pub enum Search {
 
 /// The part that an exhaustive search leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reduction {
     /// `Orders` where that is sound, otherwise `States`.
     Auto,

@@ -37,6 +37,7 @@ pub enum Network {
 
 /// The relation between the nodes' clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clocks {
     /// Clocks are independent: each node's timers fire in order of their deadlines, those of
     /// different nodes in any order. Correctness should not depend on more.

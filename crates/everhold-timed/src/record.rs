@@ -55,6 +55,7 @@ pub struct Event {
 
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Trigger {
     /// The node started.
     Start,

@@ -23,6 +23,7 @@ pub struct TimedRun {
 
 /// The reasons for which an execution ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// The stopping condition became true.
     Done,
