@@ -7,10 +7,11 @@ use std::time::Duration;
 use everhold::node::Message;
 use everhold::{Bounds, Explorer, Faults, Report, Search, System};
 use everhold_systems::{extent, paxos, raft, storage, two_phase};
+use everhold_trace::text::thousands;
 
 use crate::Options;
 use crate::measure::{Scorecard, Size, cpu_seconds};
-use crate::table::{Table, whole};
+use crate::table::Table;
 
 /// A bug to be found.
 pub(crate) struct Case {
@@ -132,7 +133,7 @@ fn row(name: String, mut found: Vec<Hunt>, seeds: u64) -> Vec<String> {
     let median = found.get(middle).map(|hunt| hunt.executions);
     found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let seconds = found.get(middle).map(|hunt| hunt.seconds);
-    let number = |number: Option<u64>| number.map_or("-".to_owned(), whole);
+    let number = |number: Option<u64>| number.map_or("-".to_owned(), thousands);
     vec![
         name,
         format!("{count}/{seeds}"),

@@ -31,7 +31,7 @@ impl Node for Counter {
 
 #[test]
 fn it_counts() {
-    explore(|system: &mut System<u32>| { system.node("counter", Counter { total: 0 }); })
+    explore(|system: &mut everhold::System<u32>| { system.node("counter", Counter { total: 0 }); })
         .assert_holds();
 }
 "#;

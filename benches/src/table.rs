@@ -57,19 +57,6 @@ pub(crate) fn short(number: f64) -> String {
     format!("{scaled:.decimals$}{unit}")
 }
 
-/// A whole number with commas.
-pub(crate) fn whole(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +72,5 @@ mod tests {
     fn numbers_are_short() {
         let shown = [25_000_000.0, 123_456.0, 1_234.5, 6.0].map(short);
         assert_eq!(shown, ["25.0 M", "123 k", "1234", "6.00"]);
-        assert_eq!([0, 999, 1_000, 2_744_706].map(whole), ["0", "999", "1,000", "2,744,706"]);
     }
 }

@@ -1,5 +1,6 @@
 //! The program of the guide, repaired: correct, slow at times, and wrong again when it is careless.
 
+use everhold::System;
 use everhold::perf::Perf;
 use everhold::prelude::*;
 use everhold::property::parse;

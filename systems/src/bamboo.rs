@@ -26,6 +26,7 @@
 
 use everhold::prelude::*;
 use everhold::timed::Timed;
+use everhold::{Network, System};
 
 use crate::dht::{Id, Ids, Overlay, ROWS, Ring, Routing, Side};
 

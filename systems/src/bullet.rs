@@ -33,6 +33,7 @@ mod wire;
 
 use everhold::prelude::*;
 use everhold::timed::{Link, Net, Timed, Transport};
+use everhold::{Network, System};
 
 pub use blocks::Blocks;
 pub use node::Bullet;

@@ -22,6 +22,7 @@ mod ring;
 
 use everhold::prelude::*;
 use everhold::property::{Library, Type};
+use everhold::{Network, System};
 
 #[cfg(feature = "live")]
 pub use coverage::{coverage, sampled_keys};

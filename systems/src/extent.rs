@@ -21,6 +21,7 @@
 mod harness;
 mod manager;
 
+use everhold::System;
 use everhold::prelude::*;
 
 pub use harness::{Driver, ExtentNode, ManagerNode, Msg};

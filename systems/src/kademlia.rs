@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::System;
 use everhold::Value;
 use everhold::prelude::*;
 use everhold::property::{Library, Type};

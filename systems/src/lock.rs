@@ -12,6 +12,7 @@ mod server;
 use std::time::Duration;
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 pub use client::Client;
 pub use server::Server;

@@ -19,6 +19,7 @@
 
 use everhold::prelude::*;
 use everhold::timed::Timed;
+use everhold::{Network, System};
 
 use crate::dht::{Ids, Overlay, ROWS, Ring, Routing};
 

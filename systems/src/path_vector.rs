@@ -15,6 +15,7 @@ mod router;
 use everhold::Value;
 use everhold::prelude::*;
 use everhold::property::{Library, Type};
+use everhold::{Network, System};
 
 pub use router::{Msg, Route, Router, Update};
 

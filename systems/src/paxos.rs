@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use everhold::System;
 use everhold::node::Ticket;
 use everhold::prelude::*;
 

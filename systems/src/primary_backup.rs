@@ -17,6 +17,7 @@ mod replica;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use everhold::System;
 use everhold::prelude::*;
 
 pub use meta::Meta;

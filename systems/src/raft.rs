@@ -30,6 +30,7 @@ mod store;
 pub mod timed;
 mod wire;
 
+use everhold::System;
 use everhold::prelude::*;
 
 #[cfg(feature = "live")]

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 /// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -7,6 +7,7 @@
 //! for a tool that puts the states of different nodes into one order: a correct system must not
 //! cause an alarm.
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The claim about the system, in the property language.

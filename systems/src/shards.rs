@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The known bugs of the nodes.

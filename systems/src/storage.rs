@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The number of storage nodes that must have a value before it is acknowledged.

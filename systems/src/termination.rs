@@ -6,6 +6,7 @@
 //! no work is in flight: it adds up, for each node, the messages sent less those received, and
 //! turns black at a node that received something since the token's last visit.
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The known bugs of the nodes.

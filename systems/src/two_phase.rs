@@ -11,6 +11,7 @@
 //!
 //! States are small and flat, because this system also measures exhaustive search.
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The known bugs of the transaction manager.

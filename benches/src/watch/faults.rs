@@ -19,6 +19,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use everhold_live::{NodeId, Probe};
+use everhold_trace::text::thousands;
 use everhold_watch::{
     CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, SegmentLog, SegmentOptions,
     Timing, Watch, WatchOptions, WatchParts,
@@ -27,7 +28,7 @@ use everhold_watch::{
 use super::{RULES, folder};
 use crate::measure::{Bound, Scorecard, Size};
 use crate::process::{Process, when_input_ends};
-use crate::table::{Table, whole};
+use crate::table::Table;
 
 /// The names under which this program is a checker, and a node of the application.
 pub(super) const CHECKER: &str = "watch-checker";
@@ -74,8 +75,8 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
         Table::new(&["planted", "reported", "twice", "kills", "checker", "node", "work"]);
     let share = done / bare;
     table.row(vec![
-        whole(planted),
-        whole(told.len() as u64),
+        thousands(planted),
+        thousands(told.len() as u64),
         twice.to_string(),
         kills.to_string(),
         format!("{} MiB", memory >> 10),

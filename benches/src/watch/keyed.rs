@@ -4,13 +4,14 @@
 
 use std::process::Command;
 
+use everhold_trace::text::thousands;
 use everhold_trace::wire::{Batch, Frame, Hello, Record, Stamp, Tuple, What};
 use everhold_trace::{NodeId, Value};
 use everhold_watch::{CheckOptions, Entry, EntryWriter, Notice, Origin, PartitionChecker, entry};
 
 use super::hello;
 use crate::measure::{Bound, Scorecard, Size, cpu_seconds};
-use crate::table::{Table, short, whole};
+use crate::table::{Table, short};
 
 /// The argument that makes this program the process that is measured.
 pub(super) const CHECKER: &str = "keyed-checker";
@@ -33,7 +34,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
         best = (best.0.min(bytes), best.1.max(rate));
     }
     let mut table = Table::new(&["tuples", "keys", "bytes a key", "tuples a CPU-second"]);
-    table.row(vec![whole(tuples), whole(keys), format!("{:.0}", best.0), short(best.1)]);
+    table.row(vec![thousands(tuples), thousands(keys), format!("{:.0}", best.0), short(best.1)]);
     table.print("Three rules with aggregates under a key, four nodes, two of them at each key");
     scores.hold("a kilobyte a key", best.0 / 1e3, Bound::AtMost(1.0));
     scores.hold("a million tuples a second", best.1 / 1e6, Bound::AtLeast(1.0));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use everhold::Verdict;
+use everhold::SimVerdict;
 use everhold::perf::{PerfVerdict, VersionsVerdict};
 use everhold_property::{Diagnostic, render_all};
 
@@ -32,13 +32,13 @@ impl From<Code> for ExitCode {
     }
 }
 
-impl From<Verdict> for Code {
-    fn from(verdict: Verdict) -> Code {
+impl From<SimVerdict> for Code {
+    fn from(verdict: SimVerdict) -> Code {
         match verdict {
-            Verdict::Holds => Code::Holds,
-            Verdict::Violated => Code::Violated,
-            Verdict::Unknown => Code::Unknown,
-            Verdict::Diverged => Code::Diverged,
+            SimVerdict::Holds => Code::Holds,
+            SimVerdict::Violated => Code::Violated,
+            SimVerdict::Unknown => Code::Unknown,
+            SimVerdict::Diverged => Code::Diverged,
         }
     }
 }

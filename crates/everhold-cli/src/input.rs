@@ -15,7 +15,7 @@ use everhold_infer::Snapshots;
 use everhold_property::nearest;
 use everhold_trace::Execution;
 use everhold_trace::format::{
-    Diagnostic, DiagnosticKind, ReadError, ReadOptions, Recording, read_all,
+    Diagnostic, DiagnosticKind, ReadError, ReadOptions, TraceFile, read_all,
 };
 use everhold_trace::import::shiviz::{self, Format};
 use everhold_trace::import::{csv, dinv, ndjson};
@@ -181,7 +181,7 @@ impl How {
         } else {
             self.read_file(&files[0], &name, &progress)?
         };
-        let Recording { executions, diagnostics: left_out, .. } = recording;
+        let TraceFile { executions, diagnostics: left_out, .. } = recording;
         if executions.is_empty() {
             return Err(BadInput(match left_out.first() {
                 Some(first) => format!("{name}: {first}; no usable part remains"),
@@ -196,7 +196,7 @@ impl How {
         path: &Path,
         name: &str,
         progress: &Progress,
-    ) -> Result<Recording, BadInput> {
+    ) -> Result<TraceFile, BadInput> {
         let Opened { head, input } = open(path, progress)?;
         let detected =
             || detect::format(&head, path).map_err(|text| BadInput(format!("{name}: {text}")));
@@ -207,7 +207,7 @@ impl How {
         self.parse(format, input).map_err(|error| refused(name, error, &self.options))
     }
 
-    fn parse(&self, format: InputFormat, input: Box<dyn BufRead>) -> Result<Recording, ReadError> {
+    fn parse(&self, format: InputFormat, input: Box<dyn BufRead>) -> Result<TraceFile, ReadError> {
         match format {
             InputFormat::Native => read_all(input, &self.options),
             InputFormat::Shiviz => shiviz::read(input, &self.shiviz, &self.options),
@@ -228,7 +228,7 @@ impl How {
     }
 
     /// Reads the logs of one run and, with Dinv, the points of each host.
-    fn read_together(&self, files: &[PathBuf], progress: &Progress) -> Result<Recording, BadInput> {
+    fn read_together(&self, files: &[PathBuf], progress: &Progress) -> Result<TraceFile, BadInput> {
         let (mut logs, mut points) = (Vec::new(), Vec::new());
         for path in files {
             let file = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,17 +1,18 @@
 //! An HTTP server for pages, sufficient for a browser on the same machine.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use everhold_tls::Stream;
 use everhold_watch::export::is_address;
+use everhold_watch::export::server::{Request, RequestBounds, each_connection, send};
 
 use crate::exit::BadInput;
 
 /// The largest size of a request line with its headers.
-const HEAD_MAX: u64 = 16 * 1024;
+const HEAD_MAX: usize = 16 * 1024;
 /// The time after which a silent browser is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest number of connections that are served at a time; a page that follows a trace holds one.
@@ -48,75 +49,34 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
 
 /// Serves until the program ends.
 pub(crate) fn serve(listener: &TcpListener, site: Arc<impl Site>) {
-    let busy = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming().flatten() {
-        if busy.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
-            busy.fetch_sub(1, Relaxed);
-            continue;
-        }
-        let (site, done) = (Arc::clone(&site), Arc::clone(&busy));
-        std::thread::spawn(move || {
-            // A failed connection to one browser does not concern the others.
-            let _ = answer(&stream, &*site);
-            done.fetch_sub(1, Relaxed);
-        });
-    }
+    each_connection(listener, CONNECTIONS_MAX, move |stream| {
+        // A failed connection to one browser does not concern the others.
+        let _ = answer(stream, &*site);
+    });
 }
 
-/// A connection of which nothing is read after a moment, however slowly it comes.
-struct Until<'a>(&'a TcpStream, Instant);
-
-impl Read for Until<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.1.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        self.0.set_read_timeout(Some(left))?;
-        self.0.read(buffer)
-    }
-}
-
-fn answer(stream: &TcpStream, site: &impl Site) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn answer(stream: TcpStream, site: &impl Site) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut head = BufReader::new(Until(stream, Instant::now() + PATIENCE).take(HEAD_MAX));
-    let mut request = String::new();
-    head.read_line(&mut request)?;
-    let mut line = String::new();
-    let mut host = None;
-    while head.read_line(&mut line)? > 2 {
-        let header = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host"));
-        host = header.map(|(_, value)| value.trim().to_owned()).or(host);
-        line.clear();
+    let stream = Stream::accept(stream, None)?;
+    let end = Instant::now() + PATIENCE;
+    let bounds = RequestBounds { end, bytes_max: HEAD_MAX, body_max: 0 };
+    let request = Request::read(&stream, bounds)?.unwrap_or_default();
+    let text = |status, text| send(&stream, status, "text/plain", "", text);
+    if request.host.is_some_and(|host| !is_address(&host)) {
+        let refusal = "this page is at its address or at localhost, not at a name\n";
+        return text("421 Misdirected Request", refusal);
     }
-    if host.is_some_and(|host| !is_address(&host)) {
-        let text = "this page is at its address or at localhost, not at a name\n";
-        return send(stream, "421 Misdirected Request", "text/plain", text);
+    if request.method != "GET" {
+        return text("405 Method Not Allowed", "only GET is answered\n");
     }
-    let mut words = request.split_whitespace();
-    let (method, path) = (words.next(), words.next().unwrap_or("/"));
-    if method != Some("GET") {
-        return send(stream, "405 Method Not Allowed", "text/plain", "only GET is answered\n");
-    }
-    let path = path.split(['?', '#']).next().unwrap_or("/");
+    let path = request.path.split(['?', '#']).next().unwrap_or("/");
     if path == "/events" {
-        return follow(stream, site);
+        return follow(stream.socket(), site);
     }
     match site.get(path) {
-        Answer::Html(page) => send(stream, "200 OK", "text/html; charset=utf-8", &page),
-        Answer::Missing => send(stream, "404 Not Found", "text/plain", "there is no such page\n"),
+        Answer::Html(page) => send(&stream, "200 OK", "text/html; charset=utf-8", "", &page),
+        Answer::Missing => text("404 Not Found", "there is no such page\n"),
     }
-}
-
-fn send(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> std::io::Result<()> {
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        body.len()
-    )?;
-    stream.write_all(body.as_bytes())
 }
 
 /// Notifies a page of each change, until the connection ends.

@@ -114,7 +114,7 @@ pub enum Outcome {
 
 /// The numbers of outcomes of the checks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct OutcomeCounts {
     /// The number of checks in which the property held.
     pub holds: u64,
     /// The number of checks in which the property was violated.
@@ -313,7 +313,7 @@ struct Asserted {
     threshold: u64,
     coin: AtomicU64,
     busy: Arc<AtomicBool>,
-    tally: Arc<Mutex<Tally>>,
+    tally: Arc<Mutex<OutcomeCounts>>,
 }
 
 impl Assertion {
@@ -353,7 +353,7 @@ impl Assertion {
 
     /// Returns the numbers of outcomes so far.
     #[must_use]
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> OutcomeCounts {
         *lock(&self.inner.tally)
     }
 
@@ -372,7 +372,7 @@ impl Assertion {
     }
 }
 
-fn count(tally: &Mutex<Tally>, report: &Report, outcome: &Outcome) {
+fn count(tally: &Mutex<OutcomeCounts>, report: &Report, outcome: &Outcome) {
     let mut tally = lock(tally);
     match outcome {
         Outcome::Holds => tally.holds += 1,

@@ -210,13 +210,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Declares the state of nodes of a kind.
-    #[must_use]
-    pub fn with_kind(mut self, kind: &str, state: Type) -> Schema {
-        self.kinds.insert(kind.to_owned(), state);
-        self
-    }
-
     /// Merges the type of an observed state into that of its kind.
     pub fn observe(&mut self, kind: &str, state: &Value) {
         let seen = Type::of(state);

@@ -4,7 +4,7 @@
 use everhold_node::NodeId;
 use everhold_trace::Value;
 
-use crate::record::{EventRecord, Recording, StepRecord};
+use crate::record::{EventRecord, RunRecord, StepRecord};
 use crate::report::text::count;
 
 const ORDER: &str = "the same items in another order: look for a loop over a `HashMap` or a `HashSet` \
@@ -15,8 +15,8 @@ const OUTSIDE: &str = "the node depends on something outside its context: look f
 
 /// The first difference between two recordings: its step, its node, the difference itself, and
 /// where to look for the reason.
-pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
-    let name = |recording: &Recording, node: NodeId| {
+pub(crate) fn first_difference(a: &RunRecord, b: &RunRecord) -> Option<String> {
+    let name = |recording: &RunRecord, node: NodeId| {
         recording.nodes.get(node.index()).map_or_else(|| node.to_string(), |info| info.name.clone())
     };
     for (index, (x, y)) in a.initial.iter().zip(&b.initial).enumerate() {
@@ -42,7 +42,7 @@ pub(crate) fn first_difference(a: &Recording, b: &Recording) -> Option<String> {
 
 /// Whether the nodes act differently in the two recordings. Their states are not compared: in
 /// another world, sets may be kept in another order.
-pub(crate) fn acts_differently(a: &Recording, b: &Recording) -> bool {
+pub(crate) fn acts_differently(a: &RunRecord, b: &RunRecord) -> bool {
     let differs = |(x, y): (&StepRecord, &StepRecord)| {
         x.node != y.node || x.event != y.event || sends(x) != sends(y) || x.notes != y.notes
     };

@@ -14,7 +14,6 @@ pub use crate::links::{Line, Spared};
 pub use crate::monitor::MonitorSlot;
 pub use crate::properties::{Names, Properties, read as read_properties};
 pub use crate::regressions::{Kept, Known, TestId, Token, keep, load, replay_asked_for};
-pub use crate::report::text::thousands;
 pub use crate::scene::{Scene, Stage};
 pub use crate::schedule::{Decoder, Encoder, MAKES_NO_SENSE, seal, unseal};
 pub use crate::system::{Parts, Rule};

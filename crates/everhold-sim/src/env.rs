@@ -343,7 +343,7 @@ impl<M: Message> Env<M> {
             }
         };
         if let Some(recorder) = &mut self.recorder {
-            recorder.begin(node, &action, what, &self.state);
+            recorder.begin(node, &action, what);
         }
         (action, node)
     }

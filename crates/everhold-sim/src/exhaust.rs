@@ -12,7 +12,7 @@ use crate::failure::{Cause, Failure};
 use crate::investigate::{Replayer, investigate_safely};
 use crate::properties::Properties;
 use crate::report::{Finding, Report, Stop};
-use crate::strategy::{Done, Exhaustive, Progress, Reduction, Run};
+use crate::strategy::{Done, Exhaustive, ExhaustiveProgress, Reduction, Run};
 use crate::stuck::Watchdog;
 use crate::worker::{Failed, SharedSetup};
 use crate::world::{Stepped, World};
@@ -204,7 +204,7 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    fn progress(&self) -> Option<Progress> {
+    fn progress(&self) -> Option<ExhaustiveProgress> {
         self.world.env.borrow().strategy.progress()
     }
 

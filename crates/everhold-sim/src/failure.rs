@@ -13,6 +13,7 @@ pub struct Failure {
 
 /// The cause of a failure, without the values of the particular execution.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Cause {
     /// An `always` property is false.
     Always(String),

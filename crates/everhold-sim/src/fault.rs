@@ -208,17 +208,18 @@ impl Faults {
 
 /// A fault of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fault {
     /// A node lost its memory and what it had not synced.
     Crash(NodeId),
     /// A node stopped for ever.
     Stop(NodeId),
     /// A message never arrives.
-    Lose(MessageId),
+    Lose(MessageName),
     /// A message will arrive twice.
-    Duplicate(MessageId),
+    Duplicate(MessageName),
     /// A message waits until nothing else can happen.
-    Delay(MessageId),
+    Delay(MessageName),
     /// The network fell into two parts: these nodes, and the others.
     Partition(Side),
     /// A node's clock jumped by this many quarters of the configured maximum.
@@ -233,6 +234,7 @@ pub enum Fault {
 
 /// The kinds of [`Fault`], for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// See [`Fault::Crash`].
     Crash,
@@ -340,14 +342,14 @@ impl fmt::Debug for Side {
 
 /// A message, identified by its sender and its number among the messages of that sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MessageId {
+pub struct MessageName {
     /// The sender.
     pub from: NodeId,
     /// The number, counted from zero in order of sending.
     pub sequence: u32,
 }
 
-impl fmt::Display for MessageId {
+impl fmt::Display for MessageName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.from, self.sequence)
     }

@@ -12,7 +12,7 @@ use crate::env::DISK_NOTE;
 use crate::execute::{Bounds, Outcome, execute, quietly};
 use crate::failure::{Cause, Failure};
 use crate::owed;
-use crate::record::Recording;
+use crate::record::RunRecord;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::{Oracle, Shrunk, Tried, shrink};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The outcome and the recording of a replay.
 pub(crate) struct Replayed {
     pub(crate) outcome: Outcome,
-    pub(crate) recording: Recording,
+    pub(crate) recording: RunRecord,
     pub(crate) trail: Trail,
 }
 
@@ -73,7 +73,7 @@ impl<M: Message> Replayer<M> {
     }
 
     /// Runs the log of a search again and records it.
-    pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, Recording) {
+    pub(crate) fn raw(&mut self, failed: &Failed) -> (Outcome, RunRecord) {
         let strategy = RawReplay::new(failed.log.clone(), failed.tail_at);
         let mut outcome = self.run(Box::new(strategy), failed.seed, false, true);
         let recording = self.recording(&mut outcome);
@@ -102,7 +102,7 @@ impl<M: Message> Replayer<M> {
         Replayed { outcome, recording, trail }
     }
 
-    fn recording(&mut self, outcome: &mut Outcome) -> Recording {
+    fn recording(&mut self, outcome: &mut Outcome) -> RunRecord {
         let waiting = self.world.waiting();
         let down = self.world.down();
         let mut recording = self.world.take_recording();
@@ -184,7 +184,7 @@ impl<M: Message> Replayer<M> {
 /// The schedule, and its variants with a crash at another operation of the same event. Places that
 /// have a name of their own come first: there are many syncs, and after an edit another one would
 /// be meant.
-fn other_places(schedule: &Schedule, recording: &Recording) -> Vec<Schedule> {
+fn other_places(schedule: &Schedule, recording: &RunRecord) -> Vec<Schedule> {
     let (mut first, mut rest) = (Vec::new(), vec![schedule.clone()]);
     for (at, choice) in schedule.choices.iter().enumerate() {
         let Choice::Upset { node, place, .. } = choice else { continue };
@@ -280,7 +280,7 @@ pub(crate) fn investigate_safely<M: Message>(
             failure: failed.failure.clone(),
             original: schedule.clone(),
             schedule,
-            recording: Recording { problems, ..Recording::default() },
+            recording: RunRecord { problems, ..RunRecord::default() },
             shrunk: Shrunk::default(),
             origin: Origin { execution: Some(failed.index), search: failed.search.clone() },
         }
@@ -310,7 +310,7 @@ fn diverged<M: Message>(
     replayer: &mut Replayer<M>,
     failed: &Failed,
     original: Schedule,
-    recording: Recording,
+    recording: RunRecord,
     seen: Option<&Failure>,
     origin: Origin,
 ) -> Finding {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::fault::FaultKind;
-use crate::record::NodeInfo;
+use crate::record::NodeRecord;
 use crate::system::Network;
 
 /// The most rules of a system, a rule in both directions counted twice.
@@ -272,7 +272,7 @@ impl Links {
     }
 
     /// Describes the rules that are useless, if only those in `fitted` fitted any message.
-    pub(crate) fn problems(&self, fitted: u64, nodes: &[NodeInfo]) -> Vec<String> {
+    pub(crate) fn problems(&self, fitted: u64, nodes: &[NodeRecord]) -> Vec<String> {
         let both = |rule: &Rule| {
             let back = |other: &Rule| other.from == rule.to && other.to == rule.from;
             let mut others = self.rules.iter().enumerate();

@@ -7,7 +7,7 @@ use everhold_node::NodeId;
 
 use crate::env::node_id;
 use crate::failure::Failure;
-use crate::record::{EventRecord, Recording, StepRecord};
+use crate::record::{EventRecord, RunRecord, StepRecord};
 use crate::report::text::count;
 
 /// The number of steps of a fair tail that are kept where no state recurred.
@@ -18,7 +18,7 @@ const SORTS_MAX: usize = 8;
 /// Describes the steps of the system while progress was owed, and leaves out the repetitions.
 pub(crate) fn explain(
     failure: &mut Failure,
-    recording: &mut Recording,
+    recording: &mut RunRecord,
     waiting: Option<(NodeId, String)>,
     down: &[NodeId],
 ) {
@@ -48,7 +48,7 @@ pub(crate) fn explain(
 }
 
 /// The steps by sort, with the number of each and the nodes.
-fn sorts(recording: &Recording, steps: &[StepRecord]) -> String {
+fn sorts(recording: &RunRecord, steps: &[StepRecord]) -> String {
     let mut sorts: BTreeMap<String, (usize, Vec<NodeId>)> = BTreeMap::new();
     for step in steps {
         let (count, nodes) = sorts.entry(sort(&step.event)).or_default();
@@ -85,7 +85,7 @@ fn sort(event: &EventRecord) -> String {
 }
 
 /// Nodes that are up, and at which nothing happened in the tail.
-fn idle(recording: &Recording, tail: usize, down: &[NodeId]) -> String {
+fn idle(recording: &RunRecord, tail: usize, down: &[NodeId]) -> String {
     let busy = |node: usize| {
         recording.steps[tail.min(recording.steps.len())..]
             .iter()
@@ -100,7 +100,7 @@ fn idle(recording: &Recording, tail: usize, down: &[NodeId]) -> String {
     names(recording, &up)
 }
 
-fn names(recording: &Recording, nodes: &[NodeId]) -> String {
+fn names(recording: &RunRecord, nodes: &[NodeId]) -> String {
     let names = nodes.iter().filter_map(|node| recording.nodes.get(node.index()));
     names.map(|info| info.name.as_str()).collect::<Vec<_>>().join(", ")
 }

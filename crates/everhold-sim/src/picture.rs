@@ -9,10 +9,10 @@ mod scene;
 
 use everhold_report::picture::Paper;
 
-use crate::record::Recording;
+use crate::record::RunRecord;
 
 /// Draws a recording; every line ends in a newline. Empty if nothing happened.
-pub(crate) fn draw(recording: &Recording, paper: &Paper) -> String {
+pub(crate) fn draw(recording: &RunRecord, paper: &Paper) -> String {
     scene::picture(recording, paper.charset).draw(paper)
 }
 

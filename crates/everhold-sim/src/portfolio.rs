@@ -26,12 +26,12 @@ pub(crate) struct Portfolio {
     pub(crate) parents: Vec<Arc<[u32]>>,
     next_parent: usize,
     /// Executions and new orders of each search, for the report.
-    pub(crate) tally: Vec<Tally>,
+    pub(crate) tally: Vec<StrategyTally>,
 }
 
 /// The contribution of one strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StrategyTally {
     /// The strategy's name.
     pub search: String,
     /// The number of its executions.
@@ -57,7 +57,9 @@ impl Portfolio {
             single => vec![single.clone()],
         };
         let even = 1.0 / searches.len() as f64;
-        let tally = searches.iter().map(|s| Tally { search: s.to_string(), ..Tally::default() });
+        let tally = searches
+            .iter()
+            .map(|s| StrategyTally { search: s.to_string(), ..StrategyTally::default() });
         Portfolio {
             shares: vec![even; searches.len()],
             tally: tally.collect(),

@@ -406,7 +406,7 @@ fn memory_of(checker: &Checker) -> u64 {
 
 /// Names and kinds of nodes by index.
 #[derive(Clone, Copy, Debug)]
-pub struct Names<'a>(pub &'a [crate::record::NodeInfo]);
+pub struct Names<'a>(pub &'a [crate::record::NodeRecord]);
 
 impl Names<'_> {
     /// The name and the kind of a node.

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use everhold_node::{CrashModel, Message, NodeId, fingerprint};
 use everhold_trace::Value;
 
-use crate::env::{Action, State};
+use crate::env::Action;
 use crate::execute::{Panic, quietly};
 use crate::failure::{Cause, Failure};
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageName};
 use crate::moves::What;
 use crate::report::text::count;
 use crate::schedule::Choice;
@@ -18,9 +18,9 @@ const PROBLEMS_MAX: usize = 8;
 
 /// Everything that happened in one execution, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Recording {
+pub struct RunRecord {
     /// The nodes, including those that were added later.
-    pub nodes: Vec<NodeInfo>,
+    pub nodes: Vec<NodeRecord>,
     /// The state of every node of the setup before the first step.
     pub initial: Vec<Value>,
     /// The steps, in order; the start of all nodes is step 0.
@@ -46,7 +46,7 @@ pub struct Recording {
 
 /// The name and the kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeInfo {
+pub struct NodeRecord {
     /// The name, which is unique in the system, such as `storage-1`.
     pub name: String,
     /// The kind of the node.
@@ -100,13 +100,14 @@ impl StepRecord {
 
 /// The event of a step.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum EventRecord {
     /// All nodes started.
     Start,
     /// A message arrived.
     Deliver {
         /// The message.
-        message: MessageId,
+        message: MessageName,
         /// The sort of the message.
         kind: &'static str,
         /// The text of the message.
@@ -134,7 +135,7 @@ pub struct SendRecord {
     /// The receiver.
     pub to: NodeId,
     /// The identity of the message.
-    pub message: MessageId,
+    pub message: MessageName,
     /// The sort of the message.
     pub kind: &'static str,
     /// The text of the message.
@@ -148,7 +149,7 @@ pub struct SendRecord {
 /// The number of messages that are kept of a step that sent without end.
 const FLOOD_SHOWN: usize = 100;
 
-impl Recording {
+impl RunRecord {
     /// Leaves out most messages of a step that sent without end: they are more of the same.
     pub(crate) fn cut_flood(&mut self, failure: Option<&Failure>) {
         let flood = failure.is_some_and(|failure| matches!(failure.cause, Cause::Flood(_)));
@@ -171,7 +172,7 @@ fn cut(sends: &mut Vec<SendRecord>, notes: &mut Vec<String>) {
 /// Records an execution while a world runs.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) recording: Recording,
+    pub(crate) recording: RunRecord,
     arriving: Option<EventRecord>,
 }
 
@@ -180,7 +181,7 @@ impl Recorder {
     /// continues.
     pub(crate) fn unshown(&mut self, what: &str, panic: Panic) {
         let problem = format!("{what} cannot be shown: {panic}");
-        let Recording { problems, unshown, .. } = &mut self.recording;
+        let RunRecord { problems, unshown, .. } = &mut self.recording;
         if !problems.contains(&problem) && problems.len() < PROBLEMS_MAX {
             problems.push(problem);
         }
@@ -205,11 +206,11 @@ impl Recorder {
 
     pub(crate) fn arriving<M: Message>(&mut self, from: NodeId, sequence: u32, msg: &M) {
         let (text, payload) = self.message(msg);
-        let (message, kind) = (MessageId { from, sequence }, fingerprint::kind(msg));
+        let (message, kind) = (MessageName { from, sequence }, fingerprint::kind(msg));
         self.arriving = Some(EventRecord::Deliver { message, kind, text, payload });
     }
 
-    pub(crate) fn begin<M>(&mut self, node: NodeId, action: &Action<M>, what: What, _: &State<M>) {
+    pub(crate) fn begin<M>(&mut self, node: NodeId, action: &Action<M>, what: What) {
         let event = match action {
             Action::Deliver { .. } => self.arriving.take().expect("an arriving message is noted"),
             Action::Poll { task, .. } => EventRecord::Poll(task.0),
@@ -246,7 +247,7 @@ impl Recorder {
     }
 
     /// Opens the record of a node that was added in the present step and is about to start.
-    pub(crate) fn spawn(&mut self, node: NodeId, info: NodeInfo) {
+    pub(crate) fn spawn(&mut self, node: NodeId, info: NodeRecord) {
         self.recording.nodes.push(info);
         let (sends, notes, state) = (Vec::new(), Vec::new(), Value::Null);
         if let Some(step) = self.recording.steps.last_mut() {
@@ -283,7 +284,7 @@ impl Recorder {
 
     pub(crate) fn sent<M: Message>(&mut self, from: NodeId, to: NodeId, sequence: u32, msg: &M) {
         let (text, payload) = self.message(msg);
-        let (message, kind) = (MessageId { from, sequence }, fingerprint::kind(msg));
+        let (message, kind) = (MessageName { from, sequence }, fingerprint::kind(msg));
         let sent = SendRecord { to, message, kind, text, payload, lost: false };
         if let Some(step) = self.recording.steps.last_mut() {
             match step.spawn_of(from) {
@@ -294,8 +295,8 @@ impl Recorder {
     }
 
     /// Notes that a message that was just sent, or was in flight, will not arrive.
-    pub(crate) fn lost<M: Message>(&mut self, from: NodeId, _: NodeId, sequence: u32, _: &M) {
-        let message = MessageId { from, sequence };
+    pub(crate) fn lost(&mut self, from: NodeId, sequence: u32) {
+        let message = MessageName { from, sequence };
         let steps = self.recording.steps.iter_mut().rev();
         let sends = steps.flat_map(|step| step.all_sends_mut().rev());
         if let Some(sent) = sends.into_iter().find(|sent| sent.message == message) {

@@ -17,12 +17,12 @@ use crate::coverage::Coverage;
 use crate::execute::{attempt, quietly};
 use crate::explore::{Options, in_order};
 use crate::failure::{Cause, Failure};
-use crate::portfolio::Tally;
-use crate::record::{NodeInfo, Recording};
+use crate::portfolio::StrategyTally;
+use crate::record::{NodeRecord, RunRecord};
 use crate::regressions::{self, Kept, STORY, TestId};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
-use crate::strategy::Progress;
+use crate::strategy::ExhaustiveProgress;
 use crate::untested::{self, Expected, Untested};
 use crate::worker::{Batch, Failed, Ran};
 
@@ -39,7 +39,7 @@ pub struct Report {
     /// The number of threads.
     pub workers: usize,
     /// The nodes that the setup made.
-    pub nodes: Vec<NodeInfo>,
+    pub nodes: Vec<NodeRecord>,
     /// The reason why it ended.
     pub stop: Stop,
     /// The number of executions that were run.
@@ -55,7 +55,7 @@ pub struct Report {
     /// The coverage of the search.
     pub coverage: Coverage,
     /// The contribution of each strategy.
-    pub tally: Vec<Tally>,
+    pub tally: Vec<StrategyTally>,
     /// The number of executions that were cut off by the bound on steps.
     pub bounded: u64,
     /// The number of executions that ended because only timers without consequence still fired.
@@ -86,7 +86,7 @@ pub struct Report {
     /// The traces of the first executions, as many as the explorer was told to keep.
     pub traces: Vec<Execution>,
     /// The coverage of an exhaustive search.
-    pub exhaustive: Option<Progress>,
+    pub exhaustive: Option<ExhaustiveProgress>,
     pub(crate) expected: Expected,
     pub(crate) next_index: u64,
     pub(crate) traces_file: Option<PathBuf>,
@@ -94,6 +94,7 @@ pub struct Report {
 
 /// The reason why an exploration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// Every execution within the bounds was run.
     Exhausted,
@@ -131,7 +132,7 @@ pub enum Stop {
 
 /// The result of an exploration in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SimVerdict {
     /// Every execution within the bounds was run and none fails.
     Holds,
     /// An execution fails.
@@ -167,7 +168,7 @@ pub struct Finding {
     /// The schedule that the search found.
     pub original: Schedule,
     /// The recording of the execution under the small schedule.
-    pub recording: Recording,
+    pub recording: RunRecord,
     /// The statistics of shrinking.
     pub shrunk: Shrunk,
     /// The execution that showed it first.
@@ -214,7 +215,7 @@ impl Report {
     pub(crate) fn new(
         test: TestId,
         options: &Options,
-        nodes: Vec<NodeInfo>,
+        nodes: Vec<NodeRecord>,
         goals: Vec<Goal>,
     ) -> Self {
         Report {
@@ -253,14 +254,14 @@ impl Report {
 
     /// The result in a word.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> SimVerdict {
         let diverged = |finding: &Finding| finding.failure.cause == Cause::Nondeterminism;
         match &self.stop {
-            _ if self.findings.iter().any(diverged) => Verdict::Diverged,
-            _ if !self.findings.is_empty() => Verdict::Violated,
-            Stop::Replayed { skipped: Some(_) } | Stop::Diverged { .. } => Verdict::Diverged,
-            Stop::Exhausted => Verdict::Holds,
-            _ => Verdict::Unknown,
+            _ if self.findings.iter().any(diverged) => SimVerdict::Diverged,
+            _ if !self.findings.is_empty() => SimVerdict::Violated,
+            Stop::Replayed { skipped: Some(_) } | Stop::Diverged { .. } => SimVerdict::Diverged,
+            Stop::Exhausted => SimVerdict::Holds,
+            _ => SimVerdict::Unknown,
         }
     }
 

@@ -12,7 +12,7 @@ use std::fmt;
 use everhold_node::fingerprint::mix;
 use everhold_node::{NodeId, Time};
 
-use crate::fault::{Fault, MessageId, Side};
+use crate::fault::{Fault, MessageName, Side};
 use crate::record::EventRecord;
 
 /// The version of the token format.
@@ -37,7 +37,7 @@ pub enum Choice {
         /// The receiver.
         to: NodeId,
         /// The message.
-        message: MessageId,
+        message: MessageName,
         /// The sort of the message, by which one is looked for if this very message does not exist.
         kind: String,
     },
@@ -366,7 +366,7 @@ impl Encoder {
         self.number(u64::from(node.0));
     }
 
-    fn message(&mut self, message: MessageId) {
+    fn message(&mut self, message: MessageName) {
         self.node(message.from);
         // Rotated, so that the mark of a duplicate is the lowest bit and numbers stay short.
         self.number(u64::from(message.sequence.rotate_left(1)));
@@ -585,8 +585,8 @@ impl<'a> Decoder<'a> {
         self.small().map(NodeId)
     }
 
-    fn message(&mut self) -> Result<MessageId, TokenError> {
-        Ok(MessageId { from: self.node()?, sequence: self.small()?.rotate_right(1) })
+    fn message(&mut self) -> Result<MessageName, TokenError> {
+        Ok(MessageName { from: self.node()?, sequence: self.small()?.rotate_right(1) })
     }
 
     /// Reads a text.
@@ -700,7 +700,7 @@ mod tests {
 
     fn any_choice(rng: &mut Rng) -> Choice {
         let node = NodeId(rng.below(300));
-        let message = MessageId { from: NodeId(rng.below(9)), sequence: rng.next() as u32 };
+        let message = MessageName { from: NodeId(rng.below(9)), sequence: rng.next() as u32 };
         let few = |rng: &mut Rng, most| {
             let nodes: BTreeSet<u32> = (0..=rng.below(5)).map(|_| rng.below(most)).collect();
             Side::of(nodes.into_iter().map(NodeId)).expect("few nodes")

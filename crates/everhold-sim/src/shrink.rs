@@ -41,6 +41,7 @@ pub struct Shrunk {
 
 /// A bound on shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ShrinkBound {
     /// The number of steps of all tries; the same on every machine.
     Steps,

@@ -20,7 +20,7 @@ use everhold_node::{NodeId, Weights};
 use crate::fault::Fault;
 use crate::moves::{Move, Moves};
 
-pub use exhaustive::Progress;
+pub use exhaustive::ExhaustiveProgress;
 
 pub(crate) use delay::Delay;
 pub(crate) use exhaustive::Exhaustive;
@@ -116,7 +116,7 @@ pub(crate) trait Strategy {
     }
 
     /// For a search that can end: its progress.
-    fn progress(&self) -> Option<Progress> {
+    fn progress(&self) -> Option<ExhaustiveProgress> {
         None
     }
 }
@@ -187,6 +187,7 @@ pub(crate) struct Done {
 
 /// The way of searching.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Search {
     /// All randomised strategies, weighted by the number of new orders that each finds; random
     /// keeps a fifth. The default.
@@ -216,6 +217,7 @@ pub enum Search {
 
 /// The part that an exhaustive search leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reduction {
     /// `Orders` where that is sound, otherwise `States`.
     Auto,

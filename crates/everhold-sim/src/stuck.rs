@@ -12,7 +12,7 @@ use everhold_node::Message;
 use crate::execute::execute;
 use crate::explore::Options;
 use crate::failure::{Cause, Failure};
-use crate::record::Recording;
+use crate::record::RunRecord;
 use crate::report::{Finding, Origin};
 use crate::schedule::{Choice, Schedule};
 use crate::shrink::Shrunk;
@@ -187,7 +187,7 @@ fn finding(
         failure: Failure { cause: Cause::Stuck(witness.kind.clone()), message },
         original: schedule.clone(),
         schedule,
-        recording: Recording::default(),
+        recording: RunRecord::default(),
         shrunk: Shrunk::default(),
         origin: Origin { execution: Some(index), search },
     }

@@ -13,7 +13,7 @@ use crate::fault::Faults;
 use crate::links::Links;
 use crate::monitor::MonitorSlot;
 use crate::properties;
-use crate::record::NodeInfo;
+use crate::record::NodeRecord;
 use crate::untested::Allowed;
 use crate::view::View;
 
@@ -37,6 +37,7 @@ pub enum Network {
 
 /// The relation between the nodes' clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clocks {
     /// Clocks are independent: each node's timers fire in order of their deadlines, those of
     /// different nodes in any order. Correctness should not depend on more.
@@ -178,7 +179,7 @@ pub struct Parts<M: Message> {
     /// The nodes that are there from the start.
     pub nodes: Vec<Rc<Blueprint<M>>>,
     /// Their names and kinds.
-    pub names: Vec<NodeInfo>,
+    pub names: Vec<NodeRecord>,
     /// The monitors.
     pub monitors: Vec<MonitorSlot>,
     /// The `always` closures.
@@ -524,14 +525,14 @@ impl<M: Message> System<M> {
         self.allowed.properties.insert(property.to_owned());
     }
 
-    pub(crate) fn names(&self) -> Vec<NodeInfo> {
+    pub(crate) fn names(&self) -> Vec<NodeRecord> {
         let kinds: Vec<&str> = self.nodes.iter().map(|(kind, _)| kind.as_str()).collect();
         let name = |at: usize| {
             let kind = kinds[at];
             let alike = kinds.iter().filter(|other| **other == kind).count();
             let number = kinds[..at].iter().filter(|other| **other == kind).count();
             let name = if alike == 1 { kind.to_owned() } else { format!("{kind}-{number}") };
-            NodeInfo { name, kind: kind.to_owned() }
+            NodeRecord { name, kind: kind.to_owned() }
         };
         (0..kinds.len()).map(name).collect()
     }

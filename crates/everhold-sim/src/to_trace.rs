@@ -5,8 +5,8 @@ use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
 
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
-use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord};
+use crate::fault::{Fault, MessageName, Side};
+use crate::record::{EventRecord, RunRecord, SendRecord, SpawnRecord, StepRecord};
 use crate::report::{Finding, Report};
 use crate::schedule::Schedule;
 
@@ -23,12 +23,12 @@ pub(crate) fn execution(finding: &Finding) -> Execution {
 }
 
 /// Any recorded execution, with how to replay it.
-pub(crate) fn recorded(recording: &Recording, seed: u64) -> Execution {
+pub(crate) fn recorded(recording: &RunRecord, seed: u64) -> Execution {
     let schedule = Schedule { seed, choices: recording.choices.clone() };
     build(recording, &schedule, recording.failure.as_ref())
 }
 
-fn build(recording: &Recording, schedule: &Schedule, failure: Option<&Failure>) -> Execution {
+fn build(recording: &RunRecord, schedule: &Schedule, failure: Option<&Failure>) -> Execution {
     let mut trace = TraceBuilder::new();
     for node in &recording.nodes {
         trace.add_node(&node.name, &node.kind);
@@ -54,7 +54,7 @@ fn build(recording: &Recording, schedule: &Schedule, failure: Option<&Failure>) 
 }
 
 /// All nodes start in one step of the explorer, but each at an event of its own.
-fn starts(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord) {
+fn starts(trace: &mut TraceBuilder, recording: &RunRecord, step: &StepRecord) {
     for (index, state) in recording.initial.iter().enumerate() {
         let node = crate::env::node_id(index);
         trace.begin(node, EventKind::Start);
@@ -84,12 +84,12 @@ fn sends<'r>(trace: &mut TraceBuilder, sends: impl IntoIterator<Item = &'r SendR
     }
 }
 
-fn id(message: MessageId) -> everhold_trace::MessageId {
+fn id(message: MessageName) -> everhold_trace::MessageId {
     let seq = u64::from(message.sequence & !DUPLICATE);
     everhold_trace::MessageId { sender: message.from, seq }
 }
 
-fn add(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord, number: usize) {
+fn add(trace: &mut TraceBuilder, recording: &RunRecord, step: &StepRecord, number: usize) {
     let kind = match &step.event {
         EventRecord::Deliver { message, .. } => EventKind::Deliver { message: id(*message) },
         EventRecord::Timer(name) => EventKind::Timer { name: name.clone() },
@@ -114,7 +114,7 @@ fn add(trace: &mut TraceBuilder, recording: &Recording, step: &StepRecord, numbe
     }
 }
 
-fn mark(trace: &mut TraceBuilder, recording: &Recording, fault: Fault) {
+fn mark(trace: &mut TraceBuilder, recording: &RunRecord, fault: Fault) {
     match fault {
         Fault::Crash(_) => unreachable!("a crash is an event"),
         Fault::Stop(node) => trace.fault(Some(node), "stop"),
@@ -143,11 +143,11 @@ fn mark(trace: &mut TraceBuilder, recording: &Recording, fault: Fault) {
     }
 }
 
-fn name_of(recording: &Recording, node: NodeId) -> &str {
+fn name_of(recording: &RunRecord, node: NodeId) -> &str {
     recording.nodes.get(node.index()).map_or("?", |info| info.name.as_str())
 }
 
-fn names(recording: &Recording, side: &Side) -> String {
+fn names(recording: &RunRecord, side: &Side) -> String {
     let names = side.nodes().iter().map(|node| name_of(recording, *node));
     names.collect::<Vec<_>>().join(", ")
 }

@@ -11,6 +11,7 @@ use crate::report::text::count;
 
 /// Something that a test is about but that its executions never showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Untested {
     /// A `sometimes` goal that was never reached.
     Goal(String),

@@ -12,7 +12,7 @@ use crate::differ::{acts_differently, first_difference};
 use crate::execute::{Bounds, Ended, execute};
 use crate::failure::{Cause, Failure};
 use crate::fault::FaultKind;
-use crate::record::Recording;
+use crate::record::RunRecord;
 use crate::rng::seed_of;
 use crate::strategy::{Run, Search, Strategy};
 use crate::system::System;
@@ -294,7 +294,7 @@ impl<M: Message> Worker<M> {
         first_difference(&here, &again).is_none() && !acts_differently(&here, &elsewhere)
     }
 
-    fn record(&mut self, epoch: &Epoch, run: &Run, ran: &Ran) -> Recording {
+    fn record(&mut self, epoch: &Epoch, run: &Run, ran: &Ran) -> RunRecord {
         self.world.set_recording(true);
         self.execute(epoch, ran.index, ran.search, run);
         self.world.take_recording()

@@ -18,7 +18,7 @@ use crate::execute::quietly;
 use crate::failure::{Cause, Failure};
 use crate::monitor::MonitorSlot;
 use crate::properties::{Names, Properties};
-use crate::record::{NodeInfo, Recorder, Recording};
+use crate::record::{NodeRecord, Recorder, RunRecord};
 use crate::scene::Scene;
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
@@ -59,7 +59,7 @@ pub(crate) struct World<M: Message> {
     pub(crate) env: Rc<RefCell<Env<M>>>,
     handle: Handle<M>,
     pub(crate) slots: Vec<Slot<M>>,
-    pub(crate) names: Vec<NodeInfo>,
+    pub(crate) names: Vec<NodeRecord>,
     /// Every kind of node that an execution had so far.
     pub(crate) kinds: Vec<String>,
     initial: usize,
@@ -459,9 +459,9 @@ impl<M: Message> World<M> {
     }
 
     /// The name and the kind of a node that is added now.
-    fn introduce(&mut self, kind: &str) -> NodeInfo {
+    fn introduce(&mut self, kind: &str) -> NodeRecord {
         let number = self.names.iter().filter(|info| info.kind == kind).count();
-        let info = NodeInfo { name: format!("{kind}-{number}"), kind: kind.to_owned() };
+        let info = NodeRecord { name: format!("{kind}-{number}"), kind: kind.to_owned() };
         self.names.push(info.clone());
         info
     }
@@ -828,11 +828,11 @@ impl<M: Message> World<M> {
     }
 
     /// The recording of the execution that just ran.
-    pub(crate) fn take_recording(&mut self) -> Recording {
+    pub(crate) fn take_recording(&mut self) -> RunRecord {
         // Nodes that were to be added when a handler panicked; messages may be on their way there.
         let missed: Vec<String> =
             self.env.borrow_mut().spawned.drain(..).map(|(kind, _)| kind).collect();
-        let missed: Vec<NodeInfo> = missed.iter().map(|kind| self.introduce(kind)).collect();
+        let missed: Vec<NodeRecord> = missed.iter().map(|kind| self.introduce(kind)).collect();
         let mut env = self.env.borrow_mut();
         let recorder = env.recorder.take().expect("the execution was recorded");
         let mut recording = recorder.recording;

@@ -10,6 +10,7 @@ use super::durations::nanoseconds;
 
 /// A fault at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimedFault {
     /// A node loses its memory and its unsynced writes, and restarts later.
     Crash {

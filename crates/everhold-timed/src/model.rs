@@ -8,7 +8,7 @@ use everhold_node::{Blueprint, Message, NodeId};
 use everhold_property::Library;
 use everhold_sim::Faults;
 use everhold_sim::engine::{MonitorSlot, Parts, Properties, Rule, node_id};
-use everhold_sim::record::NodeInfo;
+use everhold_sim::record::NodeRecord;
 
 use super::Timed;
 use super::durations::Durations;
@@ -37,7 +37,7 @@ pub struct DiskModel {
 
 pub(crate) struct Model<M: Message> {
     pub(super) blueprints: Vec<Rc<Blueprint<M>>>,
-    pub(super) names: Vec<NodeInfo>,
+    pub(super) names: Vec<NodeRecord>,
     pub(super) struck: Vec<NodeId>,
     pub(super) faults: Faults,
     pub(super) fault_times: FaultTimes,
@@ -73,7 +73,7 @@ impl<M: Message> Model<M> {
             drive(&mut driver);
         }
         let strikes =
-            |(at, info): (usize, &NodeInfo)| faults.strikes(&info.kind).then(|| node_id(at));
+            |(at, info): (usize, &NodeRecord)| faults.strikes(&info.kind).then(|| node_id(at));
         let properties = Properties::new(&properties, &library).filter(|_| timed.checked);
         let disk =
             timed.disk.as_ref().map(|disk| (disk.sync.table(), disk.bytes_per_second.max(1)));

@@ -66,6 +66,7 @@ pub struct Link {
 
 /// The random part of a message's delay.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Queueing {
     /// No random delay.
     None,
@@ -82,6 +83,7 @@ pub enum Queueing {
 
 /// How messages share bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sharing {
     /// As in MacePC: a message is transmitted at the link's bandwidth divided by the number of
     /// heavy flows that leave its sender when it is sent.

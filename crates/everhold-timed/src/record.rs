@@ -1,7 +1,7 @@
 //! The record of one timed execution, with enough detail to trace its end back to its beginning.
 
 use everhold_node::{NodeId, Time};
-use everhold_sim::record::NodeInfo;
+use everhold_sim::record::NodeRecord;
 use everhold_trace::Value;
 
 use super::draws::{Draws, OnLink};
@@ -15,7 +15,7 @@ pub struct Recorded {
     /// The draws with which it can be replayed.
     pub draws: Draws,
     /// The nodes.
-    pub nodes: Vec<NodeInfo>,
+    pub nodes: Vec<NodeRecord>,
     /// The kinds of nodes that only generate load; see
     /// [`System::load`](everhold_sim::System::load).
     pub load: Vec<String>,
@@ -55,6 +55,7 @@ pub struct Event {
 
 /// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Trigger {
     /// The node started.
     Start,

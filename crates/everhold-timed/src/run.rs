@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use everhold_sim::Failure;
-use everhold_sim::Verdict;
+use everhold_sim::SimVerdict;
 
 /// The outcome of one execution in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub struct TimedRun {
 
 /// The reasons for which an execution ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// The stopping condition became true.
     Done,
@@ -48,11 +49,11 @@ impl TimedRun {
 
     /// Returns the verdict; an execution that reached a limit is unknown.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> SimVerdict {
         match self.ended {
-            Ended::Done => Verdict::Holds,
-            Ended::TimeLimit(_) | Ended::EventLimit(_) | Ended::Quiet(_) => Verdict::Unknown,
-            Ended::Failed(_) => Verdict::Violated,
+            Ended::Done => SimVerdict::Holds,
+            Ended::TimeLimit(_) | Ended::EventLimit(_) | Ended::Quiet(_) => SimVerdict::Unknown,
+            Ended::Failed(_) => SimVerdict::Violated,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId, Time};
 use everhold_sim::View;
 use everhold_sim::engine::{Names, Panic, Properties, Scene, Stage, Stopwatch, node_id, quietly};
-use everhold_sim::record::NodeInfo;
+use everhold_sim::record::NodeRecord;
 use everhold_sim::{Cause, Failure};
 
 use super::busy::Busy;
@@ -77,7 +77,7 @@ pub struct World<M: Message> {
     pub(super) env: Rc<RefCell<Env<M>>>,
     handle: Handle<M>,
     slots: Vec<Slot<M>>,
-    names: Vec<NodeInfo>,
+    names: Vec<NodeRecord>,
     progress: Nearness,
     properties: Option<Properties>,
     ended: Option<Ended>,
@@ -496,7 +496,7 @@ impl<M: Message> World<M> {
             let slot = Slot::new(Rc::new(blueprint));
             let node = node_id(self.slots.len());
             let number = self.names.iter().filter(|info| info.kind == kind).count();
-            self.names.push(NodeInfo { name: format!("{kind}-{number}"), kind });
+            self.names.push(NodeRecord { name: format!("{kind}-{number}"), kind });
             self.env.borrow_mut().welcome(node, slot.process.is_guarded());
             self.slots.push(slot);
         }

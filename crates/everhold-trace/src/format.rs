@@ -13,4 +13,6 @@ pub mod native;
 
 pub use error::{Diagnostic, DiagnosticKind, ReadError};
 pub use input::ReadOptions;
-pub use native::{Executions, Item, Reader, Recording, Writer, read_all};
+#[cfg(feature = "zstd")]
+pub use input::decompressed;
+pub use native::{Executions, Item, Reader, TraceFile, Writer, read_all};

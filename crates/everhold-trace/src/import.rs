@@ -19,14 +19,14 @@ mod tla;
 use std::io::BufRead;
 
 use crate::format::error::{DiagnosticKind, ReadError};
-use crate::format::input::{Judge, decompressed};
-use crate::format::{ReadOptions, Recording};
+use crate::format::input::{Judge, plain};
+use crate::format::{ReadOptions, TraceFile};
 use crate::trace::{Assembly, Execution, assemble};
 
 /// Reads all text; what is not UTF-8 is refused, or replaced when lenient.
 fn read_text(input: impl BufRead, judge: &mut Judge) -> Result<String, ReadError> {
     let mut bytes = Vec::new();
-    decompressed(input)?.read_to_end(&mut bytes)?;
+    plain(input)?.read_to_end(&mut bytes)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text.replace("\r\n", "\n")),
         Err(error) => {
@@ -45,8 +45,8 @@ fn finish(parts: Assembly, judge: &mut Judge) -> Result<Execution, ReadError> {
     Ok(execution)
 }
 
-fn recording(executions: Vec<Execution>, judge: Judge) -> Recording {
-    Recording { executions, diagnostics: judge.kept }
+fn recording(executions: Vec<Execution>, judge: Judge) -> TraceFile {
+    TraceFile { executions, diagnostics: judge.kept }
 }
 
 fn judge(options: &ReadOptions) -> Judge {

@@ -9,6 +9,7 @@
 //! - [`format`](mod@format): trace files, and what can be wrong with them.
 //! - `import`: logs of other tools (feature `import`).
 //! - [`export`]: traces for other tools and for people.
+//! - [`text`]: numbers as text for people.
 //! - [`wire`]: what a probe tells a checker while the system runs.
 
 pub mod cut;
@@ -20,6 +21,7 @@ pub mod id;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod order;
+pub mod text;
 pub mod trace;
 pub mod value;
 pub mod wire;

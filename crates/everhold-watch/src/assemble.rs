@@ -24,7 +24,7 @@ pub use clocks::{ClockNews, ClockReading};
 
 use clocks::Strays;
 
-/// How long nodes are waited for.
+/// The waiting times for nodes that are silent or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// D3S's `T_out`: a node silent for longer has crashed. Larger than the probes' heartbeat.
@@ -56,14 +56,15 @@ impl Default for Timing {
 pub struct Change {
     /// When: the state after it is the snapshot at this stamp.
     pub at: Stamp,
-    /// Whose.
+    /// The node whose state changes.
     pub node: NodeId,
-    /// What changed.
+    /// The change.
     pub what: Changing,
 }
 
-/// What can change.
+/// The kinds of change.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Changing {
     /// The node came up, with nothing shown yet.
     Up {
@@ -101,7 +102,7 @@ pub enum Changing {
     },
     /// Records were lost: what the node showed so far may be out of date.
     Lost {
-        /// How many, as far as is known.
+        /// The number of lost records, as far as it is known.
         records: u64,
     },
     /// The node begins to tell everything that it shows.
@@ -120,7 +121,7 @@ pub enum Changing {
     Present,
 }
 
-/// What was noticed about the input as such.
+/// The counts of irregularities in the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records taken in.
@@ -176,7 +177,7 @@ struct MemberState {
     ahead: bool,
     /// Whether it was given up in this life, so that its state is not known.
     returned: bool,
-    /// What it last said of its clock.
+    /// The last reading of its clock.
     clock: Option<ClockReading>,
     /// By how many microseconds its stamps may be wrong, those that wait included.
     error: u64,
@@ -217,7 +218,7 @@ impl Assembler {
         }
     }
 
-    /// What was noticed so far.
+    /// The counts of irregularities so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -240,7 +241,7 @@ impl Assembler {
         self.members.get(&node).is_some_and(|member| member.returned)
     }
 
-    /// How many records wait.
+    /// The number of records that wait to be put in order.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.members.values().map(|member| member.queue.len()).sum()
@@ -486,7 +487,7 @@ impl Assembler {
         }
     }
 
-    /// Hands on the records of one node for as long as they come before all others.
+    /// Passes on the records of one node as long as they come before those of all others.
     fn run(
         &mut self,
         node: NodeId,
@@ -587,7 +588,7 @@ impl MemberState {
     }
 }
 
-/// What of a record changes the state.
+/// The change of the state that a record contains, if it contains one.
 fn changing(what: What) -> Option<Changing> {
     Some(match what {
         What::Observe(values) => Changing::Observe(values),

@@ -22,6 +22,7 @@ use crate::save::{Fields, Read, bad, list, number, stamp};
 
 /// Which violations are alarms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Alarm {
     /// Those that are certain. Possible ones are counted and shown.
     #[default]

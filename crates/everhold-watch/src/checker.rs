@@ -1,8 +1,8 @@
 //! One partition's checker: a function of a checkpoint and a range of the log.
 //!
-//! It reads no clock and no file: time, membership and rules are in the entries. Whoever holds the
-//! checkpoint and the entries after it comes to the same notices with the same identities, so a
-//! checker that dies is replaced by reading again.
+//! It reads no clock and no file: time, membership and rules are in the entries. A checker
+//! that starts with the same checkpoint and reads the entries after it gives the same notices with the
+//! same identities, so one that dies is replaced by reading again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,9 +33,9 @@ use suspect::LastChanges;
 /// How a checker works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// How long nodes are waited for.
+    /// The waiting times for nodes that are silent or late.
     pub timing: Timing,
-    /// How many changes are kept for the traces of violations.
+    /// The number of changes that are kept for the traces of violations.
     pub history: usize,
     /// Whether keyed rules over tuples of nodes are judged incrementally. Off is the slow twin:
     /// the same answers, for tests.
@@ -67,7 +67,7 @@ pub struct PartitionChecker {
     next: Sequence,
     /// With the checkers of other partitions, for rules about all keys.
     exchange: Option<Box<Exchange>>,
-    /// What is to be written to other partitions.
+    /// Messages to be written to the logs of other partitions.
     outgoing: Vec<(u32, Vec<u8>)>,
     assembler: Assembler,
     world: World,
@@ -149,7 +149,7 @@ impl PartitionChecker {
         self.next
     }
 
-    /// What was noticed about the input.
+    /// Returns the counts of irregularities in the input.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.assembler.counts()
@@ -203,7 +203,8 @@ impl PartitionChecker {
         self.set.not_watched()
     }
 
-    /// Who is or was there, and whether everything that the rules read of them is known.
+    /// Returns the present and former members, each with whether everything that the rules read of it
+    /// is known.
     pub fn members(&self) -> impl Iterator<Item = (&Member, bool)> {
         let keyed = self.rules.iter().any(|rule| rule.relations().is_some());
         let known = move |member: &Member| {
@@ -212,7 +213,7 @@ impl PartitionChecker {
         self.world.members().iter().map(move |member| (member, known(member)))
     }
 
-    /// What a node last said of its clock, and whether it disagrees with the others.
+    /// Returns the last reading of a node's clock, and whether it disagrees with the others.
     #[must_use]
     pub fn clock(&self, node: NodeId) -> (Option<ClockReading>, bool) {
         self.assembler.clock_of(node)
@@ -224,7 +225,7 @@ impl PartitionChecker {
         self.assembler.watch_strays()
     }
 
-    /// How many keys and nodes the snapshot has, and how many records wait.
+    /// Returns the numbers of keys and nodes of the snapshot, and of waiting records.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
         let nodes = self.world.members().iter().filter(|member| member.up).count();
@@ -323,8 +324,8 @@ impl PartitionChecker {
         std::mem::swap(&mut self.assembler, &mut exchange.gathered.assembler);
     }
 
-    /// What is to be written to the logs of other partitions, in this order. A checker that reads its
-    /// log again writes it again; it counts once.
+    /// Takes the messages to be written to the logs of other partitions, in this order. A checker that
+    /// reads its log again writes them again; they count once.
     pub fn take_outgoing(&mut self) -> Vec<(u32, Vec<u8>)> {
         std::mem::take(&mut self.outgoing)
     }
@@ -455,7 +456,7 @@ impl PartitionChecker {
         self.decide(reached, notices);
     }
 
-    /// A node has told all: what it left out is gone from the states that traces show, too.
+    /// A node has sent its whole state: what it left out also disappears from the states in traces.
     fn remember_left_out(&mut self, at: Stamp, node: NodeId) {
         for tuple in self.world.take_left_out() {
             let change = Change { at, node, what: Changing::Remove(tuple) };
@@ -611,8 +612,8 @@ impl PartitionChecker {
         self.rules.iter().filter_map(Watched::relations).flatten().cloned().collect()
     }
 
-    /// Changes are kept as long as the most patient rule waits, so that the trace of what is late
-    /// shows since when.
+    /// Keeps changes for as long as the most patient rule waits, so that the trace of an overdue
+    /// obligation shows its beginning.
     fn set_horizon(&mut self) {
         let micros = self.rules.iter().filter_map(|rule| match rule.property.modality {
             Modality::LeadsTo { within }

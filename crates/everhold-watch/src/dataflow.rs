@@ -21,7 +21,7 @@ use crate::world::hash_of;
 
 pub(crate) mod flow;
 
-pub use flow::{Finding, Flow};
+pub use flow::{Flow, FlowFinding};
 
 /// Tuples with how often each occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Collection {
         }
     }
 
-    /// What must be added to `self` to get `new`.
+    /// The changes that turn `self` into `new`.
     fn delta_to(&self, new: &Collection) -> Delta {
         let mut delta = Delta::new();
         for (tuple, times) in &new.0 {
@@ -265,7 +265,7 @@ impl Graph {
     }
 }
 
-/// How many timestamps may lie between two stages.
+/// The largest number of timestamps between two stages.
 const DEPTH: usize = 64;
 
 fn feed(changes: Vec<(Stamp, Delta)>, sources: &[SyncSender<(Stamp, Arc<Delta>)>]) {

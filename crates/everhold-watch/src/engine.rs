@@ -39,9 +39,9 @@ use scribe::{Checkpoint, TASKS, Task, run_with_scribe};
 pub struct WatchOptions {
     /// How snapshots are made and rules judged.
     pub check: CheckOptions,
-    /// How often a checkpoint is saved; after a kill, so much is read again.
+    /// The interval at which a checkpoint is saved; after a kill, that much of the log is read again.
     pub checkpoint_every: Duration,
-    /// How often the store is asked which partitions are ours.
+    /// The interval at which the store is asked which partitions belong to this process.
     pub balance_every: Duration,
     /// A rule that once takes longer than this is not judged any more.
     pub evaluation_max: Duration,
@@ -69,15 +69,15 @@ pub struct PartitionStatus {
     pub next: Sequence,
     /// How far judging is behind arrival, in microseconds.
     pub lag_micros: u64,
-    /// What was noticed about the input.
+    /// The counts of irregularities in the input.
     pub counts: Counts,
-    /// How many keys, nodes and waiting records there are.
+    /// The numbers of keys, nodes and waiting records.
     pub sizes: (usize, usize, usize),
     /// How the rules do, by name.
     pub rules: BTreeMap<String, RuleStatus>,
     /// The rules that are not judged here, and why.
     pub not_watched: Vec<NotWatched>,
-    /// Who is or was there.
+    /// The present and former members.
     pub members: Vec<MemberStatus>,
     /// Whether the watch's own clock disagrees with most nodes.
     pub own_clock_strays: bool,
@@ -96,7 +96,7 @@ pub struct MemberStatus {
     pub member: Member,
     /// Whether what it shows is known; if not, what depends on it is unknown.
     pub known: bool,
-    /// What it last said of its clock.
+    /// The last reading of its clock.
     pub clock: Option<ClockReading>,
     /// Whether its wall clock disagrees with most others.
     pub strays: bool,
@@ -121,7 +121,7 @@ struct Shared {
     workers: Mutex<BTreeMap<u32, Worker>>,
     trouble: Box<dyn Fn(String) + Send + Sync>,
     flows: Flows,
-    /// What does not work at present, by what it concerns.
+    /// The present problems, by the part that they concern.
     failing: Mutex<BTreeMap<String, String>>,
     /// The text of the rules that was last written to the log here; locked while they are changed.
     written: Mutex<Option<String>>,
@@ -129,7 +129,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Something does not work: told once, and known until it works again.
+    /// Notes a problem: it is reported once, and remembered until it is solved.
     fn fails(&self, what: &str, problem: String) {
         if lock(&self.failing).insert(what.to_owned(), problem.clone()).is_none() {
             (self.trouble)(problem);
@@ -165,7 +165,7 @@ impl fmt::Debug for Watch {
 
 /// Everything that checkers need.
 pub struct WatchParts {
-    /// What they read.
+    /// The log that the checkers read.
     pub log: Arc<dyn Log>,
     /// Where checkpoints and leases are.
     pub store: Box<dyn Store>,
@@ -223,7 +223,7 @@ impl Watch {
         lock(&self.shared.status).clone()
     }
 
-    /// What was told lately and changed after the notice of this number, as JSON: the number of
+    /// Returns the recent notices that changed after the notice of this number, as JSON: the number of
     /// the last change, violations, other notices.
     #[must_use]
     pub fn told_after(&self, number: u64) -> (u64, Vec<Json>, Vec<Json>) {
@@ -257,7 +257,7 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// What `edit` says, why the new rules are refused, or that they are not in force yet.
+    /// The error of `edit`, the reason why the new rules are refused, or that they are not in force yet.
     pub fn change_rules(
         &self,
         edit: impl FnOnce(&str) -> Result<String, BadRules>,
@@ -276,7 +276,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What does not work at present: while it does not, nothing can be said to hold.
+    /// Returns the present problems. As long as there is one, no rule is known to hold.
     #[must_use]
     pub fn failing(&self) -> Vec<String> {
         lock(&self.shared.failing).values().cloned().collect()
@@ -333,10 +333,10 @@ impl Drop for Watch {
     }
 }
 
-/// So long checkers have to say whether they would take rules.
+/// The time in which checkers must answer whether they accept rules.
 const VETTED: Duration = Duration::from_secs(5);
 
-/// So long a change of rules is waited for.
+/// The time for which a change of rules is awaited.
 const IN_FORCE: Duration = Duration::from_secs(8);
 
 fn keep_balance(shared: &Arc<Shared>) {
@@ -434,7 +434,7 @@ struct Job {
     /// Of each rule: evaluation time when last looked at, and strikes.
     costs: BTreeMap<String, (u64, u32)>,
     checkpoint_bytes: usize,
-    /// What is to be written to other partitions.
+    /// Messages to be written to the logs of other partitions.
     outgoing: VecDeque<(u32, Vec<u8>)>,
 }
 
@@ -507,7 +507,7 @@ impl Job {
         true
     }
 
-    /// What is done now and then.
+    /// Does the periodic work.
     fn look_after(&mut self) {
         if self.shown.elapsed() >= Duration::from_millis(200) {
             self.shown = Instant::now();
@@ -523,7 +523,7 @@ impl Job {
         }
     }
 
-    /// It is saved after what came before was told.
+    /// Saves a checkpoint, after the notices before it were reported.
     fn save(&mut self) {
         self.saved = Instant::now();
         if !self.share() {

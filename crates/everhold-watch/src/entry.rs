@@ -1,4 +1,4 @@
-//! What an entry of the log says.
+//! The content of an entry of the log.
 //!
 //! Everything that a check depends on is in the log: what the nodes sent, when it arrived, which
 //! rules were in force. So a checker that reads a range again comes to the same answers.
@@ -35,12 +35,13 @@ pub struct Origin {
 pub struct Arrival {
     /// When it arrived, by the clock of whoever took it in, in microseconds since 1970.
     pub micros: u64,
-    /// What arrived.
+    /// The content.
     pub what: Arrived,
 }
 
-/// What can arrive.
+/// The kinds of content.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Arrived {
     /// Frames of nodes; none just says that time passes.
     Frames(Vec<(Origin, Frame)>),
@@ -48,7 +49,7 @@ pub enum Arrived {
     Rules(String),
     /// This rule is not judged from here on.
     Disable(String),
-    /// What the checker of another partition sends.
+    /// A message from the checker of another partition.
     Shared(Vec<u8>),
 }
 
@@ -82,7 +83,7 @@ impl EntryWriter {
         result
     }
 
-    /// How long the entry is by now.
+    /// Returns the present length of the entry in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()

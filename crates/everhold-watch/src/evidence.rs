@@ -1,8 +1,8 @@
 //! Violations on disk: a synced line each, and a trace that the other commands open.
 //!
-//! What was told once is not told again, whichever checker finds it: the file remembers the
-//! identities. It is written before anybody is told, which a kill cannot undo, and unlike the log
-//! it is synced at once, so that a power cut takes only what was told in its last moment.
+//! A violation is reported once, whichever checker finds it: the file remembers the identities. A
+//! violation is written before it is reported, which a kill cannot undo, and unlike the log the file is
+//! synced at once, so that a power cut loses only the reports of its last moment.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -18,11 +18,11 @@ use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::recent::Recent;
 use crate::rule::NotWatched;
 
-/// So many identities are remembered; older ones cannot come again, since the log before them is
-/// gone.
+/// The number of identities that are remembered. Older ones cannot come again, since the log before
+/// them is gone.
 const REMEMBERED_MAX: usize = 1 << 20;
 
-/// The violations that were told, and their files.
+/// The violations that were reported, and their files.
 #[derive(Debug)]
 pub struct Evidence {
     folder: PathBuf,
@@ -36,7 +36,8 @@ pub struct Evidence {
     failure: Option<LogError>,
 }
 
-/// So many bytes of lines that cannot be written are kept; what comes after is only told.
+/// The largest size in bytes of lines that wait because they cannot be written; violations beyond it
+/// are only reported.
 const UNWRITTEN_MAX: usize = 16 << 20;
 
 impl Evidence {

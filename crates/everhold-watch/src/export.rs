@@ -7,11 +7,12 @@
 mod access;
 mod http;
 mod metrics;
+pub mod server;
 mod status;
 mod webhook;
 
 pub use access::is_address;
-pub use http::{Pages, Served, ask, ask_over, serve, serve_over};
+pub use http::{AskError, Pages, Served, ask, ask_over, serve, serve_over};
 pub use metrics::metrics;
 pub use status::{RuleStanding, Standing, status};
 pub use webhook::{BadAddress, Webhook, alert};

@@ -9,7 +9,7 @@ use everhold_trace::{EventKind, Execution, NodeId, Time, TraceBuilder, Value};
 use crate::assemble::{Change, Changing};
 use crate::notice::Violation;
 
-/// So many times as many changes are kept if a rule waits so long.
+/// The factor by which more changes are kept if a rule waits that long.
 const STRETCH: usize = 16;
 
 /// A ring of changes, and the states before the oldest of them.
@@ -32,7 +32,7 @@ struct Past {
     state: BTreeMap<String, Value>,
 }
 
-/// What of the changes belongs to a violation.
+/// The part of the changes that belongs to a violation.
 pub(crate) struct Focus<'a> {
     /// Of a keyed rule: its key.
     pub(crate) key: Option<KeyFocus<'a>>,
@@ -47,7 +47,7 @@ pub(crate) struct Focus<'a> {
 /// The key of a violation.
 pub(crate) struct KeyFocus<'a> {
     pub(crate) key: &'a Value,
-    /// What the nodes say of it now, and since when.
+    /// The present tuples of the nodes under it, each with the time since which it holds.
     pub(crate) cells: Vec<(Stamp, NodeId, Tuple)>,
     /// Whether the rule reads variables too.
     pub(crate) reads_variables: bool,

@@ -33,13 +33,13 @@ use crate::world::hash_of;
 pub struct IntakeOptions {
     /// Only this system; any, if empty.
     pub system: String,
-    /// What probes must prove to know; nothing, if empty.
+    /// The shared secret that probes must prove to know; empty for none.
     pub secret: Vec<u8>,
     /// How connections are encrypted; they are plain, if not given.
     pub tls: Option<ServerTls>,
 }
 
-/// What was taken in.
+/// The counts of an intake.
 #[derive(Debug, Default)]
 pub struct IntakeCounts {
     /// Records written to the log.
@@ -89,8 +89,8 @@ const ENTRY_BYTES: usize = 256 << 10;
 const CONNECTIONS_MAX: u64 = 10_000;
 
 impl Intake {
-    /// Listens, and writes to the log until it is dropped. `trouble` is told what people should
-    /// know: refusals and a log that cannot be written.
+    /// Listens, and writes to the log until it is dropped. Calls `trouble` with the problems that
+    /// people should know: refusals, and a log that cannot be written.
     pub fn start(
         listener: TcpListener,
         log: Arc<dyn Log>,
@@ -127,7 +127,7 @@ impl Intake {
         self.address
     }
 
-    /// What was taken in so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> &Arc<IntakeCounts> {
         &self.counts
@@ -150,7 +150,7 @@ struct Door {
     /// The newest life of each node, and whether it is connected.
     known: Mutex<BTreeMap<NodeId, (u64, bool)>>,
     trouble: Arc<dyn Fn(String) + Send + Sync>,
-    /// When somebody who said nothing was told last.
+    /// The time of the last report about a silent connection.
     told_silent: Mutex<Option<Instant>>,
 }
 
@@ -178,7 +178,8 @@ fn refuse(stream: &mut Stream, peer: SocketAddr, end: End, door: &Door) {
     }
 }
 
-/// Counts somebody who said nothing; with TLS it may be a probe without, which is told now and then.
+/// Counts a connection that sent nothing. Where TLS is required it may be a probe without TLS, so it
+/// is reported from time to time.
 fn silent(peer: SocketAddr, door: &Door) {
     door.counts.refused.fetch_add(1, Relaxed);
     let mut told = door.told_silent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +192,7 @@ fn silent(peer: SocketAddr, door: &Door) {
     }
 }
 
-/// How often it is told that somebody said nothing.
+/// The interval between two reports about silent connections.
 const SILENT_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why a connection ends.
@@ -200,7 +201,7 @@ enum End {
     Gone,
     /// It never said anything, or not enough.
     Silent,
-    /// TLS with it failed, so it cannot be told why.
+    /// TLS with it failed, so it cannot be sent the reason.
     Insecure(String),
     Refused(Refusal, String),
 }
@@ -460,7 +461,7 @@ fn hang_up(reply: &Mutex<Stream>) {
     stream.shutdown();
 }
 
-/// What is written at once: an entry for each partition.
+/// The entries that are written together, one for each partition.
 struct Round {
     entries: Vec<EntryWriter>,
     acks: Vec<(Arc<Mutex<Stream>>, u64)>,

@@ -46,7 +46,7 @@ pub use everhold_tls as tls;
 pub use assemble::{ClockReading, Timing};
 pub use certainty::Alarm;
 pub use checker::{CheckOptions, PartitionChecker, Place};
-pub use dataflow::{Collection, Delta, Finding, Flow, Graph, Input, Spread, Stage};
+pub use dataflow::{Collection, Delta, Flow, FlowFinding, Graph, Input, Spread, Stage};
 pub use engine::{MemberStatus, PartitionStatus, Watch, WatchOptions, WatchParts};
 pub use entry::{EntryWriter, Origin};
 pub use evidence::Evidence;

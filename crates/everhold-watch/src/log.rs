@@ -23,13 +23,13 @@ pub type Sequence = u64;
 pub struct Entry {
     /// Its number.
     pub sequence: Sequence,
-    /// What was appended.
+    /// The bytes that were appended.
     pub bytes: Vec<u8>,
 }
 
 /// A partitioned log.
 pub trait Log: Send + Sync + fmt::Debug {
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     fn partitions(&self) -> u32;
 
     /// Appends entries to one partition, in order; returns the number of the last.
@@ -60,7 +60,7 @@ pub enum LogError {
     Io {
         /// The file or folder.
         place: String,
-        /// What it says.
+        /// The error.
         error: io::Error,
     },
     /// The folder or stream is not such a log, or one of another shape; the remedy is in the text.

@@ -5,7 +5,7 @@
 //!   back what is more than its share.
 //! - A bucket of checkpoints. The revision of a partition's checkpoint is the fencing token: who
 //!   takes a partition over writes it once, and from then on the former owner's writes are refused.
-//! - A bucket of what was told, so that of several processes one tells.
+//! - A bucket of the violations that were reported, so that only one of several processes reports each.
 //!
 //! Progress is never left to the acknowledgements of consumers: the server of Debian 12 (2.9) has
 //! been seen to lose 500 messages with `AckAll` when a consumer restarts fast. It also accepts
@@ -37,17 +37,17 @@ pub use leases::NatsStore;
 pub struct NatsOptions {
     /// `nats://HOST:PORT`, or `tls://HOST:PORT`.
     pub url: String,
-    /// Whom to trust over `tls://`, and which certificate to show.
+    /// The certificates to trust over `tls://`, and the one to present.
     pub tls: ClientFiles,
     /// The beginning of the names of streams and buckets: one server, several systems.
     pub prefix: String,
-    /// How many partitions; fixed when the streams are made.
+    /// The number of partitions, which is fixed when the streams are made.
     pub partitions: u32,
-    /// A partition keeps at most so many bytes.
+    /// The largest size of a partition in bytes.
     pub partition_bytes_max: i64,
     /// A checker that does not renew its leases for so long loses them.
     pub lease: Duration,
-    /// How long an append waits for a server that is away.
+    /// The time for which an append waits for a server that does not answer.
     pub patience: Duration,
 }
 
@@ -363,7 +363,7 @@ impl fmt::Debug for NatsCursor {
     }
 }
 
-/// So many messages are asked for at once.
+/// The number of messages that are requested at once.
 const FETCH: usize = 256;
 
 impl Cursor for NatsCursor {

@@ -1,4 +1,4 @@
-//! What a checker has to say.
+//! Notices: the output of a checker.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ pub struct Violation {
     pub key: Option<Value>,
     /// The stamp of the first snapshot that violates it.
     pub at: Stamp,
-    /// What went wrong, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
     /// The bindings and values that falsify it, a line each.
     pub witness: Vec<(String, String)>,
@@ -84,11 +84,11 @@ pub enum Notice {
     Possible(Box<Violation>),
     /// A wall clock disagrees with most others, or does no more. Stamps are corrected all the same.
     Clock {
-        /// Whose; `None` is the clock of the watch itself.
+        /// The node whose clock it is; `None` is the clock of the watch itself.
         node: Option<NodeId>,
         /// Its name.
         name: String,
-        /// How many microseconds it is ahead of the others.
+        /// Its lead over the others, in microseconds.
         ahead: i64,
         /// Whether it disagrees.
         strays: bool,
@@ -125,7 +125,7 @@ pub enum Notice {
         node: NodeId,
         /// Its name.
         name: String,
-        /// What it did, in words: `up`, `down`, `gone`.
+        /// The change in a word: `up`, `down`, `gone`.
         what: &'static str,
         /// When.
         at: Stamp,

@@ -1,14 +1,14 @@
-//! What was told lately, for those who look in now and then.
+//! The recent notices, for clients that ask from time to time.
 
 use std::collections::VecDeque;
 
 use serde_json::{Value as Json, json};
 
-/// So many violations, and so many other notices, are kept.
+/// The number of violations, and of other notices, that are kept.
 const KEPT: usize = 256;
 
-/// The last violations, each with its end, and the last of everything else that was told. Each
-/// has the number of its last change, so that a reader asks for what is new.
+/// The last violations, each with its end, and the last other notices. Each has the number of its
+/// last change, so that a reader can ask for the newer ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     number: u64,

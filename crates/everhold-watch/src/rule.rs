@@ -278,7 +278,7 @@ pub struct RuleCounts {
 pub struct RuleStatus {
     /// How it has done so far.
     pub counts: RuleCounts,
-    /// How many of its violations go on.
+    /// The number of its violations that are not over.
     pub firing: usize,
     /// Whether it was too expensive and is no longer judged.
     pub disabled: bool,

@@ -25,8 +25,8 @@ pub trait Store: Send + fmt::Debug {
     /// Saves a checkpoint; returns the renewed lease, or `None` if the partition has been lost.
     fn save(&mut self, lease: Lease, checkpoint: &[u8]) -> Result<Option<Lease>, LogError>;
 
-    /// Whether other processes find violations of the same system, so that what is told must be
-    /// reported.
+    /// Returns whether other processes find violations of the same system, so that reported violations
+    /// must be shared.
     fn is_shared(&self) -> bool {
         false
     }
@@ -42,7 +42,7 @@ pub trait Store: Send + fmt::Debug {
     fn release(&mut self) -> Result<(), LogError>;
 }
 
-/// What a checker may and may no longer check.
+/// The partitions that a process has gained and lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Partitions that are ours as of now, with the last checkpoint of each.

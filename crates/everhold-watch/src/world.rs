@@ -31,7 +31,7 @@ pub(crate) struct Slot {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// What one node says of one key in one relation.
+/// The value of one key in one relation of one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) node: NodeId,
@@ -43,7 +43,7 @@ pub(crate) struct Cell {
     pub(crate) value: Option<Value>,
 }
 
-/// What one node shows.
+/// The known state of one node.
 #[derive(Clone, Debug)]
 struct Shown {
     /// A record; relations that some rule reads as a whole are maps in it.
@@ -52,32 +52,32 @@ struct Shown {
     reported: bool,
     /// Variables that may be out of date since records were lost.
     stale: BTreeSet<String>,
-    /// How often in this life records were lost or it began to tell everything.
+    /// The number of times in this life that records were lost or it began to send its whole state.
     epoch: u32,
-    /// What was told in this epoch or later is known.
+    /// The first epoch whose content is still known to be valid.
     known_from: u32,
     /// Whether it says nothing of the keys of which nothing is known here.
     whole: bool,
     /// The epoch since which it tells everything.
     refreshing: Option<u32>,
-    /// Variables that it has not told since.
+    /// Variables that it has not sent since.
     untold: BTreeSet<String>,
-    /// Whether it told any tuple.
+    /// Whether it has sent any tuple.
     tupled: bool,
     /// Nothing is known of it at present.
     missing: bool,
 }
 
-/// What a change touched.
+/// The part of the world that a change affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// Who is there, and perhaps cells of the node.
+    /// The members, and perhaps cells of the node.
     Members(NodeId),
     /// Whether anything is known of a node.
     Knowledge(NodeId),
     /// The state of a node.
     Node(NodeId),
-    /// What a node says of a key; and its state, if the relation is mapped.
+    /// The value of a key at a node; and the node's state, if the relation is mapped.
     Cell { node: NodeId, slot: SlotId, mapped: bool },
     /// The messages to or from a node.
     Channel(NodeId),
@@ -102,7 +102,7 @@ pub(crate) struct World {
     /// Of states as a whole, and of states seen under one key.
     schema: Schema,
     keyed_schema: Schema,
-    /// Tuples that a node left out when it told everything, for the history.
+    /// Tuples that a node left out when it sent its whole state, for the history.
     left_out: Vec<Tuple>,
     /// Which (kind, variable) were seen; types are joined only now and then.
     seen: BTreeMap<(String, Name), u32>,
@@ -114,7 +114,7 @@ const SCHEMA_SAMPLES: u32 = 64;
 /// More messages in flight between two nodes than this were lost, the oldest first.
 const IN_FLIGHT_MAX: usize = 4096;
 
-/// So many nodes that are gone are remembered as members that are down.
+/// The number of former nodes that are remembered as members that are down.
 const DOWN_MAX: usize = 1024;
 
 impl Shown {
@@ -133,7 +133,7 @@ impl Shown {
         }
     }
 
-    /// Records were lost: what was told so far may be out of date.
+    /// Records were lost: the state that is known so far may be out of date.
     fn lose(&mut self) {
         self.hide_until_told();
         self.refreshing = None;
@@ -147,8 +147,8 @@ impl Shown {
         self.whole = false;
     }
 
-    /// It begins to tell everything. What is known stays so meanwhile; but of a node that has said
-    /// nothing yet, nothing is known before it has finished.
+    /// The node begins to send its whole state. What is known stays known meanwhile; but of a node that
+    /// has sent nothing yet, nothing is known before it has finished.
     fn refresh(&mut self) {
         if self.reported {
             self.epoch += 1;
@@ -210,7 +210,7 @@ impl World {
         self.slots[slot].used
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(crate) fn key_count(&self) -> usize {
         self.index.len()
     }
@@ -264,7 +264,7 @@ impl World {
         self.place(node).is_ok_and(|place| self.shown[place].whole)
     }
 
-    /// What a node that has told everything left out; once.
+    /// Takes the tuples that a node left out when it sent its whole state.
     pub(crate) fn take_left_out(&mut self) -> Vec<Tuple> {
         std::mem::take(&mut self.left_out)
     }
@@ -286,7 +286,7 @@ impl World {
         Ok(shown.state.get(name).unwrap_or(&NULL))
     }
 
-    /// What a node says of a key: `Err` if that is not known.
+    /// The value of a key at a node: `Err` if that is not known.
     pub(crate) fn cell(&self, slot: SlotId, node: NodeId, relation: &str) -> Result<&Value, ()> {
         let shown = &self.shown[self.place(node).map_err(|_| ())?];
         if shown.missing {
@@ -366,7 +366,7 @@ impl World {
         Touched::Knowledge(node)
     }
 
-    /// The node has told everything since it began to: what it did not tell is gone.
+    /// The node has finished sending its whole state: what it left out is gone.
     fn whole(&mut self, node: NodeId) -> Touched {
         let Ok(place) = self.place(node) else { return Touched::Nothing };
         let shown = &mut self.shown[place];

@@ -9,8 +9,8 @@ pub use everhold_infer as infer;
 /// one and the execution that breaks it shows a bug that no one specified.
 ///
 /// ```
-/// use everhold::Infer;
 /// use everhold::prelude::*;
+/// use everhold::{Infer, System};
 ///
 /// /// Adds what it is sent, and keeps the largest.
 /// #[derive(Clone, Default, Serialize)]
@@ -54,7 +54,7 @@ pub use everhold_infer::Inferred;
 pub use everhold_live as live;
 pub use everhold_node as node;
 pub use everhold_property as property;
-pub use everhold_report as report;
+pub use everhold_report as pages;
 pub use everhold_sim as sim;
 pub use everhold_trace as trace;
 
@@ -64,7 +64,7 @@ pub use everhold_node::{
 };
 pub use everhold_sim::{
     Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
-    Report, Schedule, Search, Setup, Stop, System, Verdict, View, explore, history,
+    Report, Schedule, Search, Setup, SimVerdict, Stop, System, View, explore, history,
 };
 #[cfg(feature = "timed")]
 pub use everhold_timed as timed;
@@ -77,11 +77,13 @@ pub use everhold_trace::Value;
 pub use everhold_watch as watch;
 
 /// The items that most tests need, in one import.
+///
+/// [`System`], [`Network`] and [`Time`] are not among them, because many programs have types of these names.
 pub mod prelude {
     pub use crate::{
         AsyncCx, Bounds, Channel, Clocks, CrashModel, Cx, Disk, Either, Elapsed, Explorer, Faults,
-        Links, Monitor, Network, Node, NodeId, Reduction, Report, Schedule, Search, Setup, System,
-        Ticket, Time, Timer, Verdict, View, explore,
+        Links, Monitor, Node, NodeId, Reduction, Report, Schedule, Search, Setup, SimVerdict,
+        Ticket, Timer, View, explore,
     };
     #[cfg(feature = "timed")]
     pub use crate::{Durations, Perf, PerfVerdict, Timed, TimedChannel};

@@ -6,7 +6,7 @@
 
 use everhold::Value;
 use everhold_trace::wire::Stamp;
-use everhold_watch::{Collection, Delta, Finding, Flow, Graph, Spread, Stage};
+use everhold_watch::{Collection, Delta, Flow, FlowFinding, Graph, Spread, Stage};
 
 /// The number of keys.
 const RING: i64 = 1 << 32;
@@ -64,7 +64,7 @@ pub fn coverage(mut each: impl FnMut(Stamp, i64) + Send + 'static) -> Flow {
         1_000 => Vec::new(),
         other => {
             let reason = format!("{}.{} % of the keys are covered", other / 10, other % 10);
-            vec![Finding { key: Value::Null, reason }]
+            vec![FlowFinding { key: Value::Null, reason }]
         }
     };
     let flow = Flow::new("key range coverage", RANGE, graph, judge);
@@ -136,7 +136,7 @@ pub fn sampled_keys(samples: u32, mut each: impl FnMut(Stamp, Vec<i64>) + Send +
     let judge = move |output: &[Value]| {
         let counts: Vec<i64> = holders(output);
         let wrong = counts.iter().enumerate().filter(|(_, count)| **count != 1);
-        let finding = |(sample, count): (usize, &i64)| Finding {
+        let finding = |(sample, count): (usize, &i64)| FlowFinding {
             key: Value::Int(place(sample as i64, samples)),
             reason: format!("{count} nodes hold it"),
         };

@@ -1,5 +1,6 @@
 //! The environment of the manager: a thin node around it, and a model of everything else.
 
+use everhold::Time;
 use everhold::prelude::*;
 use serde::Serializer;
 use serde::ser::SerializeStruct;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::Time;
 use everhold::prelude::*;
 
 use super::{LEASE, Lock, Mode, Msg, RENEW, SERVER};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::Time;
 use everhold::prelude::*;
 
 use super::{BEACON, GRACE, Group, LEASE, META, Msg, RETRY, STAGGER};

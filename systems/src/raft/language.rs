@@ -1,5 +1,6 @@
 //! The same properties in the property language: text instead of closures and monitors.
 
+use everhold::System;
 use everhold::prelude::*;
 
 use super::wire::Msg;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
+use everhold::Time;
 use everhold::prelude::*;
 use serde::Serializer;
 use serde::ser::SerializeStruct;

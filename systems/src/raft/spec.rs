@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use everhold::System;
 use everhold::prelude::*;
 
 use super::node::{RaftNode, Role};

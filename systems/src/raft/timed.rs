@@ -8,6 +8,7 @@
 
 use everhold::prelude::*;
 use everhold::timed::{Timed, TimedFault};
+use everhold::{Network, System, Time};
 
 use super::node::RaftNode;
 use super::wire::Msg;

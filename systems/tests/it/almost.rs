@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everhold::System;
 use everhold::node::Message;
 use everhold::prelude::*;
 use everhold_infer::{Almost, AlmostInvariant, AlmostReport, Episode, Predicate};

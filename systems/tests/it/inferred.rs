@@ -1,5 +1,6 @@
 //! Properties inferred from executions of the case studies: the claims of Dinv's table 2.
 
+use everhold::System;
 use everhold::node::Message;
 use everhold::prelude::*;
 use everhold_infer::{Always, Settings, always};

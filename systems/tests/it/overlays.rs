@@ -1,5 +1,6 @@
 //! Pastry and Bamboo in the explorer: their performance bugs do not violate properties.
 
+use everhold::System;
 use everhold::prelude::*;
 use everhold_systems::dht::Ids;
 use everhold_systems::{bamboo, pastry};

@@ -73,7 +73,7 @@ fn two_primaries_are_caught_and_shown_again() {
 
     // The fixed system diverges from the recording, and the report gives the place.
     let report = case.replay(Explorer::new(), &whole.executions[0], "none").unwrap();
-    assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
+    assert_eq!(report.verdict(), SimVerdict::Diverged, "{report}");
     println!("{report}");
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 
 use everhold::Stop;
+use everhold::System;
 use everhold::node::Message;
 use everhold::prelude::*;
 use everhold_systems::retries::{Bug, Size, system};

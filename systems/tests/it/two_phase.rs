@@ -55,7 +55,7 @@ fn the_fixed_manager_is_proved_up_to_five() {
     for managers in 1..=5 {
         let explorer = Explorer::new().search(EXHAUSTIVE).executions(u64::MAX);
         let report = explorer.run(system(managers, Bug::None));
-        assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+        assert_eq!(report.verdict(), SimVerdict::Holds, "{report}");
         assert_eq!(report.missed_goals().count(), 0, "{report}");
     }
 }

@@ -436,7 +436,8 @@ fn control(args: &WatchArgs, address: &str) -> Result<Code> {
     let secret = String::from_utf8_lossy(&read_secret(args)?).into_owned();
     let (tls, address) = tls::client(&args.tls, address)?;
     let ask = |method: &str, body: &str| {
-        export::ask_over(tls.as_ref(), address, method, "/rules", &secret, body).map_err(BadInput)
+        export::ask_over(tls.as_ref(), address, method, "/rules", &secret, body)
+            .map_err(|error| BadInput(error.to_string()))
     };
     if args.add.is_none() && args.remove.is_empty() {
         write!(Plain(io::stdout().lock()), "{}", ask("GET", "")?)?;

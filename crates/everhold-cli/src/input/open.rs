@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use everhold_property::nearest;
+use everhold_trace::format::decompressed;
 
 use super::is_stdin;
 use crate::exit::BadInput;
@@ -20,8 +21,6 @@ pub(super) struct Opened {
 /// The number of bytes for the detection: enough for the first lines of a log.
 const HEAD_BYTES: u64 = 16 << 10;
 
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
 /// Opens a file; a compressed one is decompressed while it is read.
 pub(super) fn open(path: &Path, progress: &Progress) -> Result<Opened, BadInput> {
     let raw: Box<dyn Read> = if is_stdin(path) {
@@ -31,7 +30,8 @@ pub(super) fn open(path: &Path, progress: &Progress) -> Result<Opened, BadInput>
         progress.add_total(file.metadata().map_or(0, |metadata| metadata.len()));
         Box::new(file)
     };
-    let plain = decompressed(progress.counting(raw)).and_then(peek);
+    let raw = BufReader::with_capacity(128 << 10, progress.counting(raw));
+    let plain = decompressed(raw).and_then(peek);
     plain.map_err(|error| BadInput(io_words(&path.display().to_string(), &error)))
 }
 
@@ -116,15 +116,7 @@ fn similar(path: &Path) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
-fn decompressed(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
-    let mut raw = BufReader::with_capacity(128 << 10, raw);
-    if raw.fill_buf()?.starts_with(&ZSTD_MAGIC) {
-        return Ok(Box::new(zstd::stream::read::Decoder::with_buffer(raw)?));
-    }
-    Ok(Box::new(raw))
-}
-
-fn peek(mut plain: Box<dyn Read>) -> io::Result<Opened> {
+fn peek(mut plain: Box<dyn BufRead>) -> io::Result<Opened> {
     let mut head = Vec::new();
     match plain.by_ref().take(HEAD_BYTES).read_to_end(&mut head) {
         // The reader meets the truncation again, and reports it with a line number.

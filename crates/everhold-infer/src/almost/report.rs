@@ -3,6 +3,7 @@
 use std::fmt;
 
 use everhold_property::print;
+use everhold_trace::text::thousands;
 
 use super::{AlmostInvariant, AlmostReport, Episode};
 
@@ -12,19 +13,19 @@ const LINKS_MAX: usize = 4;
 impl fmt::Display for AlmostReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quiet = match self.quiet {
-            Some(quiet) => format!(" ({} of them quiet)", grouped(quiet)),
+            Some(quiet) => format!(" ({} of them quiet)", thousands(quiet)),
             None => String::new(),
         };
         writeln!(
             f,
             "# {} properties, {} of them evaluated, in {} snapshots{quiet} of {}: \
              {} always held, {} almost always held.",
-            grouped(self.generated),
-            grouped(self.properties),
-            grouped(self.snapshots),
+            thousands(self.generated),
+            thousands(self.properties),
+            thousands(self.snapshots),
             counted(self.runs.0, "run"),
-            grouped(self.held),
-            grouped(self.almost),
+            thousands(self.held),
+            thousands(self.almost),
         )?;
         if !self.found.is_empty() {
             writeln!(
@@ -63,7 +64,7 @@ impl AlmostInvariant {
             percent(self.rate),
             percent(self.interval.0),
             percent(self.interval.1),
-            grouped(self.evaluations),
+            thousands(self.evaluations),
             counted(usize::try_from(self.exceptions).unwrap_or(usize::MAX), "exception"),
             counted(self.episodes.len(), "episode"),
         )
@@ -75,7 +76,7 @@ impl AlmostInvariant {
         let mut hit: Vec<usize> = self.episodes.iter().map(|episode| episode.run).collect();
         hit.dedup();
         let nodes = counted(self.nodes.len(), "node");
-        format!("in {} of {}, at {nodes}", grouped(hit.len() as u64), counted(runs, "run"))
+        format!("in {} of {}, at {nodes}", thousands(hit.len() as u64), counted(runs, "run"))
     }
 
     /// The properties that it stands for.
@@ -83,7 +84,7 @@ impl AlmostInvariant {
         let same = self.equivalent.first().map(|first| {
             let more = match self.equivalent.len() - 1 {
                 0 => String::new(),
-                more => format!(" and {} more", grouped(more as u64)),
+                more => format!(" and {} more", thousands(more as u64)),
             };
             format!("same exceptions: `{}`{more}", first.name)
         });
@@ -103,20 +104,7 @@ impl AlmostInvariant {
     }
 }
 
-/// A number with its digits in threes.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", grouped(number as u64))
+    format!("{} {what}{plural}", thousands(number as u64))
 }

@@ -61,7 +61,7 @@ impl std::error::Error for MergeError {}
 /// If a file cannot be read, or there are none.
 pub fn merge<P: AsRef<Path>>(
     folders: impl IntoIterator<Item = P>,
-) -> Result<format::Recording, MergeError> {
+) -> Result<format::TraceFile, MergeError> {
     let mut parts = Parts::default();
     for folder in folders {
         let folder = folder.as_ref();

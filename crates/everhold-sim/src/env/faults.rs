@@ -5,7 +5,7 @@ use everhold_node::{Message, NodeId};
 
 use super::state::{Cut, STREAM, Status};
 use super::{Action, DUPLICATE, Env, node_id};
-use crate::fault::{Fault, FaultKind, MessageId, Side};
+use crate::fault::{Fault, FaultKind, MessageName, Side};
 use crate::moves::{DiskMenu, Move, NONE, What, identity};
 use crate::system::Network;
 
@@ -126,9 +126,9 @@ impl<M: Message> Env<M> {
         if std::mem::take(&mut flight.notice) {
             self.forget_flight(index);
             self.state.was_told(to, from);
-        } else if let Some(msg) = flight.msg.take() {
+        } else if flight.msg.take().is_some() {
             self.forget_flight(index);
-            self.lost(from, to, sequence, &msg);
+            self.lost(from, sequence);
         }
     }
 
@@ -147,7 +147,7 @@ impl<M: Message> Env<M> {
         let index = self.state.delivery(kind, number);
         let flight = &self.state.flights[index as usize];
         let (from, to, sequence) = (flight.from, flight.to, flight.sequence);
-        let id = MessageId { from, sequence };
+        let id = MessageName { from, sequence };
         let fault = match kind {
             FaultKind::Lose => {
                 self.state.left.losses -= 1;

@@ -42,16 +42,16 @@ impl<M: Message> Env<M> {
     #[inline]
     pub(super) fn launch(&mut self, from: NodeId, to: NodeId, sequence: u32, tag: Tag, msg: M) {
         let Some(receiver) = self.state.nodes.get(to.index()) else {
-            return self.lost(from, to, sequence, &msg);
+            return self.lost(from, sequence);
         };
         if receiver.status == Status::Gone {
-            return self.lost(from, to, sequence, &msg);
+            return self.lost(from, sequence);
         }
         let channel = self.channel(from, to, &msg);
         let Line { network, spared, .. } = self.rules.lines[usize::from(channel)];
         if network == Network::Streams && !self.connect(from, to, spared.contains(FaultKind::Reset))
         {
-            return self.lost(from, to, sequence, &msg);
+            return self.lost(from, sequence);
         }
         let receiver = &self.state.nodes[to.index()];
         let hash = if self.hashing { flight_hash(from, to, tag, &msg) } else { 0 };
@@ -133,9 +133,9 @@ impl<M: Message> Env<M> {
         }
     }
 
-    pub(super) fn lost(&mut self, from: NodeId, to: NodeId, sequence: u32, msg: &M) {
+    pub(super) fn lost(&mut self, from: NodeId, sequence: u32) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.lost(from, to, sequence, msg);
+            recorder.lost(from, sequence);
         }
     }
 

@@ -36,7 +36,7 @@ impl<M: Message> Runtime<M> for Env<M> {
         }
         if self.rules.bounded && !self.has_room(from, to, &msg) {
             self.refuse(from, to, &msg);
-            return self.lost(from, to, sequence, &msg);
+            return self.lost(from, sequence);
         }
         self.launch(from, to, sequence, tag, msg);
     }

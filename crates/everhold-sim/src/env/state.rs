@@ -5,7 +5,7 @@ use everhold_node::{Disk, Message, NodeId, Tag, TaskId, Timer};
 
 use super::faults::{split_side, splits};
 use super::node_id;
-use crate::fault::{Fault, FaultKind, Faults, MessageId, Side};
+use crate::fault::{Fault, FaultKind, Faults, MessageName, Side};
 use crate::links::Spared;
 use crate::monitor::MonitorSlot;
 use crate::moves::{DiskMenu, Move, Moves, NONE, Slot, What, identity};
@@ -441,7 +441,7 @@ impl<M: Message> State<M> {
         Some(self.nodes[..node.index()].iter().filter(|n| is_target(n)).count() as u32)
     }
 
-    fn delivery_number(&self, kind: FaultKind, message: MessageId) -> Option<u32> {
+    fn delivery_number(&self, kind: FaultKind, message: MessageName) -> Option<u32> {
         let id = identity::message(message.from, message.sequence);
         let is_it = |m: &Move| m.id == id && self.struck(m, kind).is_some();
         (0..self.moves.ready()).find(|pick| is_it(self.moves.get(*pick)))

@@ -9,11 +9,11 @@ use everhold_trace::value::diff;
 
 use crate::env::DUPLICATE;
 use crate::failure::{Cause, Failure};
-use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, Recording, SendRecord, SpawnRecord, StepRecord};
+use crate::fault::{Fault, MessageName, Side};
+use crate::record::{EventRecord, RunRecord, SendRecord, SpawnRecord, StepRecord};
 
 /// The contents of the picture of a recording.
-pub(super) fn picture(recording: &Recording, charset: Charset) -> Picture {
+pub(super) fn picture(recording: &RunRecord, charset: Charset) -> Picture {
     let names: Vec<String> = recording.nodes.iter().map(|node| node.name.clone()).collect();
     let mut writer = Writer::new(recording, Words::new(names.clone(), charset));
     let steps = recording.steps.iter().enumerate();
@@ -34,14 +34,14 @@ fn ending(failure: &Failure) -> Ending {
 
 /// Puts steps into words. It remembers earlier states, and where messages were sent.
 struct Writer<'r> {
-    recording: &'r Recording,
+    recording: &'r RunRecord,
     words: Words,
     states: Vec<Value>,
-    sent: BTreeMap<MessageId, (usize, &'r SendRecord)>,
+    sent: BTreeMap<MessageName, (usize, &'r SendRecord)>,
 }
 
 impl<'r> Writer<'r> {
-    fn new(recording: &'r Recording, words: Words) -> Self {
+    fn new(recording: &'r RunRecord, words: Words) -> Self {
         let steps = recording.steps.iter().enumerate();
         let sends = steps.flat_map(|(at, step)| step.all_sends().map(move |send| (at, send)));
         Writer {
@@ -116,7 +116,7 @@ impl<'r> Writer<'r> {
     }
 
     /// The step in which the message was sent, since the arrow stands where it arrives.
-    fn sent_at(&self, message: MessageId) -> String {
+    fn sent_at(&self, message: MessageName) -> String {
         let again = message.sequence & DUPLICATE != 0;
         let at = self.sent.get(&original(message)).map(|(at, _)| *at);
         match (at, again) {
@@ -144,7 +144,7 @@ impl<'r> Writer<'r> {
     }
 
     fn fault_mark(&self, fault: &Fault) -> Mark {
-        let text = |message: MessageId| {
+        let text = |message: MessageName| {
             self.sent.get(&original(message)).map_or("?", |(_, send)| send.text.as_str())
         };
         match *fault {
@@ -160,7 +160,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    fn arrow(&self, message: MessageId, text: &str, passage: Passage) -> Mark {
+    fn arrow(&self, message: MessageName, text: &str, passage: Passage) -> Mark {
         let text = self.words.message(text);
         Mark::Arrow(Arrow { from: message.from, text, passage })
     }
@@ -237,8 +237,8 @@ impl<'r> Writer<'r> {
     }
 }
 
-fn original(message: MessageId) -> MessageId {
-    MessageId { sequence: message.sequence & !DUPLICATE, ..message }
+fn original(message: MessageName) -> MessageName {
+    MessageName { sequence: message.sequence & !DUPLICATE, ..message }
 }
 
 fn fault_name(fault: &Fault) -> &'static str {

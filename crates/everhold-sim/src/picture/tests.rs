@@ -9,25 +9,25 @@ use everhold_trace::Value;
 use super::draw;
 use crate::env::DUPLICATE;
 use crate::failure::{Cause, Failure};
-use crate::fault::{Fault, MessageId, Side};
-use crate::record::{EventRecord, NodeInfo, Recording, SendRecord, StepRecord};
+use crate::fault::{Fault, MessageName, Side};
+use crate::record::{EventRecord, NodeRecord, RunRecord, SendRecord, StepRecord};
 
 struct Script {
-    recording: Recording,
+    recording: RunRecord,
     states: Vec<BTreeMap<String, Value>>,
     sent: Vec<u32>,
 }
 
 /// The first line names the nodes; each further line is a step.
-fn script(text: &str) -> Recording {
+fn script(text: &str) -> RunRecord {
     let mut lines = text.trim().lines().map(str::trim);
     let names = lines.next().expect("a line of names").split(' ');
-    let info = |name: &str| NodeInfo { name: name.to_owned(), kind: "node".to_owned() };
-    let nodes: Vec<NodeInfo> = names.map(info).collect();
+    let info = |name: &str| NodeRecord { name: name.to_owned(), kind: "node".to_owned() };
+    let nodes: Vec<NodeRecord> = names.map(info).collect();
     let mut script = Script {
         states: vec![BTreeMap::from([("x".to_owned(), Value::Int(0))]); nodes.len()],
         sent: vec![0; nodes.len()],
-        recording: Recording { nodes, ..Recording::default() },
+        recording: RunRecord { nodes, ..RunRecord::default() },
     };
     script.recording.initial =
         script.states.iter().map(|state| Value::Record(state.clone())).collect();
@@ -72,7 +72,7 @@ impl Script {
         self.sent[from.index()] += 1;
         SendRecord {
             to: self.node(to.trim_end_matches('!')),
-            message: MessageId { from, sequence },
+            message: MessageName { from, sequence },
             kind: "message",
             text: text.to_owned(),
             payload: Value::Null,
@@ -106,16 +106,16 @@ impl Script {
         }
     }
 
-    fn message(&self, text: &str) -> MessageId {
+    fn message(&self, text: &str) -> MessageName {
         let (from, sequence) = text.rsplit_once('.').expect("a message");
-        MessageId { from: self.node(from), sequence: sequence.parse().expect("a number") }
+        MessageName { from: self.node(from), sequence: sequence.parse().expect("a number") }
     }
 
-    fn deliver(&self, message: MessageId, bit: u32) -> EventRecord {
+    fn deliver(&self, message: MessageName, bit: u32) -> EventRecord {
         let mut sends = self.recording.steps.iter().flat_map(|step| &step.sends);
         let sent = sends.find(|send| send.message == message).expect("it was sent");
         EventRecord::Deliver {
-            message: MessageId { sequence: message.sequence | bit, ..message },
+            message: MessageName { sequence: message.sequence | bit, ..message },
             kind: "message",
             text: sent.text.clone(),
             payload: Value::Null,
@@ -123,8 +123,8 @@ impl Script {
     }
 }
 
-fn failing(recording: Recording, cause: Cause, message: &str) -> Recording {
-    Recording { failure: Some(Failure { cause, message: message.to_owned() }), ..recording }
+fn failing(recording: RunRecord, cause: Cause, message: &str) -> RunRecord {
+    RunRecord { failure: Some(Failure { cause, message: message.to_owned() }), ..recording }
 }
 
 fn always(name: &str) -> Cause {
@@ -132,12 +132,12 @@ fn always(name: &str) -> Cause {
 }
 
 #[track_caller]
-fn check(recording: &Recording, expected: &str) {
+fn check(recording: &RunRecord, expected: &str) {
     check_with(recording, &Paper::default(), expected);
 }
 
 #[track_caller]
-fn check_with(recording: &Recording, paper: &Paper, expected: &str) {
+fn check_with(recording: &RunRecord, paper: &Paper, expected: &str) {
     let drawn = draw(recording, paper);
     for line in drawn.lines() {
         assert!(line.chars().count() <= paper.width_max, "too wide: {line}");
@@ -433,5 +433,5 @@ fn no_picture_is_larger_than_its_paper() {
 
 #[test]
 fn nothing_to_draw() {
-    check(&Recording::default(), "");
+    check(&RunRecord::default(), "");
 }

@@ -7,8 +7,8 @@ use everhold_trace::{Event, EventKind, Execution, MessageId as Recorded, Value};
 
 use super::outside::Outside;
 use super::{BadRecording, CLIENTS, Decode};
-use crate::fault::{Fault, MessageId};
-use crate::record::NodeInfo;
+use crate::fault::{Fault, MessageName};
+use crate::record::NodeRecord;
 use crate::report::text::count;
 use crate::schedule::{Choice, Schedule};
 use crate::system::System;
@@ -40,7 +40,7 @@ struct Reading<'a> {
 impl Plan {
     pub(super) fn read<M: Message>(
         recording: &Execution,
-        names: &[NodeInfo],
+        names: &[NodeRecord],
         decode: Decode<M>,
     ) -> Result<Plan, BadRecording> {
         let seed = match recording.notes().get("seed") {
@@ -109,7 +109,7 @@ impl Plan {
 
 impl<'a> Reading<'a> {
     /// Hosts call their nodes by their numbers, `n0` and so on.
-    fn number_nodes(&mut self, names: &[NodeInfo]) -> Result<(), BadRecording> {
+    fn number_nodes(&mut self, names: &[NodeRecord]) -> Result<(), BadRecording> {
         for id in self.recording.node_ids() {
             let info = self.recording.node(id);
             let number = info.name.strip_prefix('n').and_then(|number| number.parse().ok());
@@ -135,7 +135,7 @@ impl<'a> Reading<'a> {
         &self,
         id: NodeId,
         number: u32,
-        names: &[NodeInfo],
+        names: &[NodeRecord],
     ) -> Result<(), BadRecording> {
         let info = self.recording.node(id);
         let Some(&first) = self.recording.events_of(id).first() else {
@@ -177,7 +177,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Begins the plan: the clocks at which the nodes start, and their choices at that time.
-    fn begin(&mut self, names: &[NodeInfo]) {
+    fn begin(&mut self, names: &[NodeRecord]) {
         let starts = self.recording.events().iter().enumerate();
         let starts = starts.filter(|(_, event)| event.kind == EventKind::Start);
         let starts: BTreeMap<NodeId, (usize, &Event)> = starts
@@ -233,7 +233,7 @@ impl<'a> Reading<'a> {
         let from = self.numbers[message.sender.index()];
         if from.0 >= self.members {
             let (sequence, kind) = self.said_outside(from, event, to, decode)?;
-            return Ok(Choice::Deliver { to, message: MessageId { from, sequence }, kind });
+            return Ok(Choice::Deliver { to, message: MessageName { from, sequence }, kind });
         }
         let Some(&(sequence, kind)) = self.sent.get(&message) else {
             let name = &self.recording.node(message.sender).name;
@@ -243,7 +243,7 @@ impl<'a> Reading<'a> {
             ));
         };
         let kind = kind.to_owned();
-        Ok(Choice::Deliver { to, message: MessageId { from, sequence }, kind })
+        Ok(Choice::Deliver { to, message: MessageName { from, sequence }, kind })
     }
 
     /// Reads the message that a client sent from the text of its delivery.

@@ -1,9 +1,10 @@
 //! Reports as pages.
 
 use everhold_report::{Kind, Page, Row, Table, Window};
+use everhold_trace::text::thousands;
 
 use crate::fault::FaultKind;
-use crate::report::text::{count, origin, replay_line, sizes, summary, thousands};
+use crate::report::text::{count, origin, replay_line, sizes, summary};
 use crate::report::{Finding, Report, Saved};
 
 /// The largest number of events on a page; longer executions keep the part around the violation.

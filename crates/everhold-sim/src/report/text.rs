@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::execute::attempt;
 use everhold_node::CrashModel;
+use everhold_trace::text::thousands;
 
 use crate::fault::FaultKind;
 use crate::regressions::Kept;
@@ -394,20 +395,6 @@ fn about(estimate: bool) -> &'static str {
 /// "1 execution", "2,000 executions".
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
-}
-
-/// 1234567 as 1,234,567.
-#[must_use]
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Explains the meaning of the weakest crash model for the failure.

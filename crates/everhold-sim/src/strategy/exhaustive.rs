@@ -23,7 +23,7 @@ use crate::strategy::{About, Done, Reduction, Run, Strategy, upset_of};
 
 /// The coverage of an exhaustive search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ExhaustiveProgress {
     /// The number of steps executed, not counting those repeated to get back to a branch.
     pub transitions: u64,
     /// The number of different states, when they are distinguished.
@@ -35,7 +35,7 @@ pub struct Progress {
     pub depth: u32,
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for ExhaustiveProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", count(self.transitions, "transition"))?;
         if self.states > 0 {
@@ -56,7 +56,7 @@ pub(crate) struct Exhaustive {
     at: usize,
     steps: Vec<Step>,
     seen: Seen,
-    progress: Progress,
+    progress: ExhaustiveProgress,
     fresh: bool,
     blocked: bool,
     /// The place of a question whose number of answers is unknown until the event is over.
@@ -117,7 +117,7 @@ impl Exhaustive {
             at: 0,
             steps: Vec::new(),
             seen: Seen::default(),
-            progress: Progress::default(),
+            progress: ExhaustiveProgress::default(),
             fresh: false,
             blocked: false,
             unbounded: None,
@@ -299,9 +299,9 @@ impl Exhaustive {
 
     /// The progress of the search.
     #[must_use]
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> ExhaustiveProgress {
         let states = if self.reduction == Reduction::States { self.seen.len as u64 } else { 0 };
-        Progress { states, ..self.progress }
+        ExhaustiveProgress { states, ..self.progress }
     }
 }
 
@@ -392,7 +392,7 @@ impl Strategy for Exhaustive {
         self.steps.truncate(self.steps.partition_point(|step| step.frame < choices));
     }
 
-    fn progress(&self) -> Option<Progress> {
+    fn progress(&self) -> Option<ExhaustiveProgress> {
         Some(Exhaustive::progress(self))
     }
 }

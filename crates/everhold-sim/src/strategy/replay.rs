@@ -7,7 +7,7 @@ use everhold_node::disk::{DiskFault, Upset};
 use everhold_node::{NodeId, TaskId, Weights};
 
 use crate::env::DUPLICATE;
-use crate::fault::MessageId;
+use crate::fault::MessageName;
 use crate::moves::{Move, Moves, What, identity};
 use crate::schedule::Choice;
 use crate::strategy::script::{Fit, Happened, Line, Script, about_message, message_of};
@@ -198,7 +198,7 @@ impl Replay {
         let Choice::Deliver { to, message, kind } = &line.choice else { return None };
         let named = |pick: u32| {
             let sequence = moves.get(pick).id as u32;
-            (pick, about_message(&line.choice, MessageId { sequence, ..*message }))
+            (pick, about_message(&line.choice, MessageName { sequence, ..*message }))
         };
         if let Some(now) = self.now(line, *message) {
             let id = identity::message(now.from, now.sequence);
@@ -218,14 +218,14 @@ impl Replay {
     }
 
     /// The name that a message of the edited execution has in this one.
-    fn now(&self, line: &Line, message: MessageId) -> Option<MessageId> {
+    fn now(&self, line: &Line, message: MessageName) -> Option<MessageName> {
         let Some(origin) = line.origin else { return Some(message) };
         let before = match origin.place {
             Some(place) => self.sent.get(place).copied().flatten()?,
             None => 0,
         };
         let sequence = (before + origin.offset) | (message.sequence & DUPLICATE);
-        Some(MessageId { sequence, ..message })
+        Some(MessageName { sequence, ..message })
     }
 
     /// This very task; or else, since the node numbers its tasks, the last one before it.

@@ -7,7 +7,7 @@
 use everhold_node::NodeId;
 
 use crate::env::DUPLICATE;
-use crate::fault::{Fault, MessageId};
+use crate::fault::{Fault, MessageName};
 use crate::schedule::{Choice, Schedule};
 
 /// How to look for the message of a choice that does not exist exactly as named.
@@ -106,7 +106,7 @@ impl Senders {
         self.0[node.index()].push((sent, place));
     }
 
-    fn origin(&self, message: MessageId) -> Origin {
+    fn origin(&self, message: MessageName) -> Origin {
         let number = message.sequence & !DUPLICATE;
         let steps = self.0.get(message.from.index()).map_or(&[][..], Vec::as_slice);
         let until = steps.partition_point(|(sent, _)| *sent <= number);
@@ -118,7 +118,7 @@ impl Senders {
 }
 
 /// The message that a choice is about.
-pub(crate) fn message_of(choice: &Choice) -> Option<MessageId> {
+pub(crate) fn message_of(choice: &Choice) -> Option<MessageName> {
     match choice {
         Choice::Deliver { message, .. }
         | Choice::Fault(Fault::Lose(message) | Fault::Duplicate(message) | Fault::Delay(message)) => {
@@ -129,7 +129,7 @@ pub(crate) fn message_of(choice: &Choice) -> Option<MessageId> {
 }
 
 /// The same choice about another message.
-pub(crate) fn about_message(choice: &Choice, message: MessageId) -> Choice {
+pub(crate) fn about_message(choice: &Choice, message: MessageName) -> Choice {
     match choice {
         Choice::Deliver { to, kind, .. } => {
             Choice::Deliver { to: *to, message, kind: kind.clone() }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::rng::Rng;
 use everhold_sim::{
-    Choice, Clocks, Explorer, Reduction, Report, Schedule, Search, Stop, System, Verdict,
+    Choice, Clocks, Explorer, Reduction, Report, Schedule, Search, SimVerdict, Stop, System,
 };
 use serde::Serialize;
 
@@ -112,12 +112,12 @@ fn exhaust(clocks: Clocks) -> Report {
 fn a_lease_is_safe_within_the_drift_that_it_allows_for() {
     let drift = |max_ppm| Clocks::Drift { max_ppm };
     let cases = [
-        (Clocks::Shared, Verdict::Holds),
-        (drift(0), Verdict::Holds),
-        (drift(50_000), Verdict::Holds),
-        (drift(60_000), Verdict::Violated),
-        (drift(300_000), Verdict::Violated),
-        (Clocks::Independent, Verdict::Violated),
+        (Clocks::Shared, SimVerdict::Holds),
+        (drift(0), SimVerdict::Holds),
+        (drift(50_000), SimVerdict::Holds),
+        (drift(60_000), SimVerdict::Violated),
+        (drift(300_000), SimVerdict::Violated),
+        (Clocks::Independent, SimVerdict::Violated),
     ];
     for (clocks, verdict) in cases {
         let report = exhaust(clocks);
@@ -147,7 +147,7 @@ fn drift_is_found_shrunk_and_replayed_whatever_the_workers() {
     assert_eq!(rates, [(NodeId(0), 2), (NodeId(1), 1)], "a fast lender and a slow client: {one}");
     let token = Schedule::parse(&finding.schedule.token()).expect("a token can be read");
     let again = Explorer::new().regressions(false).replay(token).run(lease(clocks));
-    assert_eq!(again.verdict(), Verdict::Violated, "{again}");
+    assert_eq!(again.verdict(), SimVerdict::Violated, "{again}");
     assert!(one.to_string().contains("60000 ppm fast"), "{one}");
 }
 
@@ -211,7 +211,7 @@ fn a_node_that_comes_later_has_the_time_of_the_others() {
             });
             system.sometimes("the child fires", |s| s.all::<Child>().any(|(_, c)| c.fired));
         });
-    assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+    assert_eq!(report.verdict(), SimVerdict::Holds, "{report}");
     assert_eq!(report.missed_goals().count(), 0, "{report}");
 }
 

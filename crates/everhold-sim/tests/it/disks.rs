@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use everhold_node::{AsyncCx, Cx, Disk, Node, NodeId};
 use everhold_sim::{
-    Cause, Choice, CrashModel, Explorer, Faults, MessageId, Reduction, Report, Schedule, Search,
-    System, Verdict,
+    Cause, Choice, CrashModel, Explorer, Faults, MessageName, Reduction, Report, Schedule, Search,
+    SimVerdict, System,
 };
 use serde::Serialize;
 
@@ -303,11 +303,11 @@ fn exhaust(setup: impl Fn(&mut System<Msg>) + Send + Sync + 'static) -> Report {
 fn an_exhaustive_search_goes_through_every_place_and_every_loss() {
     for way in [Way::DataThenMark, Way::Log, Way::Checked] {
         let report = exhaust(setup(way, faults(way)));
-        assert_eq!(report.verdict(), Verdict::Holds, "{way:?}: {report}");
+        assert_eq!(report.verdict(), SimVerdict::Holds, "{way:?}: {report}");
     }
     for (way, _) in WRONG {
         let report = exhaust(setup(way, faults(way)));
-        assert_eq!(report.verdict(), Verdict::Violated, "{way:?}: {report}");
+        assert_eq!(report.verdict(), SimVerdict::Violated, "{way:?}: {report}");
     }
 }
 
@@ -367,7 +367,7 @@ impl Node for Loud {
 #[test]
 fn after_a_crash_in_the_middle_the_rest_of_the_event_did_not_happen() {
     let loud = NodeId(0);
-    let message = MessageId { from: NodeId(1), sequence: 0 };
+    let message = MessageName { from: NodeId(1), sequence: 0 };
     let choices = vec![
         Choice::Deliver { to: loud, message, kind: "Write".to_owned() },
         Choice::Upset { node: loud, place: "crash before put b".to_owned(), nth: 0 },

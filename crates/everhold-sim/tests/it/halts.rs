@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everhold_node::{AsyncCx, Cx, Node, NodeId};
 use everhold_sim::history::{Linearizable, Model};
-use everhold_sim::{Cause, Explorer, Reduction, Report, Search, Stop, System, Verdict};
+use everhold_sim::{Cause, Explorer, Reduction, Report, Search, SimVerdict, Stop, System};
 use serde::Serialize;
 
 use crate::place::{Place, text};
@@ -192,7 +192,7 @@ fn the_bound_of_a_checker_is_unknown() {
     let report = Explorer::new().executions(20).run(callers);
     assert!(report.findings.is_empty(), "{report}");
     assert_eq!(report.undecided, 20, "{report}");
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.verdict(), SimVerdict::Unknown);
     let said = report.to_string();
     assert!(
         said.contains("not judged 20 executions") && said.contains("configurations_max"),
@@ -204,7 +204,7 @@ fn the_bound_of_a_checker_is_unknown() {
     let report = Explorer::new().search(search).run(callers);
     assert!(report.findings.is_empty(), "{report}");
     assert!(matches!(report.stop, Stop::Undecided { .. }), "{report}");
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.verdict(), SimVerdict::Unknown);
 }
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -311,7 +311,7 @@ fn a_handler_that_hangs_only_once_stops_the_search_without_a_verdict() {
     });
     assert!(report.findings.is_empty(), "{report}");
     assert_eq!(report.stop, Stop::Stalled { execution: 0 }, "{report}");
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.verdict(), SimVerdict::Unknown);
 }
 
 /// Hangs when 3 comes before 2, so that guided executions meet it as well.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everhold_node::{AsyncCx, Cx, Monitor, Node, NodeId, Timer};
 use everhold_sim::{
-    Bounds, Clocks, CrashModel, Explorer, Faults, Reduction, Search, Stop, System, Verdict,
+    Bounds, Clocks, CrashModel, Explorer, Faults, Reduction, Search, SimVerdict, Stop, System,
 };
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ fn hidden_state_tells_no_states_apart() {
             system.node("sender", Sender { to: vec![(memory, 1), (memory, 2)] });
         })
     };
-    assert_eq!(searched(false).verdict(), Verdict::Holds, "missed");
+    assert_eq!(searched(false).verdict(), SimVerdict::Holds, "missed");
     assert!(!searched(true).findings.is_empty(), "found");
     let judged = |shows| {
         let bounds = Bounds { steps_max: 20, ..Bounds::default() };
@@ -380,5 +380,5 @@ fn crashes_fall_at_disks_and_sectors_are_whole() {
             arrived + s.in_flight().count() == 2
         });
     });
-    assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+    assert_eq!(report.verdict(), SimVerdict::Holds, "{report}");
 }

@@ -8,7 +8,7 @@ use everhold_node::{AsyncCx, Cx, Node, NodeId};
 use everhold_sim::rng::Rng;
 use everhold_sim::{
     Channel, Explorer, FaultKind, Faults, Links, Network, Reduction, Report, Schedule, Search,
-    Stop, System, Verdict,
+    SimVerdict, Stop, System,
 };
 use serde::Serialize;
 
@@ -253,7 +253,7 @@ fn a_full_channel_or_mailbox_refuses() {
                     s.all::<Sink>().any(|(_, sink)| sink.seen.len() == 10 - refused as usize)
                 });
             });
-            assert_eq!(report.verdict(), Verdict::Holds, "{report}");
+            assert_eq!(report.verdict(), SimVerdict::Holds, "{report}");
             assert_eq!(report.missed_goals().count(), 0, "{report}");
             assert_eq!(report.refused, u64::from(refused), "{report}");
         }
@@ -333,7 +333,7 @@ fn a_finding_replays_and_does_not_depend_on_workers() {
     assert_eq!(schedule.steps(), 2, "a loss and an arrival: {one}");
     let token = Schedule::parse(&schedule.token()).expect("a token can be read");
     let again = Explorer::new().regressions(false).replay(token).run(setup);
-    assert_eq!(again.verdict(), Verdict::Violated, "{again}");
+    assert_eq!(again.verdict(), SimVerdict::Violated, "{again}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use everhold_node::{AsyncCx, Cx, Either, Node, NodeId};
 use everhold_sim::{
-    Choice, Explorer, Fault, FaultKind, Faults, MessageId, Network, Reduction, Report, Schedule,
+    Choice, Explorer, Fault, FaultKind, Faults, MessageName, Network, Reduction, Report, Schedule,
     Search, Side, Stop, System,
 };
 use serde::Serialize;
@@ -236,7 +236,7 @@ fn check_cut(nodes: u32, fault: impl Fn(Side) -> Fault, backward: bool, forward:
     };
     let arrives = |from: NodeId, to: NodeId, heal: bool| {
         let cut = Choice::Fault(fault(Side::of([a]).expect("one node")));
-        let message = MessageId { from, sequence: 0 };
+        let message = MessageName { from, sequence: 0 };
         let deliver = Choice::Deliver { to, message, kind: "message".to_owned() };
         let heal = heal.then_some(Choice::Heal);
         let choices = [Some(cut), heal, Some(deliver)].into_iter().flatten().collect();

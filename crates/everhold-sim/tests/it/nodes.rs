@@ -300,6 +300,35 @@ fn nodes_come_and_go() {
     });
 }
 
+/// Starts an async node and sends it a number.
+#[derive(Clone, Default, Serialize)]
+struct Delegating;
+
+impl Node for Delegating {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        let child = cx.spawn_async("reader", reader);
+        cx.send(child, 7);
+    }
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        cx.unexpected(msg);
+    }
+}
+
+/// Shows the first number that it receives.
+async fn reader(cx: AsyncCx<Msg>) {
+    let request = cx.recv().await;
+    cx.observe(Got(vec![request.msg]));
+}
+
+#[test]
+fn a_node_with_handlers_adds_an_async_node() {
+    check(|system| {
+        system.node("parent", Delegating);
+        system.sometimes("it received the number", |s| s.all::<Got>().any(|(_, got)| got.0 == [7]));
+    });
+}
+
 /// Answers requests with their double, in any order it likes.
 async fn doubler(cx: AsyncCx<Msg>) {
     loop {

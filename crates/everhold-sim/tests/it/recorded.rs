@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId, Timer};
-use everhold_sim::{Explorer, System, Verdict};
+use everhold_sim::{Explorer, SimVerdict, System};
 use everhold_trace::format::{ReadOptions, Writer, read_all};
 use everhold_trace::{Event, EventKind, Execution, MessageId, Observation, Send, Time, Value};
 use serde::Serialize;
@@ -127,7 +127,7 @@ impl Tape {
 }
 
 #[track_caller]
-fn check(tape: Tape, verdict: Verdict, words: &str) {
+fn check(tape: Tape, verdict: SimVerdict, words: &str) {
     let explorer = Explorer::new().regressions(false);
     let report = explorer.replay_live(&tape.finish(), decode, system).unwrap();
     assert_eq!(report.verdict(), verdict, "{report}");
@@ -138,7 +138,7 @@ fn check(tape: Tape, verdict: Verdict, words: &str) {
 fn a_recorded_violation_is_reproduced_and_shrunk() {
     let tape = || Tape::started().timer(1, "tick").timer(1, "late").tick(0);
     let tape = || tape().hear(1, 0, 0).shows(1).hear(1, 2, 0).text("message 02");
-    check(tape(), Verdict::Violated, "not three");
+    check(tape(), SimVerdict::Violated, "not three");
     let report = Explorer::new().replay_live(&tape().finish(), decode, system).unwrap();
     let finding = report.finding().unwrap();
     assert_eq!((finding.original.steps(), finding.schedule.steps()), (5, 3), "{report}");
@@ -147,16 +147,16 @@ fn a_recorded_violation_is_reproduced_and_shrunk() {
 
 #[test]
 fn a_recording_that_violates_nothing_is_unknown() {
-    check(Tape::started().tick(0).hear(1, 0, 0).shows(1), Verdict::Unknown, "no violation");
+    check(Tape::started().tick(0).hear(1, 0, 0).shows(1), SimVerdict::Unknown, "no violation");
     // Real timers are late: here one overtakes another whose time came before its own.
-    check(Tape::started().timer(0, "late").tick(0).hear(1, 0, 0), Verdict::Unknown, "");
+    check(Tape::started().timer(0, "late").tick(0).hear(1, 0, 0), SimVerdict::Unknown, "");
     let tape = Tape::started().tick(0).hear(1, 0, 0).event(1, EventKind::Crash);
-    check(tape.event(1, EventKind::Restart).shows(0).timer(1, "tick"), Verdict::Unknown, "");
+    check(tape.event(1, EventKind::Restart).shows(0).timer(1, "tick"), SimVerdict::Unknown, "");
 }
 
 #[test]
 fn a_replay_that_parts_names_the_place() {
-    let diverged = |tape, words| check(tape, Verdict::Diverged, words);
+    let diverged = |tape, words| check(tape, SimVerdict::Diverged, words);
     diverged(Tape::started().timer(0, "tock"), "event 2 of the recording (timer tock at n0");
     diverged(Tape::started().tick(0).hear(1, 0, 0).shows(7), "`sum` was 7 and is now 1");
     diverged(Tape::started().hear(1, 0, 9), "not in its recording");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId};
-use everhold_sim::{Cause, Explorer, Schedule, Stop, System, Verdict};
+use everhold_sim::{Cause, Explorer, Schedule, SimVerdict, Stop, System};
 use serde::Serialize;
 
 use crate::place::{Place, text};
@@ -149,12 +149,12 @@ fn a_schedule_that_does_not_fit_says_where() {
     });
     // The second message does not exist any more; the first one is taken instead.
     assert!(report.findings.is_empty());
-    assert!(matches!(report.verdict(), Verdict::Unknown | Verdict::Diverged));
+    assert!(matches!(report.verdict(), SimVerdict::Unknown | SimVerdict::Diverged));
 
     let report = Explorer::new()
         .replay(Schedule { seed: 1, choices: vec![everhold_sim::Choice::Restart(NodeId(0))] })
         .run(funnel(1));
-    assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
+    assert_eq!(report.verdict(), SimVerdict::Diverged, "{report}");
     assert!(
         matches!(&report.stop, Stop::Replayed { skipped: Some(what) } if what.contains("restart n0"))
     );
@@ -182,7 +182,7 @@ fn hidden_state_is_found_out() {
         let leaky = system.node("leaky", Leaky { count: 0 });
         system.node("sender", Sender { to: vec![(leaky, 0), (leaky, 1)] });
     });
-    assert_eq!(report.verdict(), Verdict::Diverged, "{report}");
+    assert_eq!(report.verdict(), SimVerdict::Diverged, "{report}");
     let finding = report.finding().expect("it is found out");
     assert_eq!(finding.failure.cause, Cause::Nondeterminism);
     assert!(finding.failure.message.contains("step 1"), "{report}");
@@ -221,7 +221,7 @@ fn a_budget_of_time_is_kept() {
     let report = Explorer::new().time(Duration::from_millis(300)).run(funnel(4));
     assert!(before.elapsed() < Duration::from_secs(20), "it ends");
     assert_eq!(report.stop, Stop::Time(Duration::from_millis(300)));
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.verdict(), SimVerdict::Unknown);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::{
-    Choice, Explorer, Faults, Network, Reduction, Report, Schedule, Search, Stop, System, Verdict,
+    Choice, Explorer, Faults, Network, Reduction, Report, Schedule, Search, SimVerdict, Stop,
+    System,
 };
 use serde::Serialize;
 
@@ -126,7 +127,7 @@ fn exhaustive(reduction: Reduction, bad: Option<(u32, u32)>) -> Report {
 fn an_exhaustive_search_goes_through_every_answer() {
     for reduction in [Reduction::None, Reduction::States, Reduction::Auto, Reduction::Orders] {
         let report = exhaustive(reduction, None);
-        assert_eq!(report.verdict(), Verdict::Holds, "{reduction:?}: {report}");
+        assert_eq!(report.verdict(), SimVerdict::Holds, "{reduction:?}: {report}");
         assert!(report.executions >= 12, "{reduction:?}: {report}");
         for bad in [(0, 3), (2, 0), (2, 3)] {
             let report = exhaustive(reduction, Some(bad));

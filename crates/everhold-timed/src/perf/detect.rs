@@ -56,6 +56,7 @@ pub struct Detection {
 /// A test that found something in the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Fired {
     /// A wide gap on a logarithmic scale, below a slow mode that is not rare, or that is far away.
     /// (One or two separate executions may be the tail of the network.)

@@ -18,6 +18,7 @@ use super::search::{Candidate, How};
 /// The reason for which a slow execution is a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Why {
     /// At least half of its excess over normal executions is a wait for timers.
     Timer,

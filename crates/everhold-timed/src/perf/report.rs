@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use everhold_report::Page;
 use everhold_sim::engine::{self, TestId};
-use everhold_sim::record::NodeInfo;
+use everhold_sim::record::NodeRecord;
 use everhold_trace::Execution;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub struct PerfReport {
     /// The number of threads.
     pub workers: usize,
     /// The nodes of the system.
-    pub nodes: Vec<NodeInfo>,
+    pub nodes: Vec<NodeRecord>,
     /// The timers that a normal execution sets, with their periods.
     pub timers: Vec<TimerPeriod>,
     /// The times of the drawn executions, and their classification.

@@ -20,6 +20,7 @@ use crate::{Change, Delay, Draws, OnLink};
 /// The methods by which an execution is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum How {
     /// Drawn at random.
     Uniform,

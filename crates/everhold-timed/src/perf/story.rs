@@ -100,12 +100,12 @@ pub(super) mod toy {
 
     use super::*;
     use crate::{Draws, Ended, Fate, OnLink, TimedRun, TimerSet};
-    use everhold_sim::record::NodeInfo;
+    use everhold_sim::record::NodeRecord;
 
     pub(in super::super) fn empty() -> Recorded {
         let run =
             TimedRun { time: Duration::ZERO, events: 0, ended: Ended::Done, wall: Duration::ZERO };
-        let info = |name: &str| NodeInfo { name: name.to_owned(), kind: "node".to_owned() };
+        let info = |name: &str| NodeRecord { name: name.to_owned(), kind: "node".to_owned() };
         Recorded {
             run,
             draws: Draws::seed(0),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhold_node::AsyncCx;
-use everhold_sim::{Choice, Explorer, Schedule, System, Verdict};
+use everhold_sim::{Choice, Explorer, Schedule, SimVerdict, System};
 use everhold_timed::{Durations, Net, Timed};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ fn the_sleep_of_a_loop_has_one_name() {
     }
     let old = Schedule::parse(&schedule.token()).expect("a token can be read");
     let again = Explorer::new().regressions(false).replay(old).run(system);
-    assert_eq!(again.verdict(), Verdict::Violated, "old names still replay: {again}");
+    assert_eq!(again.verdict(), SimVerdict::Violated, "old names still replay: {again}");
 }
 
 #[test]

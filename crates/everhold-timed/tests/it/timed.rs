@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhold_node::{Cx, Node, NodeId, Time, Timer};
-use everhold_sim::{Faults, Network, Verdict};
+use everhold_sim::{Faults, Network, SimVerdict};
 use everhold_timed::{
     ClockModel, Delay, DiskModel, Driver, Durations, Ended, Fate, Link, Net, OnLink, Quantiles,
     Queueing, Recorded, Sharing, Timed, TimedFault, Transport, Trigger,
@@ -477,11 +477,11 @@ fn a_budget_of_faults_is_spent_at_random_times() {
 fn limits_are_unknown_and_say_what_was_missing() {
     let never = clocked(3).stop_when_each(|node: &Clocked| node.ticks >= 1_000);
     let run = never.clone().time_max(50 * MS).run(1);
-    assert_eq!((run.verdict(), run.time), (Verdict::Unknown, 50 * MS));
+    assert_eq!((run.verdict(), run.time), (SimVerdict::Unknown, 50 * MS));
     let missing = "3 of 3 nodes (clock-0, clock-1, clock-2)";
     assert_eq!(run.ended, Ended::TimeLimit(Some(missing.to_owned())));
     let run = never.events_max(7).run(1);
-    assert_eq!((run.events, run.verdict()), (7, Verdict::Unknown));
+    assert_eq!((run.events, run.verdict()), (7, SimVerdict::Unknown));
     assert!(run.to_string().contains("the limit of events"), "{run}");
     let nothing = Timed::<Msg>::new(|_| {}).run(1);
     assert_eq!(nothing.ended, Ended::Quiet(None));
@@ -509,10 +509,10 @@ fn violations_and_panics_end_an_execution() {
     .durations(Durations::none())
     .time_max(Duration::from_secs(1));
     let run = timed.run(1);
-    assert_eq!((run.verdict(), run.time), (Verdict::Violated, 30 * MS));
+    assert_eq!((run.verdict(), run.time), (SimVerdict::Violated, 30 * MS));
     assert!(run.to_string().contains("few ticks"), "{run}");
     let free = timed.unchecked().run(1);
-    assert_eq!(free.verdict(), Verdict::Unknown);
+    assert_eq!(free.verdict(), SimVerdict::Unknown);
     let wrong = |d: &mut Driver<Msg>| d.input(MS, NodeId(0), Msg::Bulk(0));
     let run = tokens(2).driver(wrong).run(1);
     assert!(run.to_string().contains("no unexpected message"), "{run}");
@@ -626,6 +626,6 @@ fn a_world_goes_on_to_a_time() {
     assert!(world.run_until(Time(35_000_000)));
     assert_eq!((world.now(), world.events()), (Time(30_000_000), 4));
     let run = world.fork(None).unwrap().finish_by(Time(50_000_000));
-    assert_eq!((run.verdict(), run.time), (Verdict::Unknown, 50 * MS));
+    assert_eq!((run.verdict(), run.time), (SimVerdict::Unknown, 50 * MS));
     assert!(world.finish().is_done());
 }

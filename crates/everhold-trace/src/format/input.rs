@@ -147,11 +147,13 @@ impl<R: BufRead> Lines<R> {
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The input itself, or what it decompresses to when it is compressed.
+/// Returns the input itself, or its decompressed content if it is compressed with zstd.
+///
+/// # Errors
+///
+/// If the input cannot be read.
 #[cfg(feature = "zstd")]
-pub(crate) fn decompressed<'a>(
-    mut input: impl BufRead + 'a,
-) -> Result<Box<dyn BufRead + 'a>, ReadError> {
+pub fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     if !input.fill_buf()?.starts_with(&ZSTD_MAGIC) {
         return Ok(Box::new(input));
     }
@@ -159,11 +161,15 @@ pub(crate) fn decompressed<'a>(
     Ok(Box::new(io::BufReader::new(decoder)))
 }
 
-/// The input itself; a compressed one is refused.
+/// Returns the input itself or its decompressed content.
+#[cfg(feature = "zstd")]
+pub(crate) fn plain<'a>(input: impl BufRead + 'a) -> Result<Box<dyn BufRead + 'a>, ReadError> {
+    Ok(decompressed(input)?)
+}
+
+/// Returns the input itself, or refuses it if it is compressed.
 #[cfg(not(feature = "zstd"))]
-pub(crate) fn decompressed<'a>(
-    mut input: impl BufRead + 'a,
-) -> Result<Box<dyn BufRead + 'a>, ReadError> {
+pub(crate) fn plain<'a>(mut input: impl BufRead + 'a) -> Result<Box<dyn BufRead + 'a>, ReadError> {
     if input.fill_buf()?.starts_with(&ZSTD_MAGIC) {
         let kind = DiagnosticKind::Compressed;
         return Err(ReadError::Refused(vec![Diagnostic { line: None, kind }]));

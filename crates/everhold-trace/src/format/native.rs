@@ -22,5 +22,5 @@ mod read;
 mod wire;
 mod write;
 
-pub use read::{Executions, Item, Reader, Recording, read_all};
+pub use read::{Executions, Item, Reader, TraceFile, read_all};
 pub use write::Writer;

@@ -21,7 +21,7 @@ use super::{expected, finish, judge, read_text, recording};
 use crate::event::{Event, EventKind, MessageId, Observation, Send, Time};
 use crate::format::error::{DiagnosticKind, ReadError};
 use crate::format::input::Judge;
-use crate::format::{ReadOptions, Recording};
+use crate::format::{ReadOptions, TraceFile};
 use crate::trace::{Assembly, NodeInfo};
 use crate::value::json::from_json;
 use crate::{NodeId, Value};
@@ -30,7 +30,7 @@ const KNOWN: [&str; 10] =
     ["run", "snapshot", "node", "kind", "name", "received", "sent", "time", "wall_ns", "text"];
 
 /// Reads a table.
-pub fn read(input: impl BufRead, options: &ReadOptions) -> Result<Recording, ReadError> {
+pub fn read(input: impl BufRead, options: &ReadOptions) -> Result<TraceFile, ReadError> {
     let mut judge = judge(options);
     let text = read_text(input, &mut judge)?;
     let mut rows = Rows { rest: &text, line: 1 };
@@ -64,7 +64,7 @@ pub fn read(input: impl BufRead, options: &ReadOptions) -> Result<Recording, Rea
     assemble_runs(runs, judge)
 }
 
-fn assemble_runs(runs: Vec<(String, Run)>, mut judge: Judge) -> Result<Recording, ReadError> {
+fn assemble_runs(runs: Vec<(String, Run)>, mut judge: Judge) -> Result<TraceFile, ReadError> {
     let mut executions = Vec::new();
     for (name, run) in runs {
         let parts = Assembly { name, complete: true, ..run.parts };

@@ -15,7 +15,7 @@ use super::{expected, judge, read_text};
 use crate::event::{EventKind, Observation};
 use crate::format::error::ReadError;
 use crate::format::input::Judge;
-use crate::format::{ReadOptions, Recording};
+use crate::format::{ReadOptions, TraceFile};
 use crate::trace::{Assembly, Execution};
 use crate::value::json;
 use crate::{Event, NodeId, Value};
@@ -45,7 +45,7 @@ pub fn read<L: BufRead, P: BufRead>(
     logs: impl IntoIterator<Item = L>,
     points: impl IntoIterator<Item = (String, P)>,
     options: &ReadOptions,
-) -> Result<Recording, ReadError> {
+) -> Result<TraceFile, ReadError> {
     let mut recording = shiviz::read_logs(logs, &Format::go_vector(), options)?;
     let mut judge = judge(options);
     let Some(execution) = recording.executions.pop() else { return Ok(recording) };

@@ -40,8 +40,8 @@ use serde_json::Value as Json;
 use super::{expected, finish, judge, recording};
 use crate::event::{Event, EventKind, MessageId, Observation, Send, Time};
 use crate::format::error::{Diagnostic, DiagnosticKind, ReadError};
-use crate::format::input::{Judge, Line, Lines, decompressed};
-use crate::format::{ReadOptions, Recording};
+use crate::format::input::{Judge, Line, Lines, plain};
+use crate::format::{ReadOptions, TraceFile};
 use crate::trace::{Assembly, NodeInfo};
 use crate::value::json::from_json;
 use crate::{NodeId, Value};
@@ -89,9 +89,9 @@ pub fn read(
     input: impl BufRead,
     mapping: &Mapping,
     options: &ReadOptions,
-) -> Result<Recording, ReadError> {
+) -> Result<TraceFile, ReadError> {
     let mut judge = judge(options);
-    let mut lines = Lines::new(decompressed(input)?, options);
+    let mut lines = Lines::new(plain(input)?, options);
     let mut importer = Importer::new(mapping);
     while let Some(line) = lines.next()? {
         let result = match line {
@@ -220,7 +220,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    fn finish(mut self, mut judge: Judge) -> Result<Recording, ReadError> {
+    fn finish(mut self, mut judge: Judge) -> Result<TraceFile, ReadError> {
         for (event, key) in std::mem::take(&mut self.waiting) {
             match self.flying.get_mut(&key).and_then(VecDeque::pop_front) {
                 Some(message) => self.parts.events[event].kind = EventKind::Deliver { message },

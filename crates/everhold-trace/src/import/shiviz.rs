@@ -21,7 +21,7 @@ use super::{expected, finish, judge, read_text, recording, tla};
 use crate::event::Time;
 use crate::format::error::{Diagnostic, DiagnosticKind, ReadError};
 use crate::format::input::Judge;
-use crate::format::{ReadOptions, Recording};
+use crate::format::{ReadOptions, TraceFile};
 use crate::trace::Execution;
 use crate::{Value, value};
 
@@ -69,7 +69,7 @@ pub fn read(
     input: impl BufRead,
     format: &Format,
     options: &ReadOptions,
-) -> Result<Recording, ReadError> {
+) -> Result<TraceFile, ReadError> {
     let mut judge = judge(options);
     let text = read_text(input, &mut judge)?;
     read_str(&text, format, judge)
@@ -80,7 +80,7 @@ pub fn read_logs<R: BufRead>(
     inputs: impl IntoIterator<Item = R>,
     format: &Format,
     options: &ReadOptions,
-) -> Result<Recording, ReadError> {
+) -> Result<TraceFile, ReadError> {
     let mut judge = judge(options);
     let mut text = String::new();
     for input in inputs {
@@ -92,7 +92,7 @@ pub fn read_logs<R: BufRead>(
     read_str(&text, format, judge)
 }
 
-fn read_str(text: &str, format: &Format, mut judge: Judge) -> Result<Recording, ReadError> {
+fn read_str(text: &str, format: &Format, mut judge: Judge) -> Result<TraceFile, ReadError> {
     let (format, skip) = settle(text, format);
     let parser = Parser::new(&format.parser)?;
     let delimiter = match format.delimiter.as_str() {

@@ -1,6 +1,6 @@
 //! Real logs of other tools, and what is wrong with broken ones.
 
-use everhold_trace::format::{ReadOptions, Recording};
+use everhold_trace::format::{ReadOptions, TraceFile};
 use everhold_trace::import::shiviz::{self, Format};
 use everhold_trace::import::{csv, dinv, ndjson};
 use everhold_trace::{Execution, NodeId, Order, Slice, Value};
@@ -16,7 +16,7 @@ const EWD998_RUNS: &str = "^=== (?<trace>.*) ===$";
 const ETCD: &str = include_str!("../../testdata/etcd-raft-example.ndjson");
 const ETCD_MAPPING: &str = include_str!("../../testdata/etcd-raft.mapping.json");
 
-fn strict(text: &str, parser: &str, delimiter: &str) -> Recording {
+fn strict(text: &str, parser: &str, delimiter: &str) -> TraceFile {
     let format = Format::new(parser, delimiter);
     shiviz::read(text.as_bytes(), &format, &ReadOptions::strict()).unwrap()
 }

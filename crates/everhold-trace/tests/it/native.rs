@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use everhold_trace::format::{
-    DiagnosticKind, Item, ReadError, ReadOptions, Reader, Recording, Writer, read_all,
+    DiagnosticKind, Item, ReadError, ReadOptions, Reader, TraceFile, Writer, read_all,
 };
 use everhold_trace::{Execution, Value, notes};
 
@@ -19,11 +19,11 @@ fn written(executions: &[Execution]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn strict(file: &[u8]) -> Result<Recording, ReadError> {
+fn strict(file: &[u8]) -> Result<TraceFile, ReadError> {
     read_all(file, &ReadOptions::strict())
 }
 
-fn lenient(file: &[u8]) -> Recording {
+fn lenient(file: &[u8]) -> TraceFile {
     read_all(file, &ReadOptions::lenient()).unwrap()
 }
 

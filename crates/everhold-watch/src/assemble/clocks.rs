@@ -9,12 +9,12 @@ use everhold_trace::wire::Stamp;
 use super::{Assembler, Changing, MemberState, micros_of};
 use crate::entry::Origin;
 
-/// What a node last said of its clock.
+/// The last reading of a node's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// How many microseconds its wall clock is ahead of the watch's. Its stamps are corrected.
+    /// The lead of its wall clock over the watch's, in microseconds; its stamps are corrected by it.
     pub ahead: i64,
-    /// How many microseconds its stamps may differ from the watch's time, either way.
+    /// The largest difference of its stamps from the watch's time, either way, in microseconds.
     pub error: u64,
 }
 
@@ -24,9 +24,9 @@ const STRAY: Duration = Duration::from_millis(25);
 /// A wall clock that disagrees with the others, or does no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockNews {
-    /// Whose; `None` is the clock of the watch itself.
+    /// The node whose clock it is; `None` is the clock of the watch itself.
     pub node: Option<NodeId>,
-    /// How many microseconds it is ahead of the clock in the middle.
+    /// Its lead over the median clock, in microseconds.
     pub ahead: i64,
     /// Whether it disagrees.
     pub strays: bool,
@@ -92,7 +92,7 @@ impl Assembler {
         self.members.get(&node).map_or(0, |member| Stamp::from_micros(member.error).0)
     }
 
-    /// What a node last said of its clock, and whether it disagrees with the others.
+    /// Returns the last reading of a node's clock, and whether it disagrees with the others.
     pub(crate) fn clock_of(&self, node: NodeId) -> (Option<ClockReading>, bool) {
         let reading = self.members.get(&node).and_then(|member| member.clock);
         (reading, self.strays.known.contains(&Some(node)))

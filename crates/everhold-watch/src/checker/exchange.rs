@@ -32,7 +32,7 @@ mod save;
 pub struct Place {
     /// The number of the partition.
     pub partition: u32,
-    /// How many partitions the log has.
+    /// The number of partitions of the log.
     pub of: u32,
 }
 
@@ -90,7 +90,7 @@ const ITEMS_MAX: usize = 1_000;
 /// If a partition sends nothing for so many microseconds, what depends on it is unknown.
 const SILENT_MAX: u64 = 5_000_000;
 
-/// What one partition tells another.
+/// A message from one partition to another.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
     Change(Change),
@@ -108,7 +108,7 @@ enum Item {
     },
 }
 
-/// What came from one partition.
+/// The input from one partition.
 #[derive(Clone, Debug, Default)]
 struct Source {
     /// The number of its last message.
@@ -117,7 +117,7 @@ struct Source {
     /// The last edition of the rules of which its mark was handed on.
     edition: u64,
     queue: VecDeque<Item>,
-    /// How many items of the queue belong to marks.
+    /// The number of items of the queue that belong to marks.
     barriers: usize,
 }
 
@@ -149,16 +149,16 @@ impl Source {
     }
 }
 
-/// What goes to one partition.
+/// The output to one partition.
 #[derive(Clone, Debug, Default)]
 struct Target {
     /// The relations that its rules read.
     wanted: BTreeSet<String>,
     /// Whether it judges any rule about all keys.
     judges: bool,
-    /// How far it was told that this partition has come.
+    /// The progress of this partition that was announced to it.
     told: Stamp,
-    /// When it was last told anything, in microseconds of arrival.
+    /// The time of the last message to it, in microseconds of arrival.
     said: u64,
     draft: Vec<Item>,
 }
@@ -436,7 +436,7 @@ impl Exchange {
         edition_of(&self.gathered.set)
     }
 
-    /// What a partition no longer says of relations that it tells anew does not hold.
+    /// Drops the tuples of relations that a partition sends anew and that are no longer among them.
     fn drop_unless(
         &mut self,
         place: usize,
@@ -457,8 +457,8 @@ impl Exchange {
         }
     }
 
-    /// A change as the state of all keys sees it: of a node nothing is known as long as some
-    /// partition knows nothing.
+    /// A change from the point of view of all keys: nothing is known of a node as long as nothing is
+    /// known of it in some partition.
     fn as_seen(&mut self, place: usize, change: Change) -> Vec<Change> {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let (at, node) = (change.at, change.node);

@@ -4,7 +4,7 @@
 //! But it may only have been stopped: then it comes back, in the same life, and still shows what it
 //! showed. So such a violation is not over before the node is known again, begins another life, or
 //! has been away for [`AWAY_MAX`] times as long as silence takes to be noticed. If it goes on then,
-//! it was one violation all the time, and nobody is told twice.
+//! it was one violation all the time, and it is reported once.
 
 use everhold_property::State;
 use everhold_trace::wire::Stamp;

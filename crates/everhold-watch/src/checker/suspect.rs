@@ -17,7 +17,7 @@ use crate::world::{SlotId, World};
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastChanges(BTreeMap<NodeId, BTreeMap<Name, Stamp>>);
 
-/// What of a node a change concerns.
+/// The part of a node that a change concerns.
 pub(super) enum Concern {
     Nothing,
     One(Name),
@@ -158,7 +158,7 @@ impl PartitionChecker {
         }
     }
 
-    /// Whether a violation has not been told yet.
+    /// Whether a violation has not been reported yet.
     pub(super) fn is_suspected(&self, place: usize, key: &Option<Value>, id: ViolationId) -> bool {
         if self.suspicions.is_empty() {
             return false;

@@ -13,10 +13,10 @@ use crate::world::World;
 
 /// Something that a flow finds wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// What it is about: the key of the violation.
+pub struct FlowFinding {
+    /// The key of the violation.
     pub key: Value,
-    /// What is wrong, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
 }
 
@@ -28,8 +28,8 @@ pub struct Flow {
     name: String,
     relation: String,
     graph: Graph,
-    judge: Box<dyn Fn(&[Value]) -> Vec<Finding> + Send>,
-    /// At most one timestamp in so many microseconds is judged.
+    judge: Box<dyn Fn(&[Value]) -> Vec<FlowFinding> + Send>,
+    /// The smallest distance of two timestamps that are judged, in microseconds.
     every: u64,
     facts: BTreeMap<NodeId, BTreeMap<Value, Value>>,
     unknown: BTreeSet<NodeId>,
@@ -51,10 +51,10 @@ impl fmt::Debug for Flow {
     }
 }
 
-/// What a flow found when a timestamp was judged.
+/// The change in what a flow finds wrong, at a timestamp that was judged.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
-    Begins { finding: Finding, at: Stamp },
+    Begins { finding: FlowFinding, at: Stamp },
     Ends { key: Value, since: Stamp, at: Stamp },
 }
 
@@ -65,7 +65,7 @@ impl Flow {
         name: &str,
         relation: &str,
         graph: Graph,
-        judge: impl Fn(&[Value]) -> Vec<Finding> + Send + 'static,
+        judge: impl Fn(&[Value]) -> Vec<FlowFinding> + Send + 'static,
     ) -> Flow {
         Flow {
             name: name.to_owned(),
@@ -86,8 +86,8 @@ impl Flow {
         }
     }
 
-    /// Is told the output of the final stage at every timestamp that is judged; after a restart,
-    /// again at those that are judged again.
+    /// Sets a function that receives the output of the final stage at every timestamp that is judged;
+    /// after a restart, again at those that are judged again.
     #[must_use]
     pub fn each(mut self, tell: impl FnMut(Stamp, &[Value]) + Send + 'static) -> Flow {
         self.each = Box::new(tell);
@@ -113,7 +113,7 @@ impl Flow {
         &self.output
     }
 
-    /// How many timestamps were judged.
+    /// Returns the number of timestamps that were judged.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -180,7 +180,7 @@ impl Flow {
         }
     }
 
-    /// The node has told everything: what it left out is gone.
+    /// The node has sent its whole state: tuples that it left out are gone.
     fn whole(&mut self, node: NodeId) {
         let Some(told) = self.retold.remove(&node) else { return };
         self.unknown.remove(&node);

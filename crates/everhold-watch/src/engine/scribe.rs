@@ -1,8 +1,7 @@
-//! What follows a judgement: evidence is written, people are told, checkpoints are saved.
+//! The consequences of a judgement: evidence is written, violations are reported, checkpoints are saved.
 //!
-//! Nobody waits for a disk before they are told, and nothing is judged later because of one. The
-//! scribe writes a violation to the evidence file and tells it; what was written survives a kill
-//! of the process, so nothing is told twice. A thread behind it syncs the evidence, so that it
+//! Neither reports nor judgements wait for a disk. The scribe writes a violation to the evidence file
+//! and reports it; what was written survives a kill of the process, so nothing is reported twice. A thread behind it syncs the evidence, so that it
 //! survives a power cut too, and then saves the checkpoint that comes after it.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -15,7 +14,7 @@ use crate::log::Sequence;
 use crate::notice::Notice;
 use crate::store::Lease;
 
-/// What the scribe does for a checker, in order.
+/// A task of the scribe for a checker; tasks are done in order.
 pub(super) enum Task {
     Tell(Notice),
     Save(Checkpoint),
@@ -27,10 +26,10 @@ pub(super) struct Checkpoint {
     pub(super) next: Sequence,
 }
 
-/// So much may wait for the scribe before a checker does.
+/// The largest number of tasks that wait for the scribe; beyond it, the checker waits.
 pub(super) const TASKS: usize = 4096;
 
-/// How often a report is tried to be kept.
+/// The number of attempts to keep a report.
 const REPORTS: u32 = 40;
 
 pub(super) fn run_with_scribe(job: Job, tasks: Receiver<Task>) {
@@ -70,7 +69,7 @@ impl Scribe {
         let _ = self.keep.send(self.checkpoint);
     }
 
-    /// What the keeper has no time for now, it does after what it is doing.
+    /// Work for which the keeper has no time now follows its present work.
     fn hand_over(&mut self) {
         if let Err(TrySendError::Full(checkpoint)) = self.keep.try_send(self.checkpoint.take()) {
             self.checkpoint = checkpoint;

@@ -1,17 +1,18 @@
-//! Who is answered.
+//! The decision which requests are answered.
 //!
-//! With a secret, whoever knows it: in `x-everhold-secret`, as `Bearer`, or as the password of `Basic`,
-//! which browsers ask their users for. Without one, whoever reaches the address, except pages of other
-//! sites in a browser that does: their names are in `Host` or in `Origin`.
+//! If there is a secret, every request must present it: in `x-everhold-secret`, as `Bearer`, or as the
+//! password of `Basic`, for which browsers ask their users. Without a secret, all requests that reach
+//! the address are answered, except those of other sites' pages in a browser, whose names are in `Host`
+//! or in `Origin`.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::http::Request;
+use super::server::Request;
 
 /// Makes a browser ask for the secret.
 pub(super) const ASK: &str = "WWW-Authenticate: Basic realm=\"everhold watch\"\r\n";
 
-/// Why a request is not answered, with its status.
+/// The status and the reason with which a request is refused, if it is.
 pub(super) fn refusal(request: &Request, secret: &[u8]) -> Option<(&'static str, &'static str)> {
     let host = request.host.as_deref().unwrap_or_default();
     if !secret.is_empty() && !is_same(request.secret.as_bytes(), secret) {
@@ -44,14 +45,14 @@ pub(super) fn claimed(header: &str) -> Option<String> {
     Some(password.to_owned())
 }
 
-/// Takes the same time wherever they differ.
+/// Compares in a time that does not depend on the place of the first difference.
 fn is_same(claimed: &[u8], secret: &[u8]) -> bool {
     let differ = claimed.iter().zip(secret).fold(0, |differ, (a, b)| differ | (a ^ b));
     claimed.len() == secret.len() && std::hint::black_box(differ) == 0
 }
 
-/// Whether what a request calls the host is an address or `localhost`, which no page of another site
-/// can make its own.
+/// Returns whether the `Host` of a request is an address or `localhost`. A page of another site cannot
+/// make such a name its own.
 #[must_use]
 pub fn is_address(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

@@ -1,33 +1,33 @@
-//! Enough of HTTP for metrics, status and control.
+//! The HTTP listener of a watch: metrics, status and control; and a client for it.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use everhold_tls::{ClientTls, ServerTls, Stream};
 
+use super::server::{Request, RequestBounds, each_connection, send};
 use super::{access, metrics, status};
 use crate::engine::Watch;
 use crate::intake::IntakeCounts;
 use crate::notice::ViolationId;
 use crate::rule::{BadRules, edited};
 
-/// More pages: what is at a path, as a content type and a body.
+/// Further pages: returns the content type and the body of the page at a path, if there is one.
 pub type Pages = Box<dyn Fn(&str) -> Option<(&'static str, String)> + Send + Sync>;
 
-/// What is served.
+/// The content of the listener.
 pub struct Served {
     /// The checkers.
     pub watch: Arc<Watch>,
-    /// What is taken in here, if anything is.
+    /// The counts of the intake in this process, if there is one.
     pub intake: Option<Arc<IntakeCounts>>,
-    /// Only those who know it are answered, if it is not empty.
+    /// The shared secret that a client must present; empty for none.
     pub secret: Vec<u8>,
-    /// Asked for every other path.
+    /// The pages at all other paths.
     pub pages: Pages,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Debug for Served {
 /// # Errors
 ///
 /// If the socket cannot be asked for its address.
-pub fn serve(listener: TcpListener, served: Served) -> std::io::Result<SocketAddr> {
+pub fn serve(listener: TcpListener, served: Served) -> io::Result<SocketAddr> {
     serve_over(None, listener, served)
 }
 
-/// The same, over TLS if it is given.
+/// Serves like [`serve`], over TLS if it is given.
 ///
 /// # Errors
 ///
@@ -55,45 +55,33 @@ pub fn serve_over(
     tls: Option<ServerTls>,
     listener: TcpListener,
     served: Served,
-) -> std::io::Result<SocketAddr> {
+) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
-    let served = Arc::new(served);
-    let busy = Arc::new(AtomicUsize::new(0));
     thread::Builder::new().name("http".into()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // Somebody who connects and says nothing must not keep others waiting.
-            if busy.fetch_add(1, Relaxed) >= REQUESTS_MAX {
-                busy.fetch_sub(1, Relaxed);
-                continue;
-            }
-            let (served, done, tls) = (Arc::clone(&served), Arc::clone(&busy), tls.clone());
-            let spawned = thread::Builder::new().name("request".into()).spawn(move || {
-                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-                let _ = Stream::accept(stream, tls.as_ref()).map(|s| answer(&s, &served));
-                done.fetch_sub(1, Relaxed);
-            });
-            if spawned.is_err() {
-                busy.fetch_sub(1, Relaxed);
-            }
-        }
+        each_connection(&listener, REQUESTS_MAX, move |stream| {
+            let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+            let _ = Stream::accept(stream, tls.as_ref()).map(|stream| answer(&stream, &served));
+        });
     })?;
     Ok(address)
 }
 
-/// So many requests are answered at a time.
+/// The largest number of requests that are answered at a time.
 const REQUESTS_MAX: usize = 32;
 
-/// The longest text of rules.
+/// The largest size of a request, and so of the text of all rules, in bytes.
 const BODY_MAX: usize = 1 << 20;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// So long a request may take to arrive.
+/// The time within which a request must arrive.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-fn answer(mut stream: &Stream, served: &Served) -> std::io::Result<()> {
-    let request = match read_request(stream) {
+fn answer(stream: &Stream, served: &Served) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    let bounds = RequestBounds { end, bytes_max: BODY_MAX, body_max: BODY_MAX };
+    let request = match Request::read(stream, bounds) {
         Err(_) if stream.is_plain_by_mistake() => {
             stream.socket().write_all(NOT_PLAIN.as_bytes())?;
             return hang_up(stream);
@@ -106,38 +94,24 @@ fn answer(mut stream: &Stream, served: &Served) -> std::io::Result<()> {
         Some((status, text)) => (status, TEXT, format!("{text}\n")),
         None => respond(&request, served),
     };
-    let length = body.len();
     let ask = if status.starts_with("401") { access::ASK } else { "" };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{ask}\
-         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
-         Connection: close\r\n\r\n{body}"
-    )?;
+    send(stream, status, kind, ask, &body)?;
     stream.finish();
     Ok(())
 }
 
-/// What is told to those who speak no TLS though they have to.
+/// The answer to a client that does not speak TLS although it must.
 const NOT_PLAIN: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\
                          \r\nthis address speaks TLS: ask https://, or give --tls-ca with --at\n";
 
-/// Ends a connection so that the answer still arrives: what was asked has to be read before.
-fn hang_up(stream: &Stream) -> std::io::Result<()> {
+/// Ends a connection so that the answer still arrives: the rest of the request is read first, because
+/// closing a socket with unread bytes discards what was sent.
+fn hang_up(stream: &Stream) -> io::Result<()> {
     let socket = stream.socket();
     socket.shutdown(std::net::Shutdown::Write)?;
     socket.set_read_timeout(Some(Duration::from_millis(200)))?;
     socket.take(BODY_MAX as u64).read_to_end(&mut Vec::new())?;
     Ok(())
-}
-
-/// A connection of which nothing is read after a moment.
-struct Until<'a>(&'a Stream, Instant);
-
-impl Read for Until<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read_before(buffer, self.1)
-    }
 }
 
 fn respond(request: &Request, served: &Served) -> (&'static str, &'static str, String) {
@@ -189,70 +163,75 @@ fn trace(path: &str, watch: &Watch) -> Option<(&'static str, String)> {
     Some(("application/jsonl", String::from_utf8(watch.trace(id)?).ok()?))
 }
 
-#[derive(Default)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    /// What the asker claims to be the secret, in whichever header.
-    pub(super) secret: String,
-    pub(super) host: Option<String>,
-    /// The page that asks, if it is one in a browser.
-    pub(super) origin: Option<String>,
-    pub(super) body: String,
+/// The reasons for which a watch does not answer as asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The watch cannot be reached, or the connection broke.
+    Unreachable {
+        /// The address that was asked.
+        address: String,
+        /// The problem with the connection.
+        error: io::Error,
+    },
+    /// The watch refused, or there is nothing at the path.
+    Refused {
+        /// The status of the answer, such as `401`; empty if the answer has none.
+        status: String,
+        /// The answer, which says why.
+        text: String,
+    },
 }
 
-fn read_request(stream: &Stream) -> std::io::Result<Option<Request>> {
-    let until = Until(stream, Instant::now() + PATIENCE);
-    let mut reader = BufReader::new(until).take(BODY_MAX as u64);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
-    let mut request = Request { method, path, ..Request::default() };
-    let mut length = 0;
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header)? == 0 || header.trim().is_empty() {
-            break;
-        }
-        let Some((name, value)) = header.split_once(':') else { continue };
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.trim().parse().unwrap_or(0),
-            "x-everhold-secret" => value.trim().clone_into(&mut request.secret),
-            "authorization" => {
-                request.secret = access::claimed(value.trim()).unwrap_or_default();
-            }
-            "host" => request.host = Some(value.trim().to_owned()),
-            "origin" => request.origin = Some(value.trim().to_owned()),
-            _ => {}
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::Unreachable { address, error } => write!(f, "{address}: {error}"),
+            AskError::Refused { text, .. } => f.write_str(text),
         }
     }
-    let mut body = vec![0; length.min(BODY_MAX)];
-    reader.read_exact(&mut body)?;
-    request.body = String::from_utf8_lossy(&body).into_owned();
-    Ok(Some(request))
 }
 
-/// Asks a watch that runs elsewhere: `GET` or `PUT`, a path, a body; returns the answer.
+impl std::error::Error for AskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            AskError::Unreachable { error, .. } => Some(error),
+            AskError::Refused { .. } => None,
+        }
+    }
+}
+
+/// Asks a watch that runs elsewhere, with a method such as `GET`, a path, the shared secret if it has
+/// one, and a body. Returns the body of the answer.
+///
+/// ```no_run
+/// use everhold_watch::export::{AskError, ask};
+///
+/// match ask("127.0.0.1:9464", "GET", "/rules", "", "") {
+///     Ok(rules) => print!("{rules}"),
+///     Err(AskError::Refused { status, text }) => eprintln!("refused with {status}: {text}"),
+///     Err(error) => eprintln!("{error}"),
+/// }
+/// ```
 ///
 /// # Errors
 ///
-/// What the watch says if it is not `200`, or why it cannot be reached.
+/// If the watch cannot be reached, or its status is not a success.
 pub fn ask(
     address: &str,
     method: &str,
     path: &str,
     secret: &str,
     body: &str,
-) -> Result<String, String> {
+) -> Result<String, AskError> {
     ask_over(None, address, method, path, secret, body)
 }
 
-/// The same, over TLS if it is given. The certificate must be for the name in the address.
+/// Asks like [`ask`], over TLS if it is given. The certificate must be for the name in the address.
 ///
 /// # Errors
 ///
-/// What the watch says if it is not `200`, or why it cannot be reached.
+/// If the watch cannot be reached, or its status is not a success.
 pub fn ask_over(
     tls: Option<&ClientTls>,
     address: &str,
@@ -260,8 +239,8 @@ pub fn ask_over(
     path: &str,
     secret: &str,
     body: &str,
-) -> Result<String, String> {
-    let answer = || -> std::io::Result<String> {
+) -> Result<String, AskError> {
+    let answer = || -> io::Result<String> {
         let mut stream = dial(tls, address)?;
         stream.socket().set_read_timeout(Some(Duration::from_secs(20)))?;
         let length = body.len();
@@ -273,17 +252,23 @@ pub fn ask_over(
         )?;
         read_answer(&mut stream)
     };
-    let text = answer().map_err(|error| format!("{address}: {error}"))?;
+    let text = answer().map_err(|error| {
+        let address = address.to_owned();
+        AskError::Unreachable { address, error }
+    })?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let code = head.split_whitespace().nth(1).unwrap_or("");
-    if code.starts_with('2') { Ok(body.to_owned()) } else { Err(body.to_owned()) }
+    if code.starts_with('2') {
+        return Ok(body.to_owned());
+    }
+    Err(AskError::Refused { status: code.to_owned(), text: body.to_owned() })
 }
 
 /// Connects to the first of a name's addresses that answers.
-fn dial(tls: Option<&ClientTls>, address: &str) -> std::io::Result<Stream> {
+fn dial(tls: Option<&ClientTls>, address: &str) -> io::Result<Stream> {
     let name = address.rsplit_once(':').map_or(address, |(name, _)| name);
     let tls = tls.map(|tls| tls.clone().for_name(name));
-    let mut last = std::io::Error::other("this name has no address");
+    let mut last = io::Error::other("this name has no address");
     for at in address.to_socket_addrs()? {
         match Stream::connect(&at, tls.as_ref(), Duration::from_secs(5)) {
             Ok(stream) => return Ok(stream),
@@ -293,9 +278,9 @@ fn dial(tls: Option<&ClientTls>, address: &str) -> std::io::Result<Stream> {
     Err(last)
 }
 
-/// The whole answer. Many servers end a connection without the farewell of TLS: then the length that
-/// they gave says whether it is whole.
-fn read_answer(stream: &mut Stream) -> std::io::Result<String> {
+/// Reads the whole answer. Many servers end a connection without the closing message of TLS: then the
+/// length that they announced tells whether the answer is complete.
+fn read_answer(stream: &mut Stream) -> io::Result<String> {
     let mut bytes = Vec::new();
     let read = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -12,7 +12,7 @@ use crate::engine::{PartitionStatus, Watch};
 use crate::intake::{IntakeCounts, now_micros};
 use crate::rule::RuleStatus;
 
-/// How a watch does: rules, nodes, counts, and what was told after the notice of number `since`.
+/// The status of a watch: rules, nodes, counts, and the notices after that of number `since`.
 #[must_use]
 pub fn status(watch: &Watch, intake: Option<&IntakeCounts>, since: u64) -> Json {
     let partitions = watch.status();
@@ -101,7 +101,7 @@ fn word(verdict: Verdict) -> &'static str {
 pub struct Standing {
     /// Each rule, also those that are not watched.
     pub rules: Vec<RuleStanding>,
-    /// What does not work at present; while it does not, no rule is known to hold.
+    /// The present problems. As long as there is one, no rule is known to hold.
     pub failing: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Alerts, posted as Alertmanager posts them.
+//! Alerts, posted in the format of Alertmanager's webhooks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use everhold_tls::ClientTls;
 use super::{ask_over, rfc3339};
 use crate::notice::{Certainty, Notice};
 
-/// Posts alerts to `http://HOST:PORT/PATH` or `https://...`, from a thread of its own: a slow receiver holds up
-/// nobody. What was not delivered is kept and tried again, in order, for an hour; what is given up, and
-/// what finds no room among 4,096, is told.
+/// Posts alerts to `http://HOST:PORT/PATH` or `https://...`, from a thread of its own, so that a slow
+/// receiver delays nothing else. An alert that cannot be delivered is tried again, in order, for an
+/// hour. An alert that is given up, or finds 4,096 others waiting, is reported as a problem.
 #[derive(Debug)]
 pub struct Webhook {
     alerts: SyncSender<Json>,
@@ -24,13 +24,13 @@ pub struct Webhook {
     dropped: Arc<AtomicU64>,
 }
 
-/// So many alerts wait at most.
+/// The largest number of alerts that wait for delivery.
 const ALERTS_MAX: usize = 4096;
 
-/// So long an alert is tried to be delivered.
+/// The time after which an alert that cannot be delivered is given up.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-/// How soon it is tried again; twice as long each time.
+/// The delay before the first new attempt to deliver an alert; it doubles with each attempt.
 const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
 

@@ -16,7 +16,7 @@ use everhold_trace::wire::{Decoder, Encoder, Frame, Greeting, Hello, Refusal, VE
 
 use super::{CONNECTIONS_MAX, Connection, Door, End, is_timeout, nonce, refuse, serve, vouch};
 
-/// So many connections may be without a hello, each for so long.
+/// The largest number of connections without a hello, and the time for which each may be without one.
 const STRANGERS_MAX: usize = 512;
 const HELLO_MAX: Duration = Duration::from_secs(5);
 
@@ -32,7 +32,7 @@ const TLS_HELLO: [u8; 2] = [0x16, 0x03];
 const SPEAKS_TLS: &str =
     "it speaks TLS, but this watch was started without; give it --tls-cert and --tls-key";
 
-/// How often strangers are listened to, and new ones looked for.
+/// The interval at which connections without a hello are read and new ones are accepted.
 const POLL: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_millis(10);
 

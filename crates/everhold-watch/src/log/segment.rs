@@ -1,7 +1,7 @@
 //! The embedded log: segment files in a folder.
 //!
 //! A segment starts with a magic and the number of its first entry. An entry is its length, a
-//! checksum over number and bytes, and the bytes. What a kill left half written is cut off when the
+//! checksum over number and bytes, and the bytes. An entry that a kill left incomplete is cut off when the
 //! log is opened; since the checksum covers the number, no leftover passes for an entry.
 
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ pub(crate) const ENTRY_MAX: usize = 16 << 20;
 /// How an embedded log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentOptions {
-    /// How many partitions; fixed when the folder is made.
+    /// The number of partitions, which is fixed when the folder is made.
     pub partitions: u32,
     /// A segment that has grown to this many bytes is closed. Trimming removes whole segments.
     pub segment_bytes: u64,
@@ -36,7 +36,7 @@ impl Default for SegmentOptions {
     }
 }
 
-/// What was found when a log was opened.
+/// The state in which a log was found when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Whole entries.
@@ -89,7 +89,7 @@ impl SegmentLog {
         Ok(SegmentLog { partitions, recovered })
     }
 
-    /// What was found when it was opened.
+    /// Returns the state in which it was found when it was opened.
     #[must_use]
     pub fn recovered(&self) -> Recovered {
         self.recovered

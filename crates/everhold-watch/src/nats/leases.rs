@@ -1,4 +1,4 @@
-//! Who checks which partition.
+//! The distribution of the partitions over the processes that check them.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ impl NatsStore {
         Ok((Lease { partition, fence }, checkpoint))
     }
 
-    /// How many partitions a checker should have, from who is there.
+    /// The number of partitions that a checker should have, given the present members.
     fn share(&self, leases: &kv::Store) -> Result<usize, LogError> {
         let key = format!("member.{}", self.name());
         self.nats.wait(leases.put(&key, "".into()))?;

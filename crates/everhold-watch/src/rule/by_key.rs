@@ -16,7 +16,7 @@ pub(super) struct ByKey {
     pub(super) keys: BTreeMap<SlotId, OneKey>,
     /// The keys of which something is owed.
     pub(super) open: BTreeSet<SlotId>,
-    /// The keys of which something was late; it is told once when that is over.
+    /// The keys whose data was late; each is reported once, when that is over.
     pub(super) late: BTreeSet<SlotId>,
 }
 

@@ -36,11 +36,11 @@ pub(super) struct ByPresent {
     held: Option<SlotId>,
     /// The nodes that say something of the key that was loaded last, as places in `up`, in order.
     told: Vec<usize>,
-    /// Verdicts by what is told of a key, as long as the rows stay where they are.
+    /// Verdicts by the content of a key, valid as long as the rows stay where they are.
     verdicts: HashMap<Vec<Told>, Verdict, BuildHasherDefault<FxHasher>>,
-    /// How often [`Rows`] had let go of its rows when these verdicts were kept.
+    /// The number of times that [`Rows`] had dropped its rows when these verdicts were kept.
     cleared: u64,
-    /// What is told of the key that is judged; kept for its space.
+    /// The content of the key that is judged; kept to reuse its memory.
     next: Vec<Told>,
     rows_next: Vec<(usize, Option<Arc<Row>>)>,
 }
@@ -63,7 +63,7 @@ impl ByPresent {
         })
     }
 
-    /// Who is there, or what is known of nodes as such, has changed.
+    /// Follows a change of the members, or of what is known of whole nodes.
     pub(super) fn refresh(&mut self, world: &World) {
         let members = world.members();
         let up = members.iter().filter(|member| member.up).map(|member| member.id);
@@ -141,7 +141,7 @@ impl ByPresent {
         }
     }
 
-    /// What is told of a key, in the order of the nodes.
+    /// Looks up the content of a key, in the order of the nodes.
     fn look_up(&mut self, world: &World, slot: SlotId) {
         let mut rows = std::mem::take(&mut self.rows_next);
         rows.clear();

@@ -1,4 +1,4 @@
-//! What nodes show under a key, looked up once for each distinct content.
+//! The states of nodes under a key, looked up once for each distinct content.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -26,7 +26,7 @@ pub(super) struct Rows {
     of_one: Kept<Value>,
     /// By the values in the order of the relations, if it reads several.
     of_several: Kept<Vec<Value>>,
-    /// How often rows that were kept were let go.
+    /// The number of times that the kept rows were dropped.
     cleared: u64,
 }
 
@@ -46,7 +46,7 @@ impl Rows {
         self.keyed.variables.is_empty()
     }
 
-    /// How often rows were let go.
+    /// The number of times that the kept rows were dropped.
     pub(super) fn cleared(&self) -> u64 {
         self.cleared
     }
@@ -60,13 +60,13 @@ impl Rows {
         self.keyed.relations.contains(relation)
     }
 
-    /// What a node shows under a key of which it says nothing; `None` if that is not known.
+    /// The state of a node under a key for which it has no tuple; `None` if that is not known.
     pub(super) fn blank(&self, world: &World, node: NodeId) -> Option<Arc<Row>> {
         let state = state_under(&self.keyed, world, None, node)?;
         Some(Arc::new(self.program.row(&state)))
     }
 
-    /// What a node shows under a key; `None` if part of it is not known.
+    /// The state of a node under a key; `None` if part of it is not known.
     pub(super) fn row(&mut self, world: &World, slot: SlotId, node: NodeId) -> Option<Arc<Row>> {
         if !self.keyed.variables.is_empty() {
             let state = state_under(&self.keyed, world, Some(slot), node)?;

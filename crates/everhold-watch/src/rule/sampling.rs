@@ -27,7 +27,7 @@ fn mixed(hash: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What changed since a rule was last judged that is judged at some moments only.
+/// The changes since the last judgement of a rule that is judged at some moments only.
 #[derive(Clone, Debug)]
 pub(super) struct Moments {
     /// The microseconds between two moments.
@@ -39,7 +39,7 @@ pub(super) struct Moments {
     slots: BTreeSet<SlotId>,
 }
 
-/// What must be judged again.
+/// The part that must be judged again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     All,
@@ -68,7 +68,7 @@ impl Moments {
         self.slots.contains(&slot)
     }
 
-    /// What is due by now, and the moment at which it is judged. Every change before that moment has
+    /// Takes the part that is due by now, with the moment at which it is judged. Every change before that moment has
     /// been noted, and none after it.
     pub(super) fn take(&mut self, now: Stamp) -> Option<(Stamp, Due)> {
         let due = self.due.filter(|due| now.micros() >= *due)?;

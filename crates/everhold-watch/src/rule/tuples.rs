@@ -20,7 +20,7 @@ pub(super) struct ByTuples {
     tuples: Option<Tuples>,
     /// The nodes that are up, in order, each with the place of its member.
     up: Vec<(NodeId, usize)>,
-    /// What a node shows under a key of which it says nothing; by member.
+    /// The state of a node under a key for which it has no tuple; by member.
     blanks: Vec<Option<Arc<Row>>>,
     /// The members that show something else at present.
     loaded: Vec<(NodeId, usize)>,
@@ -41,7 +41,7 @@ impl ByTuples {
         })
     }
 
-    /// Who is there, or what is known of nodes as such, has changed.
+    /// Follows a change of the members, or of what is known of whole nodes.
     pub(super) fn refresh(&mut self, world: &World) {
         let members = world.members();
         self.tuples = Tuples::new(self.rows.program(), members);

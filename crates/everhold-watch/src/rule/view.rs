@@ -8,7 +8,7 @@ use everhold_trace::{NodeId, Value};
 use super::keyed::Keyed;
 use crate::world::{NULL, SlotId, World};
 
-/// What a node shows under a key, for the rewritten property; `None` if part of it is not known.
+/// The state of a node under a key, for the rewritten property; `None` if part of it is not known.
 pub(super) fn state_under(
     keyed: &Keyed,
     world: &World,
@@ -81,7 +81,7 @@ impl KeyView {
 }
 
 impl World {
-    /// What a node says of a key that it has not spoken of.
+    /// The value of a node for a key for which it has no tuple.
     pub(super) fn absent(&self, node: NodeId) -> Result<&Value, ()> {
         if self.is_hidden(node) || !self.is_whole(node) { Err(()) } else { Ok(&NULL) }
     }

@@ -4,7 +4,8 @@
 use everhold_trace::Value;
 use everhold_trace::wire::Stamp;
 use everhold_watch::{
-    CheckOptions, Collection, Delta, Finding, Flow, Graph, Notice, PartitionChecker, Spread, Stage,
+    CheckOptions, Collection, Delta, Flow, FlowFinding, Graph, Notice, PartitionChecker, Spread,
+    Stage,
 };
 
 use crate::feed::{Feed, START, add, observe, violations};
@@ -41,7 +42,7 @@ impl Stage for LockConflicts {
 fn lock_flow(shards: u32) -> Flow {
     let graph = Graph::new().then(Spread { shards, keys: 1.0 }, || LockConflicts);
     Flow::new("lock conflicts", "locks", graph, |locks| {
-        let finding = |lock: &Value| Finding { key: lock.clone(), reason: "held twice".into() };
+        let finding = |lock: &Value| FlowFinding { key: lock.clone(), reason: "held twice".into() };
         locks.iter().map(finding).collect()
     })
 }

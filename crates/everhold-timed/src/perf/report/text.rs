@@ -4,7 +4,7 @@ mod draw;
 
 use std::fmt::Write;
 
-use everhold_sim::engine::thousands;
+use everhold_trace::text::thousands;
 
 use super::saved::Saved;
 use super::{PerfReport, SlowFinding};

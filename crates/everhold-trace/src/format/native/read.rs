@@ -10,7 +10,7 @@ use serde_json::error::Category;
 use super::wire::{self, ChangeIn, Changes, NodeRef, SendIn, VERSION};
 use crate::event::{Event, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
 use crate::format::error::{Diagnostic, DiagnosticKind as D, ReadError};
-use crate::format::input::{Judge, Line, Lines, ReadOptions, decompressed};
+use crate::format::input::{Judge, Line, Lines, ReadOptions, plain};
 use crate::trace::{Assembly, Execution, NodeInfo, assemble};
 use crate::value::{Change, Path, Step, json};
 use crate::{NodeId, Value};
@@ -69,10 +69,10 @@ impl fmt::Debug for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from `input`, which is decompressed when it is compressed.
+    /// Reads from `input`, which is decompressed if it is compressed.
     pub fn new(input: impl BufRead + 'a, options: &ReadOptions) -> Result<Reader<'a>, ReadError> {
         Ok(Reader {
-            lines: Lines::new(decompressed(input)?, options),
+            lines: Lines::new(plain(input)?, options),
             judge: Judge::new(options),
             names: Names::default(),
             ready: VecDeque::new(),
@@ -546,7 +546,7 @@ impl Iterator for Executions<'_> {
 
 /// All runs of a file, with what a lenient reader left out.
 #[derive(Clone, Debug)]
-pub struct Recording {
+pub struct TraceFile {
     /// The runs, in the order of the file.
     pub executions: Vec<Execution>,
     /// Parts that were left out or are doubtful; empty when read strictly.
@@ -554,8 +554,8 @@ pub struct Recording {
 }
 
 /// Reads all runs of a file into memory.
-pub fn read_all(input: impl BufRead, options: &ReadOptions) -> Result<Recording, ReadError> {
+pub fn read_all(input: impl BufRead, options: &ReadOptions) -> Result<TraceFile, ReadError> {
     let mut reader = Executions::new(input, options)?;
     let executions = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
-    Ok(Recording { executions, diagnostics: reader.diagnostics().to_vec() })
+    Ok(TraceFile { executions, diagnostics: reader.diagnostics().to_vec() })
 }
