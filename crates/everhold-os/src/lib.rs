@@ -1,0 +1,48 @@
+//! A model of an operating system's kernel, as the threads of one simulated host see it.
+//!
+//! A [`Host`] has threads, futexes, clocks, descriptors, sockets, epoll sets, pipes, timers and
+//! files. Each system call is a method that answers at once: with a result, with an error number
+//! ([`Errno`]), or with [`Stop::Blocked`], which says that the calling thread has to wait and to
+//! make the same call again when it can run. Nothing in here runs anything: who runs next, when a
+//! packet arrives and how time passes is decided outside.
+//!
+//! Numbers of flags, options and errors are those of Linux on x86-64 ([`abi`]).
+//!
+//! In reading order:
+//!
+//! - [`host`]: the state, the inputs and the outputs.
+//! - [`thread`]: threads, how they wait, deadlines; [`futex`].
+//! - [`descriptor`]: open files, and the calls that all of them have.
+//! - [`epoll`], [`event`], [`pipe`], [`unix`]: what does not leave the host.
+//! - [`net`], [`tcp`], [`udp`], [`socket`]: what does.
+//! - [`names`], [`address`]: names of hosts, and addresses.
+
+pub mod abi;
+pub mod address;
+pub mod descriptor;
+pub mod epoll;
+pub mod event;
+pub mod futex;
+pub mod host;
+pub mod names;
+pub mod net;
+mod options;
+pub mod pipe;
+mod slab;
+pub mod socket;
+pub mod tcp;
+pub mod thread;
+pub mod udp;
+pub mod unix;
+
+pub use abi::{ClockId, Errno};
+pub use address::{Address, UnixAddress};
+pub use descriptor::Fd;
+pub use epoll::{Event, PollFd};
+pub use event::TimerSetting;
+pub use futex::ANY as FUTEX_ANY;
+pub use host::{Choices, Clocks, Host, Retransmission, Settings, Usual};
+pub use names::Names;
+pub use net::{Body, Flag, Packet, Segment};
+pub use socket::Received;
+pub use thread::{Answer, Deadline, Reason, Stop, ThreadId};
