@@ -148,6 +148,15 @@ impl Host {
         Ok(())
     }
 
+    /// Closes every descriptor, as the end of the process does. The machine goes on: it answers
+    /// packets, and what was written before still reaches the peers.
+    pub fn close_all(&mut self) {
+        for fd in self.open_descriptors() {
+            let closed = self.close(fd);
+            debug_assert_eq!(closed, Ok(()), "descriptor {fd} is open");
+        }
+    }
+
     /// Another descriptor for the same open file.
     pub fn dup(&mut self, fd: Fd) -> Result<Fd, Errno> {
         self.duplicate(fd, self.descriptors.first, false)

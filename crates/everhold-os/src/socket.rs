@@ -175,7 +175,7 @@ impl Host {
     }
 
     /// `recv`, `recvfrom`, `recvmsg`, or `read` of a socket.
-    pub fn recv(&mut self, fd: Fd, bytes: &mut [u8], flags: i32) -> Answer<Received> {
+    pub fn recvfrom(&mut self, fd: Fd, bytes: &mut [u8], flags: i32) -> Answer<Received> {
         let answer = self.receive(fd, bytes, flags);
         self.settle_network();
         self.settle(answer)

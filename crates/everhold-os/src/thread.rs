@@ -202,6 +202,12 @@ impl Host {
         std::mem::take(&mut self.threads.woken)
     }
 
+    /// The number of threads that there were, finished ones too.
+    #[must_use]
+    pub fn thread_count(&self) -> u32 {
+        self.threads.all.len() as u32
+    }
+
     /// What a thread waits for, if it does.
     #[must_use]
     pub fn waiting(&self, thread: ThreadId) -> Option<&Reason> {

@@ -8,7 +8,6 @@ use crate::address::shown;
 use crate::host::{Alarm, Host};
 use crate::net::{Body, End, Flag, Segment, overlap};
 use crate::slab::Id;
-use crate::socket::Options;
 
 use super::transfer::DATA;
 use super::{LONGEST_BACKLOG, Phase, State, Tcp};
@@ -193,7 +192,7 @@ impl Host {
 
     fn tcp_child(&mut self, id: Id<Tcp>, from: SocketAddr, to: SocketAddr, segment: &Segment) {
         let listener = &self.net.tcp[id];
-        let options = Options { linger: listener.options.linger, ..listener.options.clone() };
+        let options = listener.options.clone();
         let mut child = Tcp::new(listener.is_v6, options);
         child.state = State::SynReceived;
         child.phase = Phase::Connected;
