@@ -35,9 +35,9 @@ pub struct PollFd {
     /// The descriptor; negative ones are passed over.
     pub fd: Fd,
     /// The events in question.
-    pub events: u32,
+    pub events: i16,
     /// Those that hold.
-    pub revents: u32,
+    pub revents: i16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -227,8 +227,8 @@ impl Host {
     fn poll_once(&mut self, files: &mut [PollFd]) -> Answer<usize> {
         let (mut count, mut on) = (0, Vec::new());
         for file in files {
-            let asked = file.events | EPOLLERR | EPOLLHUP;
-            file.revents = match self.open_of(file.fd) {
+            let asked = u32::from(file.events as u16) | EPOLLERR | EPOLLHUP;
+            let holds = match self.open_of(file.fd) {
                 _ if file.fd < 0 => 0,
                 Err(_) => POLLNVAL,
                 Ok(open) => {
@@ -236,7 +236,8 @@ impl Host {
                     self.readiness(open) & asked
                 }
             };
-            count += usize::from(file.revents != 0);
+            file.revents = holds as i16;
+            count += usize::from(holds != 0);
         }
         if count > 0 {
             return Ok(count);

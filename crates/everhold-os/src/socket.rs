@@ -191,7 +191,7 @@ impl Host {
     }
 
     /// `send`, `sendto`, `sendmsg`, or `write` to a socket.
-    pub fn send(
+    pub fn sendto(
         &mut self,
         fd: Fd,
         bytes: &[u8],
