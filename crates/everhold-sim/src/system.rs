@@ -329,6 +329,12 @@ impl<M: Message> System<M> {
         self.add(kind, Blueprint::program(program))
     }
 
+    /// Adds a node of another form, such as a host.
+    #[doc(hidden)]
+    pub fn process(&mut self, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        self.add(kind, blueprint)
+    }
+
     fn add(&mut self, kind: &str, blueprint: Blueprint<M>) -> NodeId {
         self.nodes.push((kind.to_owned(), Rc::new(blueprint)));
         node_id(self.nodes.len() - 1)

@@ -1,0 +1,1 @@
+//! Conversions between the calls of programs and those of the kernel's model.
