@@ -1,0 +1,5 @@
+//! Tests of the model: against the real kernel, and of what a single kernel cannot show.
+
+mod machine;
+mod random;
+mod sockets;
