@@ -13,8 +13,7 @@ mod net;
 mod packet;
 mod process;
 mod run;
-mod sockets;
 
 pub use net::Net;
 pub use packet::Packet;
-pub use run::{Hosts, hosts};
+pub use run::{Hosts, Outcome, hosts};

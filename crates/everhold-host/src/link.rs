@@ -6,13 +6,17 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use everhold_node::{Handle, NodeId, Runtime, Tag, Time, Timer};
+use everhold_node::{Handle, NodeId, Runtime, Tag, Time, Timer, Weights};
 use everhold_os::Choices;
 
 use crate::packet::Packet;
 
 /// The name of the timer that stands for a host's next deadline.
 const DEADLINE: &str = "deadline";
+
+/// The choice whether a piece of a stream comes in parts, and how likely that is.
+const PARTS: &str = "in parts";
+const WHOLE_OR_PARTS: [u32; 2] = [15, 1];
 
 /// The explorer, as one host asks it.
 #[derive(Clone, Default)]
@@ -75,6 +79,12 @@ impl Link {
         });
     }
 
+    /// Whether something that could travel whole comes in parts: seldom.
+    fn splits(&self) -> bool {
+        let weights = Weights::new(PARTS, &WHOLE_OR_PARTS);
+        self.ask(|runtime, node| runtime.choose_weighted(node, PARTS, weights)) == 1
+    }
+
     pub(crate) fn halt(&self, node: NodeId) {
         self.ask(|runtime, _| runtime.halt(node));
     }
@@ -83,6 +93,9 @@ impl Link {
 impl Choices for Link {
     fn choose(&mut self, label: &str, domain: u32) -> u32 {
         let label = kept(label);
+        if label.starts_with("bytes of ") && !self.splits() {
+            return 0;
+        }
         self.ask(|runtime, node| runtime.choose(node, label, domain))
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Termination;
 use std::rc::Rc;
+use std::time::Duration;
 
 use everhold_node::{Blueprint, NodeId};
 use everhold_os::Names;
@@ -20,7 +21,11 @@ pub struct Net<'a> {
     system: &'a mut System<Packet>,
     hosts: Vec<Described>,
     faults: Faults,
+    delay_max: Duration,
 }
+
+/// The longest delay of a message, unless a test sets another one.
+const DELAY_MAX: Duration = Duration::from_millis(100);
 
 struct Described {
     name: String,
@@ -37,7 +42,7 @@ impl fmt::Debug for Net<'_> {
 
 impl<'a> Net<'a> {
     pub(crate) fn new(system: &'a mut System<Packet>) -> Self {
-        Net { system, hosts: Vec::new(), faults: Faults::none() }
+        Net { system, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX }
     }
 
     /// Adds a host that runs a program. Others reach it by its name; its `main` may run for ever.
@@ -73,6 +78,13 @@ impl<'a> Net<'a> {
         self.faults = faults;
     }
 
+    /// Sets the longest time for which a message is under way, or a thread waits for a processor,
+    /// while nothing cuts them off; 100 ms if it is not set. With a delay that is longer than the
+    /// timeouts of a program, its failure detectors suspect hosts that are well.
+    pub fn delay_max(&mut self, delay_max: Duration) {
+        self.delay_max = delay_max;
+    }
+
     /// Adds a property of every state; see [`System::always`].
     pub fn always<A: Answer>(
         &mut self,
@@ -104,6 +116,7 @@ impl<'a> Net<'a> {
         self.system.faults(self.faults);
         self.system.network(Network::Streams);
         self.system.clocks(Clocks::Shared);
+        self.system.patience(self.delay_max);
     }
 }
 

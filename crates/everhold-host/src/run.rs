@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use everhold_sim::Explorer;
+use everhold_sim::{Explorer, Report};
 use serde::{Deserialize, Serialize};
 
 use crate::net::Net;
@@ -69,13 +69,20 @@ pub fn hosts(setup: impl Fn(&mut Net<'_>) + Send + Sync + 'static) -> Hosts {
     Hosts { setup: Arc::new(setup), explorer, place: Location::caller() }
 }
 
-/// The result of a search, as the worker writes it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Told {
-    /// The parts of the report.
-    shown: Vec<String>,
+/// The result of a search.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The report, as text.
+    pub report: String,
     /// The reason why the test fails, if it does.
-    failed: Option<String>,
+    pub failed: Option<String>,
+    /// The schedule of the first finding, as a token.
+    pub schedule: Option<String>,
+    /// The number of executions.
+    pub executions: u64,
+    /// The number of steps of all executions together.
+    pub steps: u64,
 }
 
 impl Hosts {
@@ -92,53 +99,67 @@ impl Hosts {
     /// [`Report::assert_holds`](everhold_sim::Report::assert_holds), or if the worker dies.
     #[track_caller]
     pub fn assert_holds(self) {
-        if let Err(words) = self.run() {
+        let Outcome { report, failed, .. } = self.in_worker(true);
+        println!("{report}");
+        if let Some(words) = failed {
             panic!("{words}");
         }
     }
 
-    /// Runs the search and prints the report.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the test fails, if it does.
-    pub fn run(self) -> Result<(), String> {
-        let told = everhold_sys::in_worker(|| self.explore().to_bytes())
-            .map_err(|error| format!("no process for the hosts can be started: {error}"))?
-            .map_err(|died| format!("the process in which the hosts ran {died}"))?;
-        let Told { shown, failed } = Told::of_bytes(&told)?;
-        for part in shown {
-            println!("{part}");
-        }
-        failed.map_or(Ok(()), Err)
+    /// Runs the search and leaves no files behind.
+    #[must_use]
+    pub fn run(self) -> Outcome {
+        self.in_worker(false)
+    }
+
+    fn in_worker(self, keeps: bool) -> Outcome {
+        let failed = |reason: String| Outcome { failed: Some(reason), ..Outcome::default() };
+        let told = match everhold_sys::in_worker(|| {
+            serde_json::to_vec(&self.explore(keeps)).expect("texts can be written")
+        }) {
+            Err(error) => return failed(format!("no process for hosts can be started: {error}")),
+            Ok(Err(died)) => return failed(format!("the process in which the hosts ran {died}")),
+            Ok(Ok(told)) => told,
+        };
+        serde_json::from_slice(&told)
+            .unwrap_or_else(|error| failed(format!("the worker's result cannot be read: {error}")))
     }
 
     /// In the worker: the search.
-    fn explore(self) -> Told {
-        let mut shown = Vec::new();
-        let failed = match everhold_sys::check() {
-            Err(reason) => Some(format!("hosts cannot be simulated here: {reason}")),
-            Ok(()) => {
-                let Hosts { setup, explorer, place } = self;
-                let describe = move |system: &mut everhold_sim::System<crate::Packet>| {
-                    let mut net = Net::new(system);
-                    setup(&mut net);
-                    net.finish();
-                };
-                let report = explorer.inline().run_for(place, describe);
-                report.conclude(&mut |part| shown.push(part.to_owned())).err()
-            }
+    fn explore(self, keeps: bool) -> Outcome {
+        if let Err(reason) = everhold_sys::check() {
+            let failed = Some(format!("hosts cannot be simulated here: {reason}"));
+            return Outcome { failed, ..Outcome::default() };
+        }
+        let Hosts { setup, explorer, place } = self;
+        let describe = move |system: &mut everhold_sim::System<crate::Packet>| {
+            let mut net = Net::new(system);
+            setup(&mut net);
+            net.finish();
         };
-        Told { shown, failed }
+        let report = explorer.inline().run_for(place, describe);
+        let mut outcome = Outcome {
+            executions: report.executions,
+            steps: report.steps,
+            schedule: report.finding().map(|finding| finding.schedule.token()),
+            ..Outcome::default()
+        };
+        if keeps {
+            let mut show = |part: &str| outcome.report += &format!("{part}\n");
+            outcome.failed = report.conclude(&mut show).err();
+        } else {
+            outcome.report = report.to_string();
+            outcome.failed = reason(&report);
+        }
+        outcome
     }
 }
 
-impl Told {
-    fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("texts can be written")
+/// The reason why a test with this report fails.
+fn reason(report: &Report) -> Option<String> {
+    if let Some(finding) = report.finding() {
+        return Some(finding.failure.to_string());
     }
-
-    fn of_bytes(bytes: &[u8]) -> Result<Told, String> {
-        serde_json::from_slice(bytes).map_err(|error| format!("the worker's result: {error}"))
-    }
+    let untested = report.untested();
+    (!untested.is_empty()).then(|| format!("never tested: {untested:?}"))
 }

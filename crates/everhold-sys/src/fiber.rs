@@ -31,6 +31,8 @@ own! {
     KERNEL: Option<*const dyn Kernel> = None;
     /// A panic of the kernel on a fiber's stack, on its way to the explorer.
     PANIC: Option<Box<dyn Any + Send>> = None;
+    /// The text of that panic: it happened under the host's hook for panics.
+    PANIC_TEXT: Option<String> = None;
 }
 
 /// A destructor of a thread-local variable, with its argument.
@@ -126,7 +128,10 @@ impl Fiber {
         CURRENT.set(std::ptr::null_mut());
         KERNEL.set(None);
         if let Some(panic) = PANIC.replace(None) {
-            resume_unwind(panic);
+            match PANIC_TEXT.replace(None) {
+                Some(text) => panic!("in the kernel of a simulated host: {text}"),
+                None => resume_unwind(panic),
+            }
         }
         if self.0.result.is_some() {
             self.0.release();
@@ -207,6 +212,11 @@ fn in_kernel<R>(work: impl FnOnce(&dyn Kernel) -> R) -> R {
             unreachable!("a fiber whose kernel panicked is never resumed")
         }
     }
+}
+
+/// Keeps the text of a panic of the kernel.
+pub(crate) fn keep_panic(text: String) {
+    PANIC_TEXT.replace(Some(text));
 }
 
 /// Returns to the explorer. The fiber continues here when it is run again.

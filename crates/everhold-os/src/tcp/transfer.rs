@@ -194,7 +194,8 @@ impl Host {
 
     /// A writer is told of room that it wanted.
     pub(super) fn tcp_writable(&mut self, id: Id<Tcp>) {
-        let socket = &self.net.tcp[id];
+        // The end of the output may have been the end of the socket.
+        let Some(socket) = self.net.tcp.get(id) else { return };
         if socket.output.is_wanted.get() && socket.is_writable() {
             socket.output.is_wanted.set(false);
             if let Some(open) = socket.open {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_long};
 
-use crate::fiber::{enter, is_simulated};
+use crate::fiber::{enter, is_simulated, keep_panic};
 use crate::hooks::{interpose, next, set_errno};
 
 /// Something that the code around a host's `main` tells the kernel.
@@ -24,14 +24,14 @@ pub enum Report<'a> {
     MainPanicked,
 }
 
-/// Tells the kernel something about the host whose code calls.
-///
-/// # Panics
-///
-/// If no host's code calls.
+/// Tells the kernel something about the host whose code calls. If the kernel itself panics, in a
+/// host's call, the panic is kept for the explorer.
 pub fn call(report: Report<'_>) {
-    assert!(is_simulated(), "only a host has a kernel");
-    enter(|kernel| kernel.report(report));
+    if is_simulated() {
+        enter(|kernel| kernel.report(report));
+    } else if let Report::Panicked { message, place } = report {
+        keep_panic(format!("{message} ({place})"));
+    }
 }
 
 interpose! {

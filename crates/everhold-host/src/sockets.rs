@@ -1,1 +1,0 @@
-//! Conversions between the calls of programs and those of the kernel's model.
