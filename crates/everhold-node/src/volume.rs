@@ -116,6 +116,8 @@ pub struct Volume {
     durable: Image,
     pending: Vec<Pending>,
     files: u32,
+    /// The files that are open, and how often. They stay without a name.
+    held: BTreeMap<FileId, u32>,
 }
 
 impl Volume {
@@ -272,6 +274,39 @@ impl Volume {
         }
     }
 
+    /// Makes those names durable for which the caller says so, as the sync of one of several
+    /// directories does, and commits the journal where there is one.
+    pub fn sync_names_where(&mut self, is_meant: &dyn Fn(&str) -> bool) {
+        self.commit_journal();
+        self.settle(|change| match change {
+            Change::Link(name, _) | Change::Unlink(name) => is_meant(name),
+            Change::Rename(from, to, _) => is_meant(from) || is_meant(to),
+            _ => false,
+        });
+    }
+
+    /// A file is opened: it stays although no name may lead to it.
+    pub fn hold(&mut self, file: FileId) {
+        *self.held.entry(file).or_default() += 1;
+    }
+
+    /// A file is closed, once.
+    pub fn release(&mut self, file: FileId) {
+        if let Some(times) = self.held.get_mut(&file) {
+            *times -= 1;
+            if *times == 0 {
+                self.held.remove(&file);
+                self.sweep();
+            }
+        }
+    }
+
+    /// Whoever had files open is gone.
+    pub fn release_all(&mut self) {
+        self.held.clear();
+        self.sweep();
+    }
+
     fn commit_journal(&mut self) {
         for pending in self.pending.iter_mut().filter(|pending| pending.change.is_journaled()) {
             pending.journaled = true;
@@ -303,7 +338,7 @@ impl Volume {
 
     /// Forgets files that no name leads to, now or after any crash.
     fn sweep(&mut self) {
-        let Volume { now, durable, pending, .. } = self;
+        let Volume { now, durable, pending, held, .. } = self;
         if now.files.len() == now.names.len() && durable.files.len() == durable.names.len() {
             return;
         }
@@ -311,7 +346,8 @@ impl Volume {
             names.values().any(|named| named == file)
                 || pending.iter().any(|pending| pending.change.names() == Some(*file))
         };
-        now.files.retain(|file, _| named(file, &now.names) || named(file, &durable.names));
+        let known = |file: &FileId| named(file, &now.names) || named(file, &durable.names);
+        now.files.retain(|file, _| held.contains_key(file) || known(file));
         let alive: Vec<FileId> = now.files.keys().copied().collect();
         durable.files.retain(|file, _| alive.contains(file));
         self.pending.retain(|pending| pending.change.file().is_none_or(|f| alive.contains(&f)));

@@ -1,10 +1,11 @@
 //! Descriptors, and the open files behind them.
 
 use crate::abi::Errno;
-use crate::abi::epoll::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM};
+use crate::abi::epoll::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM};
 use crate::abi::open::{O_ACCMODE, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use crate::epoll::Epoll;
 use crate::event::{Counter, Timer};
+use crate::files::OpenFile;
 use crate::host::Host;
 use crate::pipe::Pipe;
 use crate::slab::Id;
@@ -27,6 +28,7 @@ pub(crate) enum Kind {
     Counter(Counter),
     Timer(Timer),
     Epoll(Epoll),
+    File(OpenFile),
 }
 
 /// An open file, which several descriptors may share.
@@ -226,6 +228,7 @@ impl Host {
             Kind::Udp(socket) => Ok(self.udp_bytes_to_read(*socket)),
             Kind::Unix(socket) => self.unix_bytes_to_read(*socket),
             Kind::PipeReader(pipe) | Kind::PipeWriter(pipe) => Ok(self.pipes[*pipe].bytes()),
+            Kind::File(file) => self.file_bytes_to_read(file),
             Kind::Counter(_) | Kind::Timer(_) | Kind::Epoll(_) => Err(Errno::ENOTTY),
         }
     }
@@ -244,10 +247,13 @@ impl Host {
             return Err(Errno::EBADF.into());
         }
         match &open.kind {
+            // Not even an error of the socket is reported.
+            Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) if bytes.is_empty() => Ok(0),
             Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => Ok(self.receive(fd, bytes, 0)?.bytes),
             Kind::PipeReader(pipe) => self.pipe_read(fd, *pipe, bytes),
             Kind::Counter(_) => self.counter_read(fd, bytes),
             Kind::Timer(_) => self.timer_read(fd, bytes),
+            Kind::File(_) => Ok(self.file_read(fd, bytes)?),
             Kind::PipeWriter(_) => Err(Errno::EBADF.into()),
             Kind::Epoll(_) => Err(Errno::EINVAL.into()),
         }
@@ -270,6 +276,7 @@ impl Host {
             Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => self.transmit(fd, bytes, 0, None),
             Kind::PipeWriter(pipe) => self.pipe_write(fd, *pipe, bytes),
             Kind::Counter(_) => self.counter_write(fd, bytes),
+            Kind::File(_) => Ok(self.file_write(fd, bytes)?),
             Kind::PipeReader(_) => Err(Errno::EBADF.into()),
             Kind::Timer(_) | Kind::Epoll(_) => Err(Errno::EINVAL.into()),
         }
@@ -294,6 +301,10 @@ impl Host {
         for thread in std::mem::take(&mut self.open[id].waiters) {
             self.unpark(thread);
         }
+        if let Kind::File(OpenFile { file, .. }) = &self.open[id].kind {
+            let file = *file;
+            self.file_close(id, file);
+        }
         let open = self.open.remove(id).expect("an open file exists");
         match open.kind {
             Kind::Tcp(socket) => self.tcp_close(socket),
@@ -307,7 +318,7 @@ impl Host {
                     self.open[watched].watchers.retain(|(epoll, _)| *epoll != id);
                 }
             }
-            Kind::Counter(_) => {}
+            Kind::Counter(_) | Kind::File(_) => {}
         }
     }
 
@@ -322,6 +333,7 @@ impl Host {
             Kind::Counter(counter) => counter.readiness(),
             Kind::Timer(timer) => timer.readiness(),
             Kind::Epoll(set) => self.epoll_readiness(set),
+            Kind::File(_) => EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM,
         }
     }
 

@@ -9,6 +9,7 @@ use everhold_node::Time;
 
 use crate::abi::ClockId;
 use crate::descriptor::{Descriptors, Open};
+use crate::files::{DiskSettings, Files};
 use crate::futex::Futexes;
 use crate::names::Names;
 use crate::net::{Network, Packet};
@@ -112,6 +113,8 @@ pub struct Settings {
     pub retransmission: Option<Retransmission>,
     /// Whether it is a choice to send less in a segment and to read less than is there.
     pub splits: bool,
+    /// The disk.
+    pub disk: DiskSettings,
 }
 
 impl Default for Settings {
@@ -127,6 +130,7 @@ impl Default for Settings {
             receive_buffer: 128 << 10,
             retransmission: Some(Retransmission::default()),
             splits: false,
+            disk: DiskSettings::default(),
         }
     }
 }
@@ -173,6 +177,7 @@ pub struct Host {
     pub(crate) pipes: Slab<Pipe>,
     pub(crate) unix: UnixSockets,
     pub(crate) net: Network,
+    pub(crate) files: Files,
 }
 
 impl fmt::Debug for Host {
@@ -201,6 +206,7 @@ impl Host {
             pipes: Slab::default(),
             unix: UnixSockets::default(),
             net,
+            files: Files::default(),
         }
     }
 

@@ -16,12 +16,14 @@
 //! - [`epoll`], [`event`], [`pipe`], [`unix`]: what does not leave the host.
 //! - [`net`], [`tcp`], [`udp`], [`socket`]: what does.
 //! - [`names`], [`address`]: names of hosts, and addresses.
+//! - [`files`]: the disk.
 
 pub mod abi;
 pub mod address;
 pub mod descriptor;
 pub mod epoll;
 pub mod event;
+pub mod files;
 pub mod futex;
 pub mod host;
 pub mod names;
@@ -40,6 +42,7 @@ pub use address::{Address, UnixAddress};
 pub use descriptor::Fd;
 pub use epoll::{Event, PollFd};
 pub use event::TimerSetting;
+pub use files::{AT_FDCWD, Disk, DiskSettings, Entry, FileKind, Space, Status};
 pub use futex::ANY as FUTEX_ANY;
 pub use host::{Choices, Clocks, Host, Retransmission, Settings, Usual};
 pub use names::Names;

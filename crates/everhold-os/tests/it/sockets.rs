@@ -111,6 +111,9 @@ fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: u
         Op::Shutdown(slot, how) => show(machine.shutdown(slot, how)),
         Op::Name(slot, is_peer) => match machine.name(slot, is_peer) {
             Ok(Address::Ip(at)) => format!("{}:{}", at.ip(), port(ports, at.port(), slot)),
+            Ok(Address::Unix(UnixAddress::Abstract(bytes))) => {
+                String::from_utf8(bytes).expect("names in programs are text")
+            }
             other => show(other),
         },
         Op::Read(slot, count) => show(machine.read(slot, count).map(|bytes| digest(&bytes))),
