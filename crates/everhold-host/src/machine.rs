@@ -123,7 +123,10 @@ impl Machine {
         loop {
             let answer = self.at_once(&mut call);
             match answer {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    self.after_waking();
+                    return Ok(value);
+                }
                 Err(Stop::Failed(number)) => return Err(number.0),
                 Err(Stop::Blocked) => self.suspend(),
             }
@@ -135,6 +138,14 @@ impl Machine {
         let mut os = self.os.borrow_mut();
         os.enter(self.running.get());
         call(&mut os)
+    }
+
+    /// Lets others run after a call that woke one of them up.
+    fn after_waking(&self) {
+        let woken = self.os.borrow_mut().take_woken();
+        if woken.iter().any(|thread| *thread != self.running.get()) {
+            self.suspend();
+        }
     }
 
     fn suspend(&self) {

@@ -112,7 +112,7 @@ fn a_check_before_a_wait_misses_a_wake_up_on_two_threads_only() {
     };
     let single = check(50, program(0));
     assert_eq!(single.failed, None, "{}", single.report);
-    let double = check(300, program(2));
+    let double = check(5_000, program(2));
     let failed = double.failed.expect("the wake-up is missed");
     assert!(failed.contains("deadlock"), "{failed}");
 }
