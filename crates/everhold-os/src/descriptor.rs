@@ -229,7 +229,8 @@ impl Host {
             Kind::Unix(socket) => self.unix_bytes_to_read(*socket),
             Kind::PipeReader(pipe) | Kind::PipeWriter(pipe) => Ok(self.pipes[*pipe].bytes()),
             Kind::File(file) => self.file_bytes_to_read(file),
-            Kind::Counter(_) | Kind::Timer(_) | Kind::Epoll(_) => Err(Errno::ENOTTY),
+            Kind::Epoll(_) => Err(Errno::EINVAL),
+            Kind::Counter(_) | Kind::Timer(_) => Err(Errno::ENOTTY),
         }
     }
 

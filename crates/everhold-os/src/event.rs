@@ -85,8 +85,7 @@ impl Host {
     }
 
     pub(crate) fn counter_write(&mut self, fd: Fd, bytes: &[u8]) -> Answer<usize> {
-        let added = bytes.get(..8).ok_or(Errno::EINVAL)?;
-        let added = u64::from_ne_bytes(added.try_into().expect("there are eight bytes"));
+        let added = u64::from_ne_bytes(bytes.try_into().map_err(|_| Errno::EINVAL)?);
         if added == u64::MAX {
             return Err(Errno::EINVAL.into());
         }

@@ -114,8 +114,8 @@ impl Host {
                 self.tcp_connect(fd, socket, internet(address, is_v6)?)
             }
             Socket::Udp(socket) => {
-                let is_v6 = self.udp_local(socket).is_ipv6();
-                Ok(self.udp_connect(socket, internet(address, is_v6)?)?)
+                let to = self.udp_destination(socket, address, Errno::EAFNOSUPPORT)?;
+                Ok(self.udp_connect(socket, to)?)
             }
         }
     }
@@ -214,21 +214,63 @@ impl Host {
             Socket::Tcp(socket) => self.tcp_send(fd, socket, bytes, flags),
             Socket::Unix(socket) => self.unix_send(fd, socket, bytes, flags, to.is_some()),
             Socket::Udp(socket) => {
-                let is_v6 = self.udp_local(socket).is_ipv6();
-                let to = to.map(|to| internet(to, is_v6)).transpose()?;
+                let to = to.map(|to| self.udp_destination(socket, to, Errno::ENETUNREACH));
+                let to = to.transpose()?;
                 self.udp_send(socket, bytes, to).map_err(Stop::Failed)
             }
+        }
+    }
+
+    /// The address of a peer of a UDP socket. One of IPv6 also takes addresses of IPv4.
+    fn udp_destination(
+        &self,
+        socket: Id<Udp>,
+        to: &Address,
+        refusal: Errno,
+    ) -> Result<SocketAddr, Errno> {
+        let is_v6 = self.udp_local(socket).is_ipv6();
+        match to {
+            Address::Ip(SocketAddr::V4(_)) if is_v6 && self.net.udp[socket].options.v6_only => {
+                Err(refusal)
+            }
+            Address::Ip(to @ SocketAddr::V4(_)) => Ok(*to),
+            to => internet(to, is_v6),
+        }
+    }
+
+    /// Whether a socket has options of a level besides the general one.
+    fn has_level(&self, socket: Socket, level: i32) -> bool {
+        let is_v6 = match socket {
+            Socket::Tcp(socket) => self.tcp_local(socket).is_ipv6(),
+            Socket::Udp(socket) => self.udp_local(socket).is_ipv6(),
+            Socket::Unix(_) => return false,
+        };
+        match level {
+            0 => true,
+            option::IPPROTO_IPV6 => is_v6,
+            option::IPPROTO_TCP => matches!(socket, Socket::Tcp(_)),
+            _ => false,
+        }
+    }
+
+    /// The error of an option of a level that a socket does not have.
+    fn level_refusal(&self, socket: Socket, sets: bool) -> Errno {
+        match socket {
+            Socket::Unix(_) => Errno::EOPNOTSUPP,
+            Socket::Tcp(socket) if !sets && self.tcp_local(socket).is_ipv4() => Errno::EOPNOTSUPP,
+            Socket::Udp(socket) if !sets && self.udp_local(socket).is_ipv4() => Errno::EOPNOTSUPP,
+            Socket::Tcp(_) | Socket::Udp(_) => Errno::ENOPROTOOPT,
         }
     }
 
     /// Sets an option of a socket.
     pub fn setsockopt(&mut self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         let socket = self.socket_of(fd)?;
-        if level != option::SOL_SOCKET && !has_level(socket, level) {
-            return Err(refusal(socket));
+        if level != option::SOL_SOCKET && !self.has_level(socket, level) {
+            return Err(self.level_refusal(socket, true));
         }
         let is_bound = match socket {
-            Socket::Tcp(socket) => self.tcp_local(socket).port() != 0,
+            Socket::Tcp(socket) => self.net.tcp[socket].holds().is_some(),
             Socket::Udp(socket) => self.udp_local(socket).port() != 0,
             Socket::Unix(_) => false,
         };
@@ -245,8 +287,8 @@ impl Host {
     /// The value of an option of a socket.
     pub fn getsockopt(&mut self, fd: Fd, level: i32, name: i32) -> Result<Vec<u8>, Errno> {
         let socket = self.socket_of(fd)?;
-        if level != option::SOL_SOCKET && !has_level(socket, level) {
-            return Err(refusal(socket));
+        if level != option::SOL_SOCKET && !self.has_level(socket, level) {
+            return Err(self.level_refusal(socket, false));
         }
         let number = match (level, name) {
             (option::SOL_SOCKET, option::SO_ERROR) => {
@@ -295,23 +337,6 @@ impl Host {
             Socket::Udp(socket) => &mut self.net.udp[socket].options,
             Socket::Unix(socket) => &mut self.unix.sockets[socket].options,
         }
-    }
-}
-
-/// Whether a socket has options of a level besides the general one.
-fn has_level(socket: Socket, level: i32) -> bool {
-    match socket {
-        Socket::Tcp(_) => matches!(level, 0 | option::IPPROTO_TCP | option::IPPROTO_IPV6),
-        Socket::Udp(_) => matches!(level, 0 | option::IPPROTO_IPV6),
-        Socket::Unix(_) => false,
-    }
-}
-
-/// The error of an option of a level that a socket does not have.
-fn refusal(socket: Socket) -> Errno {
-    match socket {
-        Socket::Unix(_) => Errno::EOPNOTSUPP,
-        Socket::Tcp(_) | Socket::Udp(_) => Errno::ENOPROTOOPT,
     }
 }
 

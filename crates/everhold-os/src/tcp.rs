@@ -96,7 +96,10 @@ pub(crate) struct Tcp {
     pub(crate) state: State,
     phase: Phase,
     local: Option<SocketAddr>,
-    /// The port was asked for, or had to be found.
+    /// The address was asked for, so that it stays when a connection ends.
+    is_bound: bool,
+    /// The port of the last connection, which is shown although it is free again.
+    former_port: u16,
     peer: Option<SocketAddr>,
     connection: u64,
     pub(crate) options: Options,
@@ -124,6 +127,8 @@ impl Tcp {
             state: State::Closed,
             phase: Phase::Unconnected,
             local: None,
+            is_bound: false,
+            former_port: 0,
             peer: None,
             connection: 0,
             options,
@@ -150,6 +155,11 @@ impl Tcp {
         self.is_v6 && !self.options.v6_only
     }
 
+    /// The address that other sockets cannot have.
+    pub(crate) fn holds(&self) -> Option<SocketAddr> {
+        self.local.filter(|_| self.is_bound || self.state != State::Closed)
+    }
+
     fn unspecified(&self) -> IpAddr {
         if self.is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
     }
@@ -169,7 +179,7 @@ impl Host {
     pub(crate) fn tcp_bind(&mut self, id: Id<Tcp>, to: SocketAddr) -> Result<(), Errno> {
         let socket = &self.net.tcp[id];
         self.check_bindable(to.ip())?;
-        if socket.state != State::Closed || socket.local.is_some() {
+        if socket.state != State::Closed || socket.holds().is_some() {
             return Err(Errno::EINVAL);
         }
         let port = match to.port() {
@@ -179,6 +189,7 @@ impl Host {
         let to = SocketAddr::new(to.ip(), port);
         self.tcp_check_free(id, to, false)?;
         self.net.tcp[id].local = Some(to);
+        self.net.tcp[id].is_bound = true;
         Ok(())
     }
 
@@ -186,7 +197,7 @@ impl Host {
         let is_used = |host: &Host, port: u16| {
             let mut sockets = host.net.tcp.iter();
             let lingering = host.net.lingering.iter().any(|end| end.local.port() == port);
-            lingering || sockets.any(|(_, other)| other.local.is_some_and(|at| at.port() == port))
+            lingering || sockets.any(|(_, other)| other.holds().is_some_and(|at| at.port() == port))
         };
         self.ephemeral_port(is_used).ok_or(Errno::EADDRINUSE)
     }
@@ -198,7 +209,7 @@ impl Host {
         let me = &self.net.tcp[id];
         let mine = (at, me.takes_both());
         let conflicts = |(other_id, other): (Id<Tcp>, &Tcp)| {
-            let Some(theirs) = other.local.filter(|_| other_id != id) else { return false };
+            let Some(theirs) = other.holds().filter(|_| other_id != id) else { return false };
             let (a, b) = (&me.options, &other.options);
             let share = (a.reuse_address && b.reuse_address && other.state != State::Listen)
                 || (a.reuse_port && b.reuse_port);
@@ -219,7 +230,7 @@ impl Host {
         if !may || socket.phase != Phase::Unconnected {
             return Err(Errno::EINVAL);
         }
-        let local = match socket.local {
+        let local = match socket.holds() {
             Some(local) => local,
             None => {
                 let ip = socket.unspecified();
@@ -283,6 +294,9 @@ impl Host {
                 socket.shut_read = false;
                 socket.shut_write = false;
                 socket.peer = None;
+                if !socket.is_bound {
+                    socket.former_port = socket.local.take().map_or(0, |local| local.port());
+                }
                 Err(error.into())
             }
             _ => {
@@ -350,7 +364,7 @@ impl Host {
 
     pub(crate) fn tcp_local(&self, id: Id<Tcp>) -> SocketAddr {
         let socket = &self.net.tcp[id];
-        let none = SocketAddr::new(socket.unspecified(), 0);
+        let none = SocketAddr::new(socket.unspecified(), socket.former_port);
         shown(socket.local.unwrap_or(none), socket.is_v6)
     }
 

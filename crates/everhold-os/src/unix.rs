@@ -121,6 +121,9 @@ impl Host {
             return Err(Errno::EADDRINUSE);
         }
         self.unix.names.insert(name.clone(), Some(id));
+        if let Some(peer) = self.unix.sockets[id].peer {
+            self.unix.sockets[peer].peer_name = name.clone();
+        }
         self.unix.sockets[id].name = name;
         Ok(())
     }
@@ -333,9 +336,10 @@ impl Host {
             return Err(Errno::EINVAL.into());
         }
         let moved = self.progress().moved;
+        let is_there = moved > 0 || !self.unix.sockets[id].chunks.is_empty();
         let moved = moved + self.unix_take(id, &mut bytes[moved..], flags & MSG_PEEK != 0);
         let takes_all = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
-        if moved == bytes.len() || (moved > 0 && !takes_all) {
+        if is_there && (moved == bytes.len() || !takes_all) {
             return Ok(moved);
         }
         self.progress().moved = moved;

@@ -215,12 +215,14 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let place = self.place(at, path)?;
+        if flags & O_CREAT != 0 && place.wants_directory && place.name.is_some() {
+            return Err(Errno::EISDIR);
+        }
         self.check_room(1)?;
         let file = match place.found {
             Some(_) if flags & O_CREAT != 0 && flags & O_EXCL != 0 => return Err(Errno::EEXIST),
             Some(found) => self.opened(&place, found, flags)?,
             None if flags & O_CREAT == 0 => return Err(Errno::ENOENT),
-            None if place.wants_directory => return Err(Errno::EISDIR),
             None => Some(self.made(&place, Shape::Bytes, mode)?),
         };
         let is_directory = file.is_none_or(|file| self.files.disk.is_directory(file));
@@ -236,7 +238,6 @@ impl Host {
         match found.filter(|file| !self.files.disk.is_directory(*file)) {
             None if writes || flags & (O_CREAT | O_TRUNC) != 0 => Err(Errno::EISDIR),
             None => Ok(found),
-            Some(_) if flags & O_CREAT != 0 && place.wants_directory => Err(Errno::EISDIR),
             Some(_) if flags & O_DIRECTORY != 0 || place.wants_directory => Err(Errno::ENOTDIR),
             Some(file) => {
                 if flags & O_TRUNC != 0 && flags & O_PATH == 0 {
@@ -315,12 +316,13 @@ impl Host {
         keeps: bool,
     ) -> Result<(), Errno> {
         let (from, to) = (self.place(from_at, from)?, self.place(to_at, to)?);
-        let (Some(old), Some(new)) = (&from.name, &to.name) else { return Err(Errno::EBUSY) };
         let disk = &self.files.disk;
+        let old = from.name.as_ref().ok_or(Errno::EBUSY)?;
+        let new = to.name.as_ref().ok_or(if keeps { Errno::EEXIST } else { Errno::EBUSY })?;
+        let file = from.found.flatten().ok_or(Errno::ENOENT)?;
         if keeps && to.found.is_some() {
             return Err(Errno::EEXIST);
         }
-        let file = from.found.flatten().ok_or(Errno::ENOENT)?;
         let is_directory = disk.is_directory(file);
         if !is_directory && (from.wants_directory || to.wants_directory) {
             return Err(Errno::ENOTDIR);

@@ -469,7 +469,8 @@ impl Host {
     /// Sets the alarm for whatever is due first.
     pub(super) fn tcp_set_alarm(&mut self, id: Id<Tcp>) {
         let now = self.now();
-        if self.settings.retransmission.is_none() || self.is_reliable(id) {
+        let is_gone = self.net.tcp.get(id).is_none();
+        if is_gone || self.settings.retransmission.is_none() || self.is_reliable(id) {
             return;
         }
         let first = self.settings.retransmission.unwrap_or_default().first;

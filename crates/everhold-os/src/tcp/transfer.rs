@@ -137,8 +137,6 @@ impl Host {
                 return Ok(moved);
             }
             self.progress().moved = moved;
-        } else if bytes.is_empty() {
-            return Ok(0);
         }
         let moved = self.progress().moved;
         match self.tcp_without_data(fd, id, flags) {

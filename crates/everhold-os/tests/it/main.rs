@@ -1,6 +1,8 @@
 //! Tests of the model: against the real kernel, and of what a single kernel cannot show.
 
 mod files;
+mod hosts;
 mod machine;
 mod random;
 mod sockets;
+mod threads;
