@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use everhold_os::abi::ClockId;
-use everhold_os::{Address, Deadline, Errno, Event};
-use everhold_sys::{Answer, Kernel, Report, Routine, Timeout, Watched};
+use everhold_os::{Address, Deadline, Errno, Event, FileKind, Status};
+use everhold_sys::{Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, Timeout, Watched};
 
 use crate::machine::Machine;
 
@@ -34,8 +34,27 @@ fn after(timeout: Timeout) -> Option<Duration> {
     }
 }
 
+fn status_of(status: Status) -> FileStatus {
+    let Status { inode, kind, mode, links, size, modified } = status;
+    let kind = match kind {
+        FileKind::Regular => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Other => libc::S_IFSOCK,
+    };
+    FileStatus { inode, mode: kind | mode, links, size, modified }
+}
+
 impl Machine {
-    /// A call that never waits, after which or before which others may run.
+    /// A call that changes the disk: the machine may crash before it.
+    fn quick_on_disk<T>(
+        &self,
+        call: impl FnOnce(&mut everhold_os::Host) -> Result<T, Errno>,
+    ) -> Answer<T> {
+        self.before_disk();
+        self.quick(call)
+    }
+
+    /// A call that never waits.
     fn quick<T>(&self, call: impl FnOnce(&mut everhold_os::Host) -> Result<T, Errno>) -> Answer<T> {
         self.at_once(call).map_err(|error| error.0)
     }
@@ -154,6 +173,9 @@ impl Kernel for Machine {
     }
 
     fn write(&self, descriptor: i32, bytes: &[u8]) -> Answer<usize> {
+        if self.os.borrow().fstat(descriptor).is_ok_and(|s| s.kind == FileKind::Regular) {
+            self.before_disk();
+        }
         self.wait(|os| os.write(descriptor, bytes))
     }
 
@@ -190,6 +212,75 @@ impl Kernel for Machine {
             }
             _ => Err(Errno::ENOTTY),
         })
+    }
+
+    fn open(&self, at: i32, path: &[u8], flags: i32, mode: u32) -> Answer<i32> {
+        self.quick(|os| os.openat(at, path, flags, mode))
+    }
+
+    fn status(&self, descriptor: i32) -> Answer<FileStatus> {
+        self.quick(|os| os.fstat(descriptor)).map(status_of)
+    }
+
+    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus> {
+        self.quick(|os| os.statat(at, path)).map(status_of)
+    }
+
+    fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64> {
+        self.quick(|os| os.lseek(descriptor, offset, whence))
+    }
+
+    fn read_at(&self, descriptor: i32, bytes: &mut [u8], offset: i64) -> Answer<usize> {
+        self.quick(|os| os.pread(descriptor, bytes, offset))
+    }
+
+    fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize> {
+        self.quick_on_disk(|os| os.pwrite(descriptor, bytes, offset))
+    }
+
+    fn truncate(&self, descriptor: i32, length: i64) -> Answer<()> {
+        self.quick_on_disk(|os| os.ftruncate(descriptor, length))
+    }
+
+    fn allocate(&self, descriptor: i32, mode: i32, offset: i64, length: i64) -> Answer<()> {
+        self.quick_on_disk(|os| os.fallocate(descriptor, mode, offset, length))
+    }
+
+    fn sync(&self, descriptor: i32) -> Answer<()> {
+        self.quick_on_disk(|os| os.fsync(descriptor))
+    }
+
+    fn lock_file(&self, descriptor: i32, operation: i32) -> Answer<()> {
+        self.wait(|os| os.flock(descriptor, operation))
+    }
+
+    fn remove(&self, at: i32, path: &[u8], directory: bool) -> Answer<()> {
+        self.quick_on_disk(|os| match directory {
+            true => os.rmdirat(at, path),
+            false => os.unlinkat(at, path),
+        })
+    }
+
+    fn make_directory(&self, at: i32, path: &[u8], mode: u32) -> Answer<()> {
+        self.quick_on_disk(|os| os.mkdirat(at, path, mode))
+    }
+
+    fn rename(&self, from: (i32, &[u8]), to: (i32, &[u8]), keeps: bool) -> Answer<()> {
+        self.quick_on_disk(|os| os.renameat(from, to, keeps))
+    }
+
+    fn link(&self, from: (i32, &[u8]), to: (i32, &[u8])) -> Answer<()> {
+        self.quick_on_disk(|os| os.linkat(from, to))
+    }
+
+    fn entries(&self, descriptor: i32) -> Answer<Vec<DirectoryEntry>> {
+        let entries = self.quick(|os| os.read_directory(descriptor))?;
+        let entry = |entry: everhold_os::Entry| DirectoryEntry {
+            name: entry.name.into_bytes(),
+            inode: entry.inode,
+            is_directory: entry.kind == FileKind::Directory,
+        };
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<i32> {

@@ -30,6 +30,8 @@ pub(crate) struct Machine {
     /// The last panic of any thread: its message and place.
     pub(crate) panic: RefCell<Option<(String, String)>>,
     reads: Cell<u32>,
+    /// Whether the faults of the test include crashes of this host.
+    may_crash: bool,
     /// Output that does not end with the end of a line yet.
     partial: RefCell<Vec<u8>>,
 }
@@ -86,10 +88,11 @@ impl Threads {
 }
 
 impl Machine {
-    pub(crate) fn new(name: &str, link: Link, places: Rc<Places>) -> Self {
+    pub(crate) fn new(name: &str, may_crash: bool, link: Link, places: Rc<Places>) -> Self {
         let settings = settings(&link, &places);
         Machine {
             name: name.to_owned(),
+            may_crash,
             os: RefCell::new(Host::new(settings, Box::new(link.clone()))),
             link,
             places,
@@ -170,6 +173,15 @@ impl Machine {
             thread != me
                 && matches!(os.waiting(thread), Some(Reason::Descriptor(..) | Reason::Poll))
         })
+    }
+
+    /// Lets the machine crash before a change of its disk, if it may crash at all.
+    pub(crate) fn before_disk(&self) {
+        if self.may_crash {
+            self.suspend();
+        } else {
+            self.point();
+        }
     }
 
     /// A thread that looks at the clock again and again waits for time to pass.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use everhold_node::{Blueprint, NodeId};
 use everhold_os::Names;
-use everhold_sim::{Answer, Clocks, Faults, Network, System, View};
+use everhold_sim::{Answer, Channel, Clocks, FaultKind, Faults, Links, Network, System, View};
 
 use crate::body::{self, Body};
 use crate::link::Places;
@@ -107,7 +107,15 @@ impl<'a> Net<'a> {
             self.faults.kinds = struck.map(|host| host.name.clone()).collect();
         }
         for Described { name, body, is_client } in self.hosts {
-            let plan = Plan { name: name.clone(), body, is_client, places: Rc::clone(&places) };
+            let crashes = !is_client && self.faults.crashes > 0;
+            let plan = Plan {
+                name: name.clone(),
+                body,
+                is_client,
+                places: Rc::clone(&places),
+                crashes: crashes.then_some(self.faults.crash_model),
+                disk: Rc::default(),
+            };
             let make = move || -> Box<dyn everhold_node::Process<Packet>> {
                 Box::new(HostProcess::new(plan.clone()))
             };
@@ -115,9 +123,18 @@ impl<'a> Net<'a> {
         }
         self.system.faults(self.faults);
         self.system.network(Network::Streams);
+        self.system.links(links());
         self.system.clocks(Clocks::Shared);
         self.system.patience(self.delay_max);
     }
+}
+
+/// TCP loses and repeats nothing, since what it sends again arrives in the end; datagrams are lost.
+fn links() -> Links {
+    let lossless = [FaultKind::Lose, FaultKind::Duplicate];
+    Links::new()
+        .of("Segment", Channel::streams().without(lossless))
+        .of("Datagram", Channel::datagrams())
 }
 
 fn places(hosts: &[Described]) -> Places {

@@ -1,11 +1,12 @@
 //! A host as a node of the explorer.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use everhold_node::process::Waiting;
-use everhold_node::{Handle, NodeId, Process, Tag, TaskId, Time, Timer};
-use everhold_os::{Reason, ThreadId};
+use everhold_node::{CrashModel, Handle, NodeId, Process, Tag, TaskId, Time, Timer};
+use everhold_os::{Choices, Disk, Reason, ThreadId};
 use everhold_sys::{Fiber, Image, begin_execution};
 use everhold_trace::Value;
 
@@ -21,6 +22,10 @@ pub(crate) struct Plan {
     pub(crate) body: Body,
     pub(crate) is_client: bool,
     pub(crate) places: Rc<Places>,
+    /// How much a crash takes from the disk; `None` if the host never crashes.
+    pub(crate) crashes: Option<CrashModel>,
+    /// The disk between two starts of the host.
+    pub(crate) disk: Rc<RefCell<Option<Disk>>>,
 }
 
 pub(crate) struct HostProcess {
@@ -46,13 +51,30 @@ impl HostProcess {
 
     fn boot(&mut self, runtime: &Handle<Packet>, id: NodeId) {
         self.link.connect(runtime, id);
-        let machine =
-            Machine::new(&self.plan.name, self.link.clone(), Rc::clone(&self.plan.places));
+        let Plan { name, places, crashes, disk, .. } = &self.plan;
+        let machine = Machine::new(name, crashes.is_some(), self.link.clone(), Rc::clone(places));
+        if let Some(disk) = disk.borrow_mut().take() {
+            machine.os.borrow_mut().insert_disk(disk);
+        }
         let body = Rc::clone(&self.plan.body);
         let main = Fiber::main(machine.number_of(ThreadId(0)) as u32, move || body::run(&body));
         machine.threads.borrow_mut().began(ThreadId(0), main.handle());
         let image = Image::fresh();
         self.running = Some(Running { machine, image, fibers: vec![Some(main)], armed: None });
+    }
+
+    /// The crash took what it may take from the disk.
+    fn lose_unsynced(&self) {
+        let mut disk = self.plan.disk.borrow_mut();
+        let (Some(disk), Some(model)) = (&mut *disk, self.plan.crashes) else { return };
+        let mut link = self.link.clone();
+        let lost = disk.crash(model, &mut |label, domain| match domain {
+            0 | 1 => 0,
+            _ => link.choose(label, domain),
+        });
+        if !lost.units.is_empty() {
+            self.link.note(|| format!("the crash lost {}", lost.units.join(", ")));
+        }
     }
 
     /// Something happened at the host: its kernel does its part, and what follows leaves the host.
@@ -94,6 +116,15 @@ impl HostProcess {
             for node in 0..places.addresses.len() {
                 self.link.halt(NodeId(node as u32));
             }
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    /// A crash ends the machine and leaves its disk.
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
         }
     }
 }
@@ -171,10 +202,13 @@ impl Process<Packet> for HostProcess {
             begin_execution();
             self.plan.places.clients_left.set(self.plan.places.clients.get());
         }
+        *self.plan.disk.borrow_mut() = None;
         self.boot(runtime, id);
     }
 
     fn restart(&mut self, runtime: &Handle<Packet>, id: NodeId) {
+        self.link.connect(runtime, id);
+        self.lose_unsynced();
         self.boot(runtime, id);
     }
 

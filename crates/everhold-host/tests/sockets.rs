@@ -1,7 +1,7 @@
 //! Programs that speak TCP with the standard library.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -148,4 +148,56 @@ fn a_crash_resets_connections_and_the_host_comes_back() {
         net.faults(Faults::none().crash(1).partition(1));
     });
     assert_eq!(outcome.failed, None, "{}", outcome.report);
+}
+
+fn datagrams(net: &mut Net<'_>) {
+    net.host("sink", || {
+        let socket = UdpSocket::bind("0.0.0.0:9").unwrap();
+        let mut buffer = [0; 16];
+        loop {
+            let (length, from) = socket.recv_from(&mut buffer).unwrap();
+            socket.send_to(&buffer[..length], from).unwrap();
+        }
+    });
+}
+
+#[test]
+fn datagrams_arrive_in_any_order_and_may_be_lost() {
+    let outcome = check(300, |net| {
+        datagrams(net);
+        net.client("sender", || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            for number in 0..3_u8 {
+                let mut back = [0; 16];
+                // The first may come before the host listens; a lost one is sent again.
+                while back[0] != number + 1 {
+                    socket.send_to(&[number + 1], "sink:9").unwrap();
+                    let _ = socket.recv_from(&mut back);
+                }
+            }
+        });
+        net.faults(Faults::none().lose(2).duplicate(1));
+    });
+    assert_eq!(outcome.failed, None, "{}", outcome.report);
+}
+
+#[test]
+fn a_sender_that_trusts_in_the_order_of_datagrams_is_found() {
+    let outcome = check(300, |net| {
+        datagrams(net);
+        net.client("trusting", || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            thread::sleep(Duration::from_secs(1));
+            for number in [1, 2] {
+                socket.send_to(&[number], "sink:9").unwrap();
+            }
+            for number in [1, 2] {
+                let mut back = [0; 16];
+                socket.recv_from(&mut back).unwrap();
+                assert_eq!(back[0], number);
+            }
+        });
+    });
+    assert!(outcome.failed.is_some(), "{}", outcome.report);
 }

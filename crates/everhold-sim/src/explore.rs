@@ -273,6 +273,7 @@ impl Explorer {
         if !options.inline {
             run_elsewhere(&setup);
         }
+        let inline = options.inline;
         let explorer = Exploration { setup, options };
         if repeated.problem().is_none() {
             explorer.go(&mut report, reduction_sound);
@@ -280,7 +281,8 @@ impl Explorer {
         if let Some(problem) = repeated.problem() {
             panic!("{problem}");
         }
-        if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) {
+        // The rules of links in a search on this thread are not the user's.
+        if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) && !inline {
             report.problems.extend(links.problems(report.fitted, &report.nodes));
         }
         report

@@ -1,7 +1,9 @@
 //! The functions of the C library that are replaced. Each asks the kernel of the host whose fiber
 //! calls it, and is the C library's own for everybody else.
 
+pub(crate) mod directories;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod host;
 pub(crate) mod net;
 pub(crate) mod numbers;
@@ -38,6 +40,7 @@ macro_rules! next {
             let name = concat!(stringify!($name), "\0");
             // SAFETY: the name ends with a zero.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) } as usize;
+            assert_ne!(found, 0, "this C library has no {}; it is too old", stringify!($name));
             FOUND.set(found);
         }
         // SAFETY: the C library's function of this name has this type.

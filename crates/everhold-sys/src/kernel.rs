@@ -47,6 +47,32 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// What `stat` says of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStatus {
+    /// Its number.
+    pub inode: u64,
+    /// Its kind and its permissions.
+    pub mode: u32,
+    /// Its names.
+    pub links: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// When it was written, as the time since 1970.
+    pub modified: Duration,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The number of the file.
+    pub inode: u64,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
+
 /// Answers the calls of the fiber that runs. A call that has to wait calls
 /// [`suspend`](crate::suspend) and goes on when the fiber is run again; it must not hold a borrow
 /// meanwhile.
@@ -113,6 +139,37 @@ pub trait Kernel {
     fn fcntl(&self, descriptor: i32, command: i32, argument: i64) -> Answer<i32>;
     /// `ioctl` with a place for a number as its argument.
     fn ioctl(&self, descriptor: i32, request: u64, argument: &mut i32) -> Answer<i32>;
+
+    /// `openat`.
+    fn open(&self, at: i32, path: &[u8], flags: i32, mode: u32) -> Answer<i32>;
+    /// `fstat`.
+    fn status(&self, descriptor: i32) -> Answer<FileStatus>;
+    /// `fstatat`.
+    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus>;
+    /// `lseek`.
+    fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64>;
+    /// `pread`.
+    fn read_at(&self, descriptor: i32, bytes: &mut [u8], offset: i64) -> Answer<usize>;
+    /// `pwrite`.
+    fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize>;
+    /// `ftruncate`.
+    fn truncate(&self, descriptor: i32, length: i64) -> Answer<()>;
+    /// `fallocate`.
+    fn allocate(&self, descriptor: i32, mode: i32, offset: i64, length: i64) -> Answer<()>;
+    /// `fsync`, and `fdatasync`.
+    fn sync(&self, descriptor: i32) -> Answer<()>;
+    /// `flock`.
+    fn lock_file(&self, descriptor: i32, operation: i32) -> Answer<()>;
+    /// `unlinkat`, of a file or of a directory.
+    fn remove(&self, at: i32, path: &[u8], directory: bool) -> Answer<()>;
+    /// `mkdirat`.
+    fn make_directory(&self, at: i32, path: &[u8], mode: u32) -> Answer<()>;
+    /// `renameat2`, which may have to keep what has the new name.
+    fn rename(&self, from: (i32, &[u8]), to: (i32, &[u8]), keeps: bool) -> Answer<()>;
+    /// `linkat`.
+    fn link(&self, from: (i32, &[u8]), to: (i32, &[u8])) -> Answer<()>;
+    /// The names in an open directory.
+    fn entries(&self, descriptor: i32) -> Answer<Vec<DirectoryEntry>>;
 
     /// `socket`.
     fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<i32>;
