@@ -96,7 +96,9 @@ pub(crate) struct Tcp {
     pub(crate) state: State,
     phase: Phase,
     local: Option<SocketAddr>,
-    /// The address was asked for, so that it stays when a connection ends.
+    /// The address that `bind` was asked for.
+    asked: Option<SocketAddr>,
+    /// The port is held although there is no connection.
     is_bound: bool,
     /// The port of the last connection, which is shown although it is free again.
     former_port: u16,
@@ -127,6 +129,7 @@ impl Tcp {
             state: State::Closed,
             phase: Phase::Unconnected,
             local: None,
+            asked: None,
             is_bound: false,
             former_port: 0,
             peer: None,
@@ -153,6 +156,18 @@ impl Tcp {
     /// Whether packets of both families reach it when it is bound to no address.
     fn takes_both(&self) -> bool {
         self.is_v6 && !self.options.v6_only
+    }
+
+    /// There is no connection any more: a port that nobody asked for is free again.
+    fn free_port(&mut self) {
+        self.is_bound &= self.asked.is_some_and(|asked| asked.port() != 0);
+    }
+
+    /// An attempt to connect is over, and the address that it found is shown no longer.
+    fn forget_address(&mut self) {
+        if !self.is_bound {
+            self.former_port = self.local.take().map_or(0, |local| local.port());
+        }
     }
 
     /// The address that other sockets cannot have.
@@ -186,10 +201,13 @@ impl Host {
             0 => self.tcp_free_port()?,
             port => port,
         };
-        let to = SocketAddr::new(to.ip(), port);
-        self.tcp_check_free(id, to, false)?;
-        self.net.tcp[id].local = Some(to);
-        self.net.tcp[id].is_bound = true;
+        let local = SocketAddr::new(to.ip(), port);
+        self.tcp_check_free(id, local, false)?;
+        let socket = &mut self.net.tcp[id];
+        socket.options.v6_only |= to.is_ipv6() && !to.ip().is_unspecified();
+        socket.asked = Some(to);
+        socket.local = Some(local);
+        socket.is_bound = true;
         Ok(())
     }
 
@@ -294,9 +312,7 @@ impl Host {
                 socket.shut_read = false;
                 socket.shut_write = false;
                 socket.peer = None;
-                if !socket.is_bound {
-                    socket.former_port = socket.local.take().map_or(0, |local| local.port());
-                }
+                socket.forget_address();
                 Err(error.into())
             }
             _ => {
@@ -315,7 +331,11 @@ impl Host {
         let local = match self.net.tcp[id].local {
             Some(local) if local.ip().is_unspecified() => SocketAddr::new(source, local.port()),
             Some(local) => local,
-            None => SocketAddr::new(source, self.tcp_free_port()?),
+            None => {
+                let asked = self.net.tcp[id].asked.map(|asked| asked.ip());
+                let source = asked.filter(|ip| !ip.is_unspecified()).unwrap_or(source);
+                SocketAddr::new(source, self.tcp_free_port()?)
+            }
         };
         if self.net.connections.contains_key(&(local, to)) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -364,7 +384,8 @@ impl Host {
 
     pub(crate) fn tcp_local(&self, id: Id<Tcp>) -> SocketAddr {
         let socket = &self.net.tcp[id];
-        let none = SocketAddr::new(socket.unspecified(), socket.former_port);
+        let ip = socket.asked.map_or(socket.unspecified(), |asked| asked.ip());
+        let none = SocketAddr::new(ip, socket.former_port);
         shown(socket.local.unwrap_or(none), socket.is_v6)
     }
 
@@ -407,6 +428,7 @@ impl Host {
         socket.state = State::Closed;
         socket.phase = Phase::Unconnected;
         socket.peer = None;
+        socket.free_port();
         socket.parked.clear();
         for child in std::mem::take(&mut socket.accepted) {
             self.tcp_abort(child);

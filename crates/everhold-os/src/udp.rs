@@ -116,7 +116,9 @@ impl Host {
         if self.net.udp.iter().any(conflicts) {
             return Err(Errno::EADDRINUSE);
         }
-        self.net.udp[id].local = Some(to);
+        let socket = &mut self.net.udp[id];
+        socket.options.v6_only |= to.is_ipv6() && !to.ip().is_unspecified();
+        socket.local = Some(to);
         Ok(())
     }
 
@@ -157,6 +159,8 @@ impl Host {
         bytes: &[u8],
         to: Option<SocketAddr>,
     ) -> Result<usize, Errno> {
+        // Even a call that fails gives the socket an address.
+        let local = self.udp_bind_any(id)?;
         if bytes.len() > LARGEST {
             return Err(Errno::EMSGSIZE);
         }
@@ -166,7 +170,6 @@ impl Host {
         let to = to.or(self.net.udp[id].peer).ok_or(Errno::EDESTADDRREQ)?;
         let to = self.destination(to);
         let source = self.source_for(to.ip())?;
-        let local = self.udp_bind_any(id)?;
         let socket = &mut self.net.udp[id];
         if let Some(error) = socket.error.take() {
             return Err(error);

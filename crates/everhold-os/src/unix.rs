@@ -108,7 +108,8 @@ impl Host {
     pub(crate) fn unix_bind(&mut self, id: Id<Unix>, address: &Address) -> Result<(), Errno> {
         let Address::Unix(name) = address else { return Err(Errno::EINVAL) };
         if self.unix.sockets[id].name != UnixAddress::Unnamed {
-            return Err(Errno::EINVAL);
+            let asks_for_any = *name == UnixAddress::Unnamed;
+            return if asks_for_any { Ok(()) } else { Err(Errno::EINVAL) };
         }
         let name = match name {
             UnixAddress::Unnamed => {

@@ -469,7 +469,7 @@ impl Host {
     /// Sets the alarm for whatever is due first.
     pub(super) fn tcp_set_alarm(&mut self, id: Id<Tcp>) {
         let now = self.now();
-        let is_gone = self.net.tcp.get(id).is_none();
+        let is_gone = self.net.tcp.get(id).is_none_or(|socket| socket.state == State::Closed);
         if is_gone || self.settings.retransmission.is_none() || self.is_reliable(id) {
             return;
         }

@@ -262,6 +262,8 @@ impl Host {
         socket.shut_read = true;
         socket.shut_write = true;
         socket.output.bytes.clear();
+        socket.output.acknowledged = socket.output.sent;
+        socket.free_port();
         if let Some(open) = socket.open {
             self.notify(open, 0);
         }

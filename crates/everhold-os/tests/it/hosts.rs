@@ -213,7 +213,7 @@ fn a_writer_waits_for_a_reader_and_nothing_is_lost() {
         let mut net = Net::new(retransmission);
         let (client, server) = net.connection();
         let all: Vec<u8> = (0..1_000_000_u32).map(|at| (at / 3) as u8).collect();
-        let mut arrived = Vec::new();
+        let mut arrived: Vec<u8> = Vec::new();
         let mut waits = 0;
         loop {
             let written = net.hosts[0].write(client, &all);
@@ -291,10 +291,24 @@ fn lossy(seed: u64) -> (Vec<u8>, Vec<u8>, usize) {
                 net.hosts[0].close(client).expect("it is open");
             }
         }
+        let mut bytes = [0; 700];
+        if readiness(&mut net.hosts[1], server) & EPOLLIN != 0 {
+            let count = net.hosts[1].read(server, &mut bytes).expect("there is something");
+            arrived.extend(&bytes[..count]);
+            if count == 0 && !ended {
+                ended = true;
+                net.hosts[1].shutdown(server, 1).expect("it is connected");
+            }
+        }
         net.collect();
         if net.wire.is_empty() {
             let due = net.hosts.iter().filter_map(Host::next_deadline).min();
-            let Some(due) = due else { break };
+            let Some(due) = due else {
+                if sent < all.len() || !ended {
+                    continue;
+                }
+                break;
+            };
             net.hosts.iter_mut().for_each(|host| host.advance(due));
         } else {
             let packet = net.wire.remove(random.below(net.wire.len()));
@@ -305,15 +319,6 @@ fn lossy(seed: u64) -> (Vec<u8>, Vec<u8>, usize) {
                     net.arrive(packet);
                 }
                 _ => net.arrive(packet),
-            }
-        }
-        let mut bytes = [0; 700];
-        if readiness(&mut net.hosts[1], server) & EPOLLIN != 0 {
-            let count = net.hosts[1].read(server, &mut bytes).expect("there is something");
-            arrived.extend(&bytes[..count]);
-            if count == 0 && !ended {
-                ended = true;
-                net.hosts[1].shutdown(server, 1).expect("it is connected");
             }
         }
     }
