@@ -45,6 +45,15 @@ pub fn check() -> Result<(), String> {
     statics::check()
 }
 
+/// Makes this thread one that runs hosts: what they ask of the real kernel is trapped from now on.
+///
+/// # Errors
+///
+/// If this kernel cannot do that.
+pub fn arm() -> Result<(), String> {
+    guard::arm()
+}
+
 /// Forgets what the hosts of the execution before allocated.
 pub fn begin_execution() {
     arena::reset();

@@ -1,5 +1,6 @@
 //! Tests of the model: against the real kernel, and of what a single kernel cannot show.
 
+mod crashes;
 mod files;
 mod hosts;
 mod machine;
