@@ -43,6 +43,8 @@ enum Phase {
     Unconnected,
     Connecting,
     Connected,
+    /// It was shut down on the way.
+    Disconnecting,
 }
 
 /// The bytes that a socket sends.
@@ -269,17 +271,23 @@ impl Host {
         Ok(())
     }
 
-    pub(crate) fn tcp_connect(&mut self, fd: Fd, id: Id<Tcp>, to: SocketAddr) -> Answer<()> {
+    pub(crate) fn tcp_connect(
+        &mut self,
+        fd: Fd,
+        id: Id<Tcp>,
+        to: Result<SocketAddr, Errno>,
+    ) -> Answer<()> {
         let timeout = self.net.tcp[id].options.send_timeout.map(Deadline::After);
         self.begin(timeout);
         match self.net.tcp[id].phase {
             Phase::Connected => return Err(Errno::EISCONN.into()),
+            Phase::Disconnecting => return Err(Errno::EINVAL.into()),
             Phase::Connecting => {}
             Phase::Unconnected if self.net.tcp[id].state != State::Closed => {
                 return Err(Errno::EISCONN.into());
             }
             Phase::Unconnected => {
-                self.tcp_begin(id, to)?;
+                self.tcp_begin(id, to?)?;
                 self.settle_at_once(fd)?;
             }
         }
@@ -400,6 +408,12 @@ impl Host {
     pub(crate) fn tcp_shutdown(&mut self, id: Id<Tcp>, how: i32) -> Result<(), Errno> {
         let (reads, writes) = (how != 1, how == 1 || how == SHUT_RDWR);
         let socket = &mut self.net.tcp[id];
+        if socket.phase == Phase::Connecting {
+            socket.phase = match socket.state {
+                State::Listen | State::SynSent | State::Closed => Phase::Disconnecting,
+                _ => Phase::Connected,
+            };
+        }
         let answer = match socket.state {
             State::Listen if !reads => Ok(()),
             State::Listen | State::SynSent => {

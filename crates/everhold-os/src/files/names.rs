@@ -421,6 +421,9 @@ impl Host {
             return Err(Errno::ENOTDIR);
         };
         let disk = &self.files.disk;
+        if !disk.is_reachable(*file) {
+            return Ok(Vec::new());
+        }
         let parent = file.and_then(|file| disk.parent(file)).and_then(|(parent, _)| parent);
         let entry = |name: &str, file: Directory| {
             let Status { inode, kind, .. } = disk.status(file);
