@@ -204,7 +204,13 @@ impl Host {
             port => port,
         };
         let local = SocketAddr::new(to.ip(), port);
-        self.tcp_check_free(id, local, false)?;
+        if let Err(taken) = self.tcp_check_free(id, local, false) {
+            // The address of a connection that is over is not shown after that either.
+            let socket = &mut self.net.tcp[id];
+            let none = socket.unspecified();
+            socket.local.iter_mut().for_each(|local| local.set_ip(none));
+            return Err(taken);
+        }
         let socket = &mut self.net.tcp[id];
         socket.options.v6_only |= to.is_ipv6() && !to.ip().is_unspecified();
         socket.asked = Some(to);

@@ -209,3 +209,13 @@ fn a_lock_is_waited_for_and_given_back_by_the_last_close() {
     assert_eq!(host.flock(other, LOCK_EX), Ok(()));
     assert_eq!(host.flock(other, LOCK_UN), Ok(()));
 }
+
+#[test]
+fn record_locks_belong_to_the_process() {
+    let mut host = Host::for_tests();
+    let fd = host.openat(AT_FDCWD, b"a", O_RDWR | O_CREAT, 0o644).expect("new");
+    let reader = host.openat(AT_FDCWD, b"a", O_RDONLY, 0).expect("it is there");
+    assert_eq!(host.record_lock(fd, true), Ok(()));
+    assert_eq!(host.record_lock(reader, false), Ok(()));
+    assert_eq!(host.record_lock(reader, true), Err(Errno::EBADF));
+}
