@@ -1,5 +1,7 @@
 //! Calls that bypass the C library. `rustix` makes system calls with instructions of its own.
 
+#![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -58,7 +58,7 @@ impl Stack {
         debug_assert_eq!((pointer + 7 * size_of::<usize>()) % 16, 8, "the stack is aligned");
         // SAFETY: the words lie at the upper end of a mapped stack that nobody uses yet.
         unsafe {
-            std::ptr::copy_nonoverlapping(words.as_ptr(), pointer as *mut usize, words.len())
+            std::ptr::copy_nonoverlapping(words.as_ptr(), pointer as *mut usize, words.len());
         };
         pointer
     }
