@@ -6,7 +6,9 @@ use everhold_os::abi::family::{AF_INET, AF_UNIX};
 use everhold_os::abi::open::{O_CREAT, O_RDONLY, O_RDWR};
 use everhold_os::abi::option::{SO_LINGER, SOL_SOCKET};
 use everhold_os::abi::socket::{SOCK_DGRAM, SOCK_STREAM};
-use everhold_os::{AT_FDCWD, Address, Choices, Errno, Host, Settings, Stop, ThreadId, UnixAddress};
+use everhold_os::{
+    AT_FDCWD, Address, Choices, Errno, FileKind, Host, Settings, Stop, ThreadId, UnixAddress,
+};
 
 #[test]
 fn a_thread_at_a_descriptor_that_is_closed_is_woken() {
@@ -38,9 +40,14 @@ fn names_of_unix_sockets_are_not_listed() {
     let path = Address::Unix(UnixAddress::Path(b"/socket".to_vec()));
     host.bind(socket, &path).expect("the name is free");
     assert_eq!(host.accessat(AT_FDCWD, b"/socket"), Ok(()));
-    assert_eq!(host.statat(AT_FDCWD, b"/socket"), Err(Errno::ENOENT));
+    assert_eq!(host.statat(AT_FDCWD, b"/socket").map(|status| status.kind), Ok(FileKind::Other));
+    let root = host.openat(AT_FDCWD, b"/", O_RDONLY, 0).expect("it is there");
+    assert_eq!(host.read_directory(root).map(|entries| entries.len()), Ok(2));
     assert_eq!(host.unlinkat(AT_FDCWD, b"/socket"), Ok(()));
     assert_eq!(host.accessat(AT_FDCWD, b"/socket"), Err(Errno::ENOENT));
+    let other = host.socket(AF_UNIX, SOCK_STREAM, 0).expect("there is room");
+    let missing = Address::Unix(UnixAddress::Path(b"/missing/socket".to_vec()));
+    assert_eq!(host.bind(other, &missing), Err(Errno::ENOENT));
     assert_eq!(host.socket(AF_UNIX, SOCK_DGRAM, 0), Err(Errno::ESOCKTNOSUPPORT));
 }
 
