@@ -106,6 +106,12 @@ impl<M: Message> Blueprint<M> {
         Blueprint(Recipe::Make(Rc::new(move || Box::new(Program::new(Rc::clone(&program))))))
     }
 
+    /// A node of another form, made anew for every execution and after every crash.
+    #[doc(hidden)]
+    pub fn made_of(make: impl Fn() -> Box<dyn Process<M>> + 'static) -> Self {
+        Blueprint(Recipe::Make(Rc::new(make)))
+    }
+
     /// A node in its first state.
     #[must_use]
     pub fn make(&self) -> Box<dyn Process<M>> {

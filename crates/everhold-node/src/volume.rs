@@ -12,7 +12,7 @@ mod crash;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -116,6 +116,8 @@ pub struct Volume {
     durable: Image,
     pending: Vec<Pending>,
     files: u32,
+    /// The files that are open, and how often. They stay without a name.
+    held: BTreeMap<FileId, u32>,
 }
 
 impl Volume {
@@ -272,6 +274,45 @@ impl Volume {
         }
     }
 
+    /// Makes those names durable for which the caller says so, as the sync of one of several
+    /// directories does, with the earlier changes that they build on. Commits the journal where
+    /// there is one.
+    pub fn sync_names_where(&mut self, is_meant: &dyn Fn(&str) -> bool) {
+        self.commit_journal();
+        let mut needed: BTreeSet<&str> = BTreeSet::new();
+        let mut synced = vec![false; self.pending.len()];
+        for (at, pending) in self.pending.iter().enumerate().rev() {
+            let names = pending.change.touched();
+            synced[at] = names.iter().any(|name| is_meant(name) || needed.contains(name));
+            if synced[at] {
+                needed.extend(names);
+            }
+        }
+        self.settle_each(&synced);
+    }
+
+    /// A file is opened: it stays although no name may lead to it.
+    pub fn hold(&mut self, file: FileId) {
+        *self.held.entry(file).or_default() += 1;
+    }
+
+    /// A file is closed, once.
+    pub fn release(&mut self, file: FileId) {
+        if let Some(times) = self.held.get_mut(&file) {
+            *times -= 1;
+            if *times == 0 {
+                self.held.remove(&file);
+                self.sweep();
+            }
+        }
+    }
+
+    /// Whoever had files open is gone.
+    pub fn release_all(&mut self) {
+        self.held.clear();
+        self.sweep();
+    }
+
     fn commit_journal(&mut self) {
         for pending in self.pending.iter_mut().filter(|pending| pending.change.is_journaled()) {
             pending.journaled = true;
@@ -280,10 +321,16 @@ impl Volume {
 
     /// Makes those of the changes durable that the caller names.
     fn settle(&mut self, is_synced: impl Fn(&Change) -> bool) {
+        let synced: Vec<bool> = self.pending.iter().map(|one| is_synced(&one.change)).collect();
+        self.settle_each(&synced);
+    }
+
+    /// Makes those of the changes durable at whose places it says so.
+    fn settle_each(&mut self, synced: &[bool]) {
         let pending = std::mem::take(&mut self.pending);
         let mut kept: Vec<Pending> = Vec::new();
-        for mut one in pending {
-            if !is_synced(&one.change) {
+        for (mut one, is_synced) in pending.into_iter().zip(synced) {
+            if !is_synced {
                 kept.push(one);
             } else if one.given_up {
                 // The file is as long as it was made, but what it says there is not written.
@@ -303,7 +350,7 @@ impl Volume {
 
     /// Forgets files that no name leads to, now or after any crash.
     fn sweep(&mut self) {
-        let Volume { now, durable, pending, .. } = self;
+        let Volume { now, durable, pending, held, .. } = self;
         if now.files.len() == now.names.len() && durable.files.len() == durable.names.len() {
             return;
         }
@@ -311,7 +358,8 @@ impl Volume {
             names.values().any(|named| named == file)
                 || pending.iter().any(|pending| pending.change.names() == Some(*file))
         };
-        now.files.retain(|file, _| named(file, &now.names) || named(file, &durable.names));
+        let known = |file: &FileId| named(file, &now.names) || named(file, &durable.names);
+        now.files.retain(|file, _| held.contains_key(file) || known(file));
         let alive: Vec<FileId> = now.files.keys().copied().collect();
         durable.files.retain(|file, _| alive.contains(file));
         self.pending.retain(|pending| pending.change.file().is_none_or(|f| alive.contains(&f)));
@@ -339,6 +387,15 @@ impl Change {
     /// Whether a journal of the file system orders it: everything but contents and their growth.
     fn is_journaled(&self) -> bool {
         !matches!(self, Change::Cell { .. })
+    }
+
+    /// The names that it gives or takes away.
+    fn touched(&self) -> Vec<&str> {
+        match self {
+            Change::Link(name, _) | Change::Unlink(name) => vec![name],
+            Change::Rename(from, to, _) => vec![from, to],
+            _ => Vec::new(),
+        }
     }
 
     /// The file whose contents or length it changes.

@@ -48,6 +48,8 @@ pub(crate) struct Rules {
     pub(crate) clocks: Clocks,
     pub(crate) faults: Faults,
     pub(crate) links: Links,
+    /// The virtual time for which a message or a task may wait before timers wait for it.
+    pub(crate) patience: Option<u64>,
     /// The channels of the links, in the form that executions use.
     pub(crate) lines: Vec<Line>,
     /// Whether some channel or mailbox can be full.
@@ -148,6 +150,8 @@ pub(crate) struct Env<M> {
     pub(crate) fitted: u64,
     /// The present event, if it used its node's disk.
     pub(crate) at_disk: Option<disk::AtDisk>,
+    /// The steps in which time passed, with the time after each; kept where timers have patience.
+    pub(crate) passed: Vec<(u32, u64)>,
 }
 
 impl<M: Message> Env<M> {
@@ -177,6 +181,7 @@ impl<M: Message> Env<M> {
             refused: 0,
             fitted: 0,
             at_disk: None,
+            passed: Vec::new(),
         };
         env.set_rules(rules);
         env
@@ -216,6 +221,7 @@ impl<M: Message> Env<M> {
         self.effects = 0;
         self.undecided = None;
         self.at_disk = None;
+        self.passed.clear();
         self.reset_state(nodes);
     }
 
@@ -278,6 +284,9 @@ impl<M: Message> Env<M> {
         }
         if self.state.moves.is_empty() && self.state.held > 0 {
             self.release();
+        }
+        if let Some(patience) = self.rules.patience {
+            self.restrain_timers(patience);
         }
         if self.state.may_fail {
             self.offer_faults();

@@ -54,7 +54,13 @@ pub(crate) fn exhaust<M: Message>(
     }
     if let Some(failed) = failed {
         let Options { bounds, shrink_time, .. } = *options;
-        report.findings.push(investigate_safely(setup, &failed, bounds, shrink_time));
+        report.findings.push(investigate_safely(
+            setup,
+            &failed,
+            bounds,
+            shrink_time,
+            options.inline,
+        ));
         report.stop = Stop::Found;
     }
 }
@@ -81,7 +87,7 @@ fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<
     let (_, first) = replayer.raw(&failed);
     let (_, second) = replayer.raw(&failed);
     first_difference(&first, &second)?;
-    Some(investigate_safely(setup, &failed, options.bounds, options.shrink_time))
+    Some(investigate_safely(setup, &failed, options.bounds, options.shrink_time, options.inline))
 }
 
 fn name(reduction: Reduction) -> &'static str {

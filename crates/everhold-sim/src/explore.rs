@@ -12,6 +12,7 @@ use everhold_node::Message;
 
 use crate::clock::Stopwatch;
 use crate::execute::{Bounds, quietly};
+use crate::inline::Inline;
 use crate::interrupt;
 use crate::investigate::{Replayer, investigate_safely};
 use crate::portfolio::Portfolio;
@@ -109,6 +110,8 @@ pub struct Explorer {
     first: u64,
     /// Whether the budget is multiplied already.
     scaled: bool,
+    /// Whether executions run on the calling thread.
+    inline: bool,
 }
 
 impl Explorer {
@@ -207,6 +210,14 @@ impl Explorer {
         Explorer { traces: Some(traces), ..self }
     }
 
+    /// Runs every execution on the calling thread, and starts no other: for nodes that nobody may
+    /// share a process with. A handler that does not return cannot be noticed then.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn inline(self) -> Self {
+        Explorer { inline: true, ..self }
+    }
+
     /// The same search, continued from the execution in which a part of it stopped.
     #[track_caller]
     pub(crate) fn going_on_after(self, part: &Report) -> Self {
@@ -229,7 +240,17 @@ impl Explorer {
     /// the setup makes a system without nodes; the message says what to do.
     #[track_caller]
     pub fn run<M: Message>(self, setup: impl Fn(&mut System<M>) + Send + Sync + 'static) -> Report {
-        let test = TestId::new(Location::caller(), self.name.clone());
+        self.run_for(Location::caller(), setup)
+    }
+
+    /// Runs the exploration for a test at this place.
+    #[doc(hidden)]
+    pub fn run_for<M: Message>(
+        self,
+        place: &'static Location<'static>,
+        setup: impl Fn(&mut System<M>) + Send + Sync + 'static,
+    ) -> Report {
+        let test = TestId::new(place, self.name.clone());
         let options = Options::resolve(self).unwrap_or_else(|problem| panic!("{problem}"));
         let (setup, repeated) = repeated(setup);
         // Once here, so that a panic in the setup is the caller's own and not a worker's.
@@ -249,7 +270,10 @@ impl Explorer {
             && world.variants.is_none();
         let links = world.env.borrow().rules.links.clone();
         drop(world);
-        run_elsewhere(&setup);
+        if !options.inline {
+            run_elsewhere(&setup);
+        }
+        let inline = options.inline;
         let explorer = Exploration { setup, options };
         if repeated.problem().is_none() {
             explorer.go(&mut report, reduction_sound);
@@ -257,7 +281,8 @@ impl Explorer {
         if let Some(problem) = repeated.problem() {
             panic!("{problem}");
         }
-        if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) {
+        // The rules of links in a search on this thread are not the user's.
+        if report.findings.is_empty() && !matches!(report.stop, Stop::Replayed { .. }) && !inline {
             report.problems.extend(links.problems(report.fitted, &report.nodes));
         }
         report
@@ -283,6 +308,7 @@ pub(crate) struct Options {
     pub(crate) regressions: bool,
     pub(crate) traces: u64,
     pub(crate) first: u64,
+    pub(crate) inline: bool,
 }
 
 /// The reason why options cannot be used.
@@ -333,6 +359,7 @@ impl Options {
                 None => number("EVERHOLD_TRACES")?.unwrap_or(0),
             },
             first: told.first,
+            inline: told.inline,
         };
         options.check()
     }
@@ -433,7 +460,7 @@ impl<M: Message> Exploration<M> {
     /// Runs one schedule.
     fn replay(&self, schedule: &Schedule, report: &mut Report) {
         let mut replayer = Replayer::new(&self.setup, self.options.bounds);
-        let _watchdog = replayer.watched();
+        let _watchdog = (!self.options.inline).then(|| replayer.watched());
         let replayed = replayer.replay(schedule);
         report.executions = 1;
         report.steps = u64::from(replayed.outcome.steps);
@@ -464,7 +491,7 @@ impl<M: Message> Exploration<M> {
             return false;
         }
         let mut replayer = Replayer::new(&self.setup, self.options.bounds);
-        let _watchdog = replayer.watched();
+        let _watchdog = (!self.options.inline).then(|| replayer.watched());
         for Known { execution: schedule, story } in saved {
             report.regressions += 1;
             let replayed = replayer.replay(&schedule);
@@ -489,7 +516,7 @@ impl<M: Message> Exploration<M> {
 
     fn search(&self, report: &mut Report, watch: Stopwatch) {
         let mut portfolio = Portfolio::new(&self.options.search);
-        let crew = Crew::hire(&self.setup, &portfolio.searches, &self.options);
+        let mut crew = AnyCrew::hire(&self.setup, &portfolio.searches, &self.options);
         let mut steps = STEPS_GUESS.min(self.options.bounds.steps_max);
         let mut size = EPOCH_FIRST;
         while report.executions < self.options.executions {
@@ -558,8 +585,8 @@ impl<M: Message> Exploration<M> {
     }
 
     fn investigate(&self, failed: &Failed) -> Finding {
-        let Options { bounds, shrink_time, .. } = self.options;
-        investigate_safely(&self.setup, failed, bounds, shrink_time)
+        let Options { bounds, shrink_time, inline, .. } = self.options;
+        investigate_safely(&self.setup, failed, bounds, shrink_time, inline)
     }
 }
 
@@ -567,6 +594,37 @@ impl<M: Message> Exploration<M> {
 /// the beginning, not among ticks that never end.
 fn longest(ran: &[Ran], steps_max: u32) -> u32 {
     ran.iter().map(|ran| ran.steps).max().unwrap_or(0).min(steps_max)
+}
+
+/// Those who run the executions.
+enum AnyCrew<M: Message> {
+    Threads(Crew),
+    Inline(Box<Inline<M>>),
+}
+
+impl<M: Message> AnyCrew<M> {
+    fn hire(setup: &SharedSetup<M>, searches: &[Search], options: &Options) -> Self {
+        if options.inline {
+            return AnyCrew::Inline(Box::new(Inline::new(setup, searches)));
+        }
+        AnyCrew::Threads(Crew::hire(setup, searches, options))
+    }
+
+    fn run(
+        &mut self,
+        epoch: &Arc<Epoch>,
+        options: &Options,
+        watch: Stopwatch,
+        hangs_again: &dyn Fn(u64) -> Option<Finding>,
+    ) -> EpochDone {
+        match self {
+            AnyCrew::Threads(crew) => crew.run(epoch, options, watch, hangs_again),
+            AnyCrew::Inline(inline) => {
+                let (batch, stop) = inline.run(epoch, || out_of_budget(options, watch));
+                EpochDone { batches: vec![batch], stop, stuck: None, slow: 0 }
+            }
+        }
+    }
 }
 
 /// The worker threads. If one of them is stuck, they are abandoned instead of joined.

@@ -230,10 +230,12 @@ fn investigate<M: Message>(
     failed: &Failed,
     bounds: Bounds,
     shrink_time: Duration,
+    inline: bool,
 ) -> Finding {
     let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
     let mut replayer = Replayer::new(setup, bounds).seeking(&failed.failure.cause);
-    let _watchdog = Watchdog::over(&mut replayer.world, "a replay or the shrinker", PATIENCE);
+    let _watchdog = (!inline)
+        .then(|| Watchdog::over(&mut replayer.world, "a replay or the shrinker", PATIENCE));
     let (outcome, recording) = replayer.raw(failed);
     let original = Schedule { seed: failed.seed, choices: recording.choices.clone() };
     let cause = &failed.failure.cause;
@@ -272,8 +274,9 @@ pub(crate) fn investigate_safely<M: Message>(
     failed: &Failed,
     bounds: Bounds,
     shrink_time: Duration,
+    inline: bool,
 ) -> Finding {
-    quietly(|| investigate(setup, failed, bounds, shrink_time)).unwrap_or_else(|panic| {
+    quietly(|| investigate(setup, failed, bounds, shrink_time, inline)).unwrap_or_else(|panic| {
         let schedule = Schedule { seed: failed.seed, choices: Vec::new() };
         let problems = vec![format!("replaying it failed: {panic}")];
         Finding {

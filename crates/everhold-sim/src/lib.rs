@@ -33,6 +33,7 @@ pub mod engine;
 mod env;
 mod execute;
 mod exhaust;
+mod inline;
 mod interrupt;
 mod investigate;
 mod liveness;

@@ -339,33 +339,28 @@ impl Report {
     /// reached, a kind of node that does not exist. A bound that was reached is no reason to panic:
     /// the printed report then states the coverage.
     #[track_caller]
-    pub fn assert_holds(mut self) {
+    pub fn assert_holds(self) {
+        if let Err(words) = self.conclude(&mut show) {
+            panic!("{words}");
+        }
+    }
+
+    /// What [`assert_holds`](Self::assert_holds) does, for a test in another process: the parts of
+    /// the report go to `show`, and the error is the text of the panic.
+    ///
+    /// # Errors
+    ///
+    /// If the test fails.
+    #[doc(hidden)]
+    pub fn conclude(mut self, show: &mut dyn FnMut(&str)) -> Result<(), String> {
         // First of all, before anything that may fail.
         if let Some(finding) = self.findings.first() {
             show(&text::head(&self, finding));
         }
         self.leave_traces();
         let Some(finding) = self.findings.first() else {
-            println!("{self}");
-            match &self.stop {
-                Stop::Interrupted => {
-                    panic!("interrupted after {}", text::count(self.executions, "execution"))
-                }
-                Stop::Replayed { skipped: Some(choice) } => panic!(
-                    "the schedule no longer fits the program: {choice} cannot happen; the \
-                     execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
-                     schedule if it came from a regressions file"
-                ),
-                Stop::Diverged { place } => {
-                    panic!("the replay diverged from the recording: {place}")
-                }
-                Stop::Stalled { .. } => panic!("{}", text::summary(&self)),
-                _ => {}
-            }
-            let untested = self.untested();
-            let words = || untested::words(&untested, self.executions, self.bounded);
-            assert!(untested.is_empty(), "{}", words());
-            return;
+            show(&self.to_string());
+            return self.without_finding();
         };
         let mut saved = Saved::default();
         artifacts::save_schedule(&self, finding, &mut saved);
@@ -374,7 +369,29 @@ impl Report {
         artifacts::save_rest(&self, finding, &mut saved);
         let kept = self.keep(finding);
         show(&text::foot(&self, &saved, &kept));
-        panic!("{}", text::last_words(&self, finding, &saved));
+        Err(text::last_words(&self, finding, &saved))
+    }
+
+    /// Whether a test without a finding passes.
+    fn without_finding(&self) -> Result<(), String> {
+        match &self.stop {
+            Stop::Interrupted => {
+                Err(format!("interrupted after {}", text::count(self.executions, "execution")))
+            }
+            Stop::Replayed { skipped: Some(choice) } => Err(format!(
+                "the schedule no longer fits the program: {choice} cannot happen; the \
+                 execution did not fail. Search again without EVERHOLD_REPLAY, and remove the \
+                 schedule if it came from a regressions file"
+            )),
+            Stop::Diverged { place } => {
+                Err(format!("the replay diverged from the recording: {place}"))
+            }
+            Stop::Stalled { .. } => Err(text::summary(self)),
+            _ => match self.untested() {
+                untested if untested.is_empty() => Ok(()),
+                untested => Err(untested::words(&untested, self.executions, self.bounded)),
+            },
+        }
     }
 
     /// Adds the schedule to the regressions file, with how it was found.

@@ -241,6 +241,7 @@ impl<M: Message> System<M> {
                 clocks: Clocks::default(),
                 faults: Faults::none(),
                 links: Links::new(),
+                patience: None,
                 lines: Vec::new(),
                 bounded: false,
             },
@@ -330,6 +331,12 @@ impl<M: Message> System<M> {
         self.add(kind, Blueprint::program(program))
     }
 
+    /// Adds a node of another form, such as a host.
+    #[doc(hidden)]
+    pub fn process(&mut self, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        self.add(kind, blueprint)
+    }
+
     fn add(&mut self, kind: &str, blueprint: Blueprint<M>) -> NodeId {
         self.nodes.push((kind.to_owned(), Rc::new(blueprint)));
         node_id(self.nodes.len() - 1)
@@ -390,6 +397,14 @@ impl<M: Message> System<M> {
             "a drift of {max_ppm} ppm would stop a clock; give less than 1,000,000"
         );
         self.rules.clocks = clocks;
+    }
+
+    /// Bounds the virtual time for which messages and tasks wait on [shared](Clocks::Shared) clocks:
+    /// no timer fires after it while something waits for longer. Without a bound, a message may be
+    /// slower than every timeout.
+    #[doc(hidden)]
+    pub fn patience(&mut self, patience: std::time::Duration) {
+        self.rules.patience = Some(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Adds a property of every reachable state, which is checked after each step.

@@ -171,6 +171,11 @@ impl<M: Message> Worker<M> {
     }
 
     pub(crate) fn run(&mut self, epoch: &Epoch) -> Batch {
+        self.run_while(epoch, || ())
+    }
+
+    /// Does something after each execution.
+    pub(crate) fn run_while(&mut self, epoch: &Epoch, mut after: impl FnMut()) -> Batch {
         let mut batch = Batch::default();
         while let Some(index) = epoch.take() {
             self.pulse.execution.store(index + 1, Ordering::Relaxed);
@@ -181,6 +186,7 @@ impl<M: Message> Worker<M> {
                 epoch.stop_at.fetch_min(index, Ordering::Relaxed);
             }
             batch.ran.push(ran);
+            after();
         }
         self.pulse.execution.store(0, Ordering::Relaxed);
         batch.coverage.finish();

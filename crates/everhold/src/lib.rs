@@ -50,6 +50,10 @@ pub use everhold_infer::Infer;
 #[cfg(feature = "infer")]
 pub use everhold_infer::Inferred;
 
+#[cfg(feature = "hosts")]
+pub use everhold_host as host;
+#[cfg(feature = "hosts")]
+pub use everhold_host::{Hosts, Net, hosts};
 #[cfg(feature = "live")]
 pub use everhold_live as live;
 pub use everhold_node as node;
@@ -94,6 +98,10 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+#[cfg(all(doctest, feature = "hosts"))]
+#[doc = include_str!("../../../docs/hosts.md")]
+struct HostsDoctests;
 
 #[cfg(all(doctest, feature = "timed"))]
 #[doc = include_str!("../../../docs/perf.md")]

@@ -44,6 +44,12 @@ fn dependencies_point_upwards() {
         ("everhold-tls", &[]),
         ("everhold-property", &["everhold-trace"]),
         ("everhold-node", &["everhold-trace"]),
+        ("everhold-sys", &[]),
+        ("everhold-os", &["everhold-node"]),
+        (
+            "everhold-host",
+            &["everhold-node", "everhold-os", "everhold-sim", "everhold-sys", "everhold-trace"],
+        ),
         ("everhold-report", &["everhold-property", "everhold-trace"]),
         (
             "everhold-sim",
@@ -68,6 +74,7 @@ fn dependencies_point_upwards() {
         (
             "everhold",
             &[
+                "everhold-host",
                 "everhold-infer",
                 "everhold-live",
                 "everhold-node",
@@ -136,6 +143,27 @@ fn tree(features: &[&str]) -> BTreeSet<String> {
 fn the_library_has_no_tls_unasked() {
     let seen = tree(&["--features", "live,infer"]);
     assert!(seen.contains("everhold-tls") && !seen.contains("rustls"), "{seen:?}");
+}
+
+/// All crates but one forbid `unsafe`; that one explains each block, which clippy sees to.
+#[test]
+fn one_crate_has_unsafe() {
+    let crates = fs::read_dir(root().join("crates")).expect("there are crates");
+    for folder in crates.map(|entry| entry.expect("it can be read").path()) {
+        let manifest = read(&folder.join("Cargo.toml"));
+        let is_free = manifest.contains("[lints]\nworkspace = true");
+        let is_machinery = folder.ends_with("everhold-sys");
+        assert_ne!(is_free, is_machinery, "{} has the wrong lints", folder.display());
+        assert!(is_free || manifest.contains("undocumented_unsafe_blocks = \"warn\""));
+    }
+    assert!(read(&root().join("Cargo.toml")).contains("unsafe_code = \"forbid\""));
+}
+
+/// Nobody who did not ask for hosts compiles what replaces functions of the C library.
+#[test]
+fn the_library_has_no_hosts_unasked() {
+    assert!(!tree(&[]).contains("everhold-sys"));
+    assert!(tree(&["--features", "hosts"]).contains("everhold-sys"));
 }
 
 /// The library that a test author compiles stays small.

@@ -44,6 +44,9 @@ impl<M: Message> Env<M> {
         let armed = state.timers.remove(at);
         state.clock = state.clock.max(armed.deadline);
         self.offer_timer(node);
+        if self.rules.patience.is_some() {
+            self.passed.push((self.state.step, armed.deadline));
+        }
         if self.rules.clocks.are_tied() {
             self.state.nodes.iter_mut().for_each(|n| n.clock = n.clock.max(armed.deadline));
         }
@@ -86,6 +89,29 @@ impl<M: Message> Env<M> {
             let due = deadline(&self.state.nodes[index]) == next;
             self.offer_own_timer(node_id(index), due);
         }
+    }
+
+    /// Lets no timer fire while something that could have happened long before it still waits:
+    /// messages take a while, and not for ever.
+    pub(super) fn restrain_timers(&mut self, patience: u64) {
+        let deadline = |n: &NodeState| earliest(&n.timers).map(|at| n.timers[at].deadline);
+        let Some(next) = self.state.nodes.iter().filter_map(deadline).min() else { return };
+        let ready = self.state.moves.iter().filter(|offered| !offered.what.is_idle());
+        let oldest = ready.map(|offered| offered.born).min();
+        let waits = oldest.is_some_and(|born| next > self.time_at(born).saturating_add(patience));
+        for index in 0..self.state.nodes.len() {
+            let due = !waits && deadline(&self.state.nodes[index]) == Some(next);
+            let offered = self.state.nodes[index].timer_slot != NONE;
+            if due != offered {
+                self.offer_own_timer(node_id(index), due);
+            }
+        }
+    }
+
+    /// The time after a step of this execution.
+    fn time_at(&self, step: u32) -> u64 {
+        let later = self.passed.partition_point(|(passed, _)| *passed <= step);
+        later.checked_sub(1).map_or(0, |at| self.passed[at].1)
     }
 
     /// Follows the clocks of a real execution as far as the schedule says next; false if the next

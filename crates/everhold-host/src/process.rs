@@ -1,0 +1,297 @@
+//! A host as a node of the explorer.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use everhold_node::process::Waiting;
+use everhold_node::{CrashModel, Handle, NodeId, Process, Tag, TaskId, Time, Timer};
+use everhold_os::{Choices, Disk, Reason, ThreadId};
+use everhold_sys::{Fiber, Image, begin_execution};
+use everhold_trace::Value;
+
+use crate::body::{self, Body};
+use crate::link::{Link, Places};
+use crate::machine::Machine;
+use crate::packet::Packet;
+
+/// What a host is, before it runs.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) body: Body,
+    pub(crate) is_client: bool,
+    pub(crate) places: Rc<Places>,
+    /// How much a crash takes from the disk; `None` if the host never crashes.
+    pub(crate) crashes: Option<CrashModel>,
+    /// The disk between two starts of the host.
+    pub(crate) disk: Rc<RefCell<Option<Disk>>>,
+}
+
+pub(crate) struct HostProcess {
+    plan: Plan,
+    link: Link,
+    /// While the host's machine is on.
+    running: Option<Running>,
+}
+
+struct Running {
+    machine: Machine,
+    image: Image,
+    /// By the number of the thread.
+    fibers: Vec<Option<Fiber>>,
+    /// The deadline for which the timer is set.
+    armed: Option<Time>,
+}
+
+impl HostProcess {
+    pub(crate) fn new(plan: Plan) -> Self {
+        HostProcess { plan, link: Link::default(), running: None }
+    }
+
+    fn boot(&mut self, runtime: &Handle<Packet>, id: NodeId) {
+        self.link.connect(runtime, id);
+        let Plan { name, places, crashes, disk, .. } = &self.plan;
+        let machine = Machine::new(name, crashes.is_some(), self.link.clone(), Rc::clone(places));
+        if let Some(disk) = disk.borrow_mut().take() {
+            machine.os.borrow_mut().insert_disk(disk);
+        }
+        let body = Rc::clone(&self.plan.body);
+        let main = Fiber::main(machine.number_of(ThreadId(0)) as u32, move || body::run(&body));
+        machine.threads.borrow_mut().began(ThreadId(0), main.handle());
+        let image = Image::fresh();
+        self.running = Some(Running { machine, image, fibers: vec![Some(main)], armed: None });
+    }
+
+    /// The crash took what it may take from the disk.
+    fn lose_unsynced(&self) {
+        let mut disk = self.plan.disk.borrow_mut();
+        let (Some(disk), Some(model)) = (&mut *disk, self.plan.crashes) else { return };
+        let mut link = self.link.clone();
+        let lost = disk.crash(model, &mut |label, domain| match domain {
+            0 | 1 => 0,
+            _ => link.choose(label, domain),
+        });
+        if !lost.units.is_empty() {
+            self.link.note(|| format!("the crash lost {}", lost.units.join(", ")));
+        }
+    }
+
+    /// Something happened at the host: its kernel does its part, and what follows leaves the host.
+    fn event(&mut self, work: impl FnOnce(&mut Running)) {
+        let Some(running) = &mut self.running else { return };
+        let now = self.link.now();
+        running.machine.os.borrow_mut().advance(now);
+        work(running);
+        running.settle(now);
+        if let Some(code) = running.machine.exited.take() {
+            self.ended(code);
+        }
+    }
+
+    /// The process of the host ended. Its machine still closes its connections.
+    fn ended(&mut self, code: i32) {
+        let running = self.running.as_mut().expect("it ran");
+        running.fibers.clear();
+        running.machine.os.borrow_mut().close_all();
+        running.settle(self.link.now());
+        if code != 0 {
+            let name = &self.plan.name;
+            let message = match running.machine.panic.take() {
+                Some((message, place)) => format!("({name}) panicked at {place}: {message}"),
+                None => format!("({name}) ended with the exit code {code}"),
+            };
+            self.link.fail("every program succeeds", message);
+        }
+        if self.plan.is_client {
+            self.client_ended();
+        }
+    }
+
+    /// After the last client nothing is left to see.
+    fn client_ended(&self) {
+        let places = &self.plan.places;
+        places.clients_left.set(places.clients_left.get().saturating_sub(1));
+        if places.clients_left.get() == 0 {
+            for node in 0..places.addresses.len() {
+                self.link.halt(NodeId(node as u32));
+            }
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    /// A crash ends the machine and leaves its disk.
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
+        }
+    }
+}
+
+impl Running {
+    /// Runs a thread until it waits or lets others go first.
+    fn run(&mut self, thread: ThreadId) {
+        self.machine.running.set(thread);
+        let Some(mut fiber) = self.fibers.get_mut(thread.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        let ended = fiber.run(&self.machine, &mut self.image);
+        if ended {
+            self.machine.at_once(everhold_os::Host::exit_thread);
+            let result = fiber.result().unwrap_or(0);
+            self.machine.threads.borrow_mut().ended(thread, result);
+        }
+        self.fibers[thread.0 as usize] = Some(fiber);
+        let mut threads = self.machine.threads.borrow_mut();
+        for (thread, fiber) in threads.new.drain(..) {
+            debug_assert_eq!(thread.0 as usize, self.fibers.len(), "threads are numbered in order");
+            self.fibers.push(Some(fiber));
+        }
+        for thread in threads.forgotten.drain(..) {
+            self.fibers[thread.0 as usize] = None;
+        }
+    }
+
+    /// Sends what the kernel has to send, and sets the timer to its next deadline.
+    fn settle(&mut self, now: Time) {
+        let link = &self.machine.link;
+        let mut os = self.machine.os.borrow_mut();
+        for packet in os.take_packets() {
+            if let Some(node) = self.machine.places.nodes.get(&packet.to.ip()) {
+                link.send(*node, packet);
+            }
+        }
+        os.take_woken();
+        let next = os.next_deadline();
+        if next != self.armed {
+            self.armed = next;
+            link.set_deadline(next.map(|next| next - now));
+        }
+    }
+
+    /// What the threads wait for, if none of them can ever go on without an input.
+    fn waits(&self) -> Option<String> {
+        let os = self.machine.os.borrow();
+        let waits: Vec<String> = (0..os.thread_count())
+            .map(ThreadId)
+            .filter_map(|thread| Some((thread, os.waiting(thread)?)))
+            .map(|(thread, reason)| format!("thread {} waits for {reason}", thread.0))
+            .collect();
+        (!waits.is_empty()).then(|| waits.join(", "))
+    }
+
+    /// Whether every thread waits for another one: then no input can help.
+    fn is_locked(&self) -> bool {
+        let os = self.machine.os.borrow();
+        let reasons = (0..os.thread_count()).filter_map(|thread| os.waiting(ThreadId(thread)));
+        let mut any = false;
+        for reason in reasons {
+            any = true;
+            if !matches!(reason, Reason::Futex(_) | Reason::Join(_)) {
+                return false;
+            }
+        }
+        any && os.next_deadline().is_none() && os.runnable().next().is_none()
+    }
+}
+
+impl Process<Packet> for HostProcess {
+    fn start(&mut self, runtime: &Handle<Packet>, id: NodeId) {
+        if id == NodeId(0) {
+            begin_execution();
+            self.plan.places.clients_left.set(self.plan.places.clients.get());
+        }
+        *self.plan.disk.borrow_mut() = None;
+        self.boot(runtime, id);
+    }
+
+    fn restart(&mut self, runtime: &Handle<Packet>, id: NodeId) {
+        self.link.connect(runtime, id);
+        self.lose_unsynced();
+        self.boot(runtime, id);
+    }
+
+    fn message(&mut self, _: &Handle<Packet>, _: NodeId, _: NodeId, _: Tag, packet: Packet) {
+        self.event(|running| running.machine.os.borrow_mut().deliver(packet.into_inner()));
+    }
+
+    fn timer(&mut self, _: &Handle<Packet>, _: NodeId, _: Timer) {
+        self.event(|running| {
+            if let Some(due) = running.armed.take() {
+                running.machine.os.borrow_mut().advance(due);
+            }
+        });
+    }
+
+    fn disconnected(&mut self, _: &Handle<Packet>, _: NodeId, peer: NodeId) {
+        let addresses = self.plan.places.addresses[peer.index()].clone();
+        self.event(|running| {
+            for address in addresses {
+                running.machine.os.borrow_mut().peer_reset(address);
+            }
+        });
+    }
+
+    fn poll(&mut self, _: &Handle<Packet>, _: NodeId, task: TaskId) {
+        self.event(|running| running.run(ThreadId(task.0)));
+    }
+
+    fn accepts(&self, _: NodeId, _: Tag, _: &Packet) -> bool {
+        true
+    }
+
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
+    fn ready(&self, tasks: &mut Vec<TaskId>) {
+        let Some(running) = &self.running else { return };
+        if running.fibers.is_empty() {
+            return;
+        }
+        tasks.extend(running.machine.os.borrow().runnable().map(|thread| TaskId(thread.0)));
+    }
+
+    fn has_tasks(&self) -> bool {
+        true
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        let running = self.running.as_ref().filter(|running| !running.fibers.is_empty())?;
+        let stuck = self.plan.is_client || running.is_locked();
+        let what = stuck.then(|| running.waits()).flatten()?;
+        Some(Waiting { what })
+    }
+
+    fn state(&self) -> Option<&dyn Any> {
+        None
+    }
+
+    fn observe(&self) -> Value {
+        let threads =
+            self.running.as_ref().map_or(0, |running| running.fibers.iter().flatten().count());
+        Value::record([("threads".to_owned(), Value::of(&(threads as u64)))])
+    }
+
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
+
+    fn phase(&self, out: &mut String) {
+        out.clear();
+        out.push_str(if self.running.is_some() { "on" } else { "off" });
+    }
+
+    fn fork(&self) -> Option<Box<dyn Process<Packet>>> {
+        None
+    }
+
+    fn copy_from(&mut self, _: &dyn Process<Packet>) -> bool {
+        false
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,68 @@
+//! The parts of the program's own file that the machinery needs: where its writable data lies.
+
+use std::fs;
+
+use crate::statics::Range;
+
+/// The sections with ordinary writable data: `.data` and `.bss`.
+pub(crate) fn writable_sections() -> Result<[Range; 2], String> {
+    let file = fs::read("/proc/self/exe").map_err(|error| format!("/proc/self/exe: {error}"))?;
+    let bias = load_bias();
+    let section = |name: &str| {
+        find(&file, name).map(|(address, length)| Range { start: bias + address, length })
+    };
+    let data = section(".data").ok_or("the program's file has no table of sections")?;
+    Ok([data, section(".bss").unwrap_or(Range { start: data.start, length: 0 })])
+}
+
+/// The distance between addresses in the file and in memory.
+fn load_bias() -> usize {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        bias: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the C library passes a description of the program, and our own place.
+        unsafe { *bias.cast::<usize>() = (*info).dlpi_addr as usize };
+        1
+    }
+    let mut bias = 0_usize;
+    // SAFETY: the callback writes one word to the place that it is given; the program comes first.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut bias).cast()) };
+    bias
+}
+
+/// The address and the length of a section.
+fn find(file: &[u8], name: &str) -> Option<(usize, usize)> {
+    let table = number(file, 0x28, 8)?;
+    let (entry, count, names) =
+        (number(file, 0x3a, 2)?, number(file, 0x3c, 2)?, number(file, 0x3e, 2)?);
+    let header = |at: usize| table + at * entry;
+    let strings = number(file, header(names) + 0x18, 8)?;
+    (0..count).find_map(|at| {
+        let text = strings + number(file, header(at), 4)?;
+        let rest = file.get(text..)?;
+        let is_it = rest.starts_with(name.as_bytes()) && rest.get(name.len()) == Some(&0);
+        is_it.then(|| {
+            Some((number(file, header(at) + 0x10, 8)?, number(file, header(at) + 0x20, 8)?))
+        })?
+    })
+}
+
+/// The address of a function that a library exports, in an image whose addresses are its places.
+pub(crate) fn exported(image: &[u8], name: &str) -> Option<usize> {
+    const ENTRY: usize = 24;
+    let (symbols, length) = find(image, ".dynsym")?;
+    let (strings, _) = find(image, ".dynstr")?;
+    (0..length / ENTRY).map(|at| symbols + at * ENTRY).find_map(|symbol| {
+        let text = image.get(strings + number(image, symbol, 4)?..)?;
+        let is_it = text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0);
+        is_it.then(|| number(image, symbol + 8, 8))?
+    })
+}
+
+/// A number of some bytes, the lowest first.
+fn number(file: &[u8], at: usize, bytes: usize) -> Option<usize> {
+    let bytes = file.get(at..at.checked_add(bytes)?)?;
+    Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+}

@@ -1,0 +1,137 @@
+//! Reading directories: `opendir` and its family.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
+
+use libc::{AT_FDCWD, DIR, dirent64};
+
+use crate::fiber::{enter, is_simulated};
+use crate::hooks::files::path;
+use crate::hooks::{next, set_errno};
+use crate::kernel::DirectoryEntry;
+
+/// An open directory of a host.
+struct Directory {
+    descriptor: c_int,
+    entries: Vec<DirectoryEntry>,
+    at: usize,
+    /// The entry that was read last, for the caller.
+    shown: dirent64,
+}
+
+fn opened(descriptor: c_int) -> crate::Answer<*mut DIR> {
+    enter(|kernel| {
+        let entries = kernel.entries(descriptor)?;
+        // SAFETY: an entry of zeros is valid.
+        let shown = unsafe { std::mem::zeroed() };
+        Ok(Box::into_raw(Box::new(Directory { descriptor, entries, at: 0, shown })).cast())
+    })
+}
+
+fn or_null(result: crate::Answer<*mut DIR>) -> *mut DIR {
+    result.unwrap_or_else(|number| {
+        set_errno(number);
+        null_mut()
+    })
+}
+
+/// `opendir`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opendir(name: *const c_char) -> *mut DIR {
+    if !is_simulated() {
+        let next = next!(opendir: unsafe extern "C" fn(*const c_char) -> *mut DIR);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(name) };
+    }
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the caller passes a text.
+    let descriptor = enter(|kernel| kernel.open(AT_FDCWD, unsafe { path(name) }?, flags, 0));
+    or_null(descriptor.and_then(opened))
+}
+
+/// `fdopendir`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopendir(descriptor: c_int) -> *mut DIR {
+    if !is_simulated() {
+        let next = next!(fdopendir: unsafe extern "C" fn(c_int) -> *mut DIR);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(descriptor) };
+    }
+    or_null(opened(descriptor))
+}
+
+/// `readdir64`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readdir64(directory: *mut DIR) -> *mut dirent64 {
+    if !is_simulated() {
+        let next = next!(readdir64: unsafe extern "C" fn(*mut DIR) -> *mut dirent64);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(directory) };
+    }
+    // SAFETY: a directory of a host was made by `opened`.
+    let directory = unsafe { &mut *directory.cast::<Directory>() };
+    let Some(entry) = directory.entries.get(directory.at) else { return null_mut() };
+    directory.at += 1;
+    let shown = &mut directory.shown;
+    shown.d_ino = entry.inode;
+    shown.d_type = if entry.is_directory { libc::DT_DIR } else { libc::DT_REG };
+    shown.d_reclen = size_of::<dirent64>() as u16;
+    let length = entry.name.len().min(shown.d_name.len() - 1);
+    for (to, from) in shown.d_name.iter_mut().zip(&entry.name[..length]) {
+        *to = *from as c_char;
+    }
+    shown.d_name[length] = 0;
+    shown
+}
+
+/// `dirfd`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dirfd(directory: *mut DIR) -> c_int {
+    if !is_simulated() {
+        let next = next!(dirfd: unsafe extern "C" fn(*mut DIR) -> c_int);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(directory) };
+    }
+    // SAFETY: a directory of a host was made by `opened`.
+    unsafe { (*directory.cast::<Directory>()).descriptor }
+}
+
+/// `closedir`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closedir(directory: *mut DIR) -> c_int {
+    if !is_simulated() {
+        let next = next!(closedir: unsafe extern "C" fn(*mut DIR) -> c_int);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(directory) };
+    }
+    enter(|kernel| {
+        // SAFETY: a directory of a host was made by `opened`, and is closed once.
+        let directory = unsafe { Box::from_raw(directory.cast::<Directory>()) };
+        kernel.close(directory.descriptor).err().map_or(0, |_| -1)
+    })
+}
