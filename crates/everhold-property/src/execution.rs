@@ -199,8 +199,8 @@ impl<'a> Trace<'a> {
     fn snapshot(&self, cut: &[u32]) -> Snapshot {
         let states: Vec<(NodeId, u32)> = self.order.node_ids().zip(cut.iter().copied()).collect();
         let mut snapshot = self.some(&states);
-        for delivery in self.order.in_flight(cut) {
-            snapshot.set_in_flight(delivery.from, delivery.to, 1);
+        for (from, to) in self.order.in_flight(cut) {
+            snapshot.set_in_flight(from, to, 1);
         }
         snapshot.set_messages(self.flights.as_ref().map(|flights| flights.at(cut)));
         snapshot

@@ -77,6 +77,10 @@ impl<'a> Replay<'a> {
                 .or_default()
                 .push(delivery.from);
         }
+        for message in trace.order.undelivered() {
+            let receivers = trace.order.node_ids().filter(|node| message.flies_to(*node));
+            replay.sends.entry((message.from, message.sent)).or_default().extend(receivers);
+        }
         replay
     }
 

@@ -5,7 +5,7 @@ use everhold_property::{
     evaluate, parse,
 };
 use everhold_trace::{
-    EventId, EventKind, Execution, MessageId, NodeId, Order, Slice, TraceBuilder,
+    EventId, EventKind, Execution, MessageId, NodeId, Order, Slice, TraceBuilder, trace,
 };
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn execution(random: &mut Random) -> Execution {
 }
 
 /// The global state of a cut, built from the execution anew.
-fn snapshot(execution: &Execution, order: &Order, cut: &[u32]) -> Snapshot {
+fn snapshot(execution: &Execution, cut: &[u32]) -> Snapshot {
     let states = execution.local_states();
     let mut snapshot = Snapshot::default();
     for node in execution.node_ids() {
@@ -74,26 +74,35 @@ fn snapshot(execution: &Execution, order: &Order, cut: &[u32]) -> Snapshot {
             snapshot.set(node, state.clone());
         }
     }
-    for delivery in order.in_flight(cut) {
-        snapshot.set_in_flight(delivery.from, delivery.to, 1);
+    for message in flying(execution, cut) {
+        let send = execution.send_of(message).expect("it was sent");
+        let to = send.to.expect("there are no broadcasts");
+        snapshot.set_in_flight(message.id.sender, to, 1);
     }
     snapshot.set_messages(Some(messages(execution, cut)));
     snapshot
 }
 
-/// The messages that were sent in the cut, were not lost, and are not received in it.
-fn messages(execution: &Execution, cut: &[u32]) -> BTreeMap<String, u64> {
+/// The messages that were sent in the cut, were not lost, and are not received in it, whether or
+/// not they ever arrive.
+fn flying<'a>(execution: &'a Execution, cut: &[u32]) -> Vec<&'a trace::Message> {
     let within = |event: &EventId| {
         let node = execution.event(*event).node;
         execution.events_of(node)[..cut[node.index()] as usize].contains(event)
     };
-    let mut messages = BTreeMap::new();
-    for message in execution.messages() {
+    let flies = |message: &&trace::Message| {
         let sent = message.sent.is_some_and(|event| within(&event)) && !message.lost;
-        if sent && !message.delivered.iter().any(within) {
-            let label = &execution.send_of(message).expect("it was sent").label;
-            *messages.entry(label.clone()).or_default() += 1;
-        }
+        sent && !message.delivered.iter().any(within)
+    };
+    execution.messages().iter().filter(flies).collect()
+}
+
+/// Their number by kind.
+fn messages(execution: &Execution, cut: &[u32]) -> BTreeMap<String, u64> {
+    let mut messages = BTreeMap::new();
+    for message in flying(execution, cut) {
+        let label = &execution.send_of(message).expect("it was sent").label;
+        *messages.entry(label.clone()).or_default() += 1;
     }
     messages
 }
@@ -104,7 +113,7 @@ fn all_cuts(property: &Property, execution: &Execution) -> Vec<(Vec<u32>, Option
     let mut cuts = Slice::consistent(&order).cuts();
     let mut found = Vec::new();
     while let Some(cut) = cuts.next_cut() {
-        let state = snapshot(execution, &order, cut);
+        let state = snapshot(execution, cut);
         let history: [&dyn State; 1] = [&state];
         found.push((cut.to_vec(), evaluate(property, &Library::new(), &history, &[])));
     }
