@@ -670,6 +670,8 @@ pub(crate) enum InputFormat {
     Ndjson,
     /// A table of states with a column `node`
     Csv,
+    /// Lines of `from, to, message`
+    Messages,
     /// Dinv's points (`NAMEEncoded.txt`) and the GoVector logs beside them
     Dinv,
 }

@@ -20,6 +20,7 @@ pub(super) struct Opened {
 /// The number of bytes for the detection: enough for the first lines of a log.
 const HEAD_BYTES: u64 = 16 << 10;
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Opens a file; a compressed one is decompressed while it is read.
@@ -120,6 +121,9 @@ fn decompressed(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut raw = BufReader::with_capacity(128 << 10, raw);
     if raw.fill_buf()?.starts_with(&ZSTD_MAGIC) {
         return Ok(Box::new(zstd::stream::read::Decoder::with_buffer(raw)?));
+    }
+    if raw.fill_buf()?.starts_with(&GZIP_MAGIC) {
+        return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(raw)));
     }
     Ok(Box::new(raw))
 }
