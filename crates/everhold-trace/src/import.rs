@@ -30,20 +30,24 @@ fn read_text(input: impl BufRead, judge: &mut Judge) -> Result<String, ReadError
     let mut bytes = Vec::new();
     decompressed(input)?.read_to_end(&mut bytes)?;
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(trimmed(&text)),
+        Ok(text) => Ok(unmarked(&text)),
         Err(error) => {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             let column = valid.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
             judge.hear(Some(line as u64), DiagnosticKind::InvalidUtf8 { column })?;
-            Ok(trimmed(&String::from_utf8_lossy(error.as_bytes())))
+            Ok(unmarked(&String::from_utf8_lossy(error.as_bytes())))
         }
     }
 }
 
-/// The text without a byte order mark, and without blanks at the ends of its lines.
+/// The text without a byte order mark, with line ends of one kind.
+fn unmarked(text: &str) -> String {
+    text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n")
+}
+
+/// The text without blanks at the ends of its lines.
 fn trimmed(text: &str) -> String {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut trimmed = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         trimmed.push_str(line.trim_end_matches(['\n', '\r', ' ', '\t']));

@@ -63,7 +63,10 @@ pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<Ex
     for linear in &all {
         judged.push(check.one(linear)?);
     }
-    check.nowhere |= Family::of(trace, &check.allowed).is_none();
+    // Each part may have its cuts, and no cut be known for all of them.
+    if judged.len() > 1 && !check.allowed.is_free() {
+        check.nowhere |= Family::of(trace, &check.allowed).is_none();
+    }
     // That some node meets a condition can be known while other nodes are unknown.
     if check.nowhere && all.iter().any(|linear| linear.exists) {
         return None;
@@ -96,6 +99,7 @@ impl Check<'_> {
             }
         }
         let Some(mut family) = Family::of(self.trace, &events.allowed) else {
+            self.nowhere = true;
             return Some(Judged::Nowhere);
         };
         self.cuts = family.groups as u64 + 1;

@@ -17,7 +17,7 @@ use std::io::BufRead;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::clocks::{ClockLog, Said};
-use super::{expected, finish, judge, natural, read_text, recording, tla};
+use super::{expected, finish, judge, natural, read_text, recording, tla, trimmed};
 use crate::event::Time;
 use crate::format::error::{Diagnostic, DiagnosticKind, ReadError};
 use crate::format::input::Judge;
@@ -75,7 +75,7 @@ pub fn read(
     options: &ReadOptions,
 ) -> Result<Recording, ReadError> {
     let mut judge = judge(options);
-    let text = read_text(input, &mut judge)?;
+    let text = trimmed(&read_text(input, &mut judge)?);
     read_str(&text, format, judge)
 }
 
@@ -88,7 +88,7 @@ pub fn read_logs<R: BufRead>(
     let mut judge = judge(options);
     let mut text = String::new();
     for input in inputs {
-        text.push_str(&read_text(input, &mut judge)?);
+        text.push_str(&trimmed(&read_text(input, &mut judge)?));
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
