@@ -85,7 +85,7 @@ pub(super) fn check(rule: &Rule, trace: &Trace<'_>) -> Option<ExecutionOutcome> 
     }
     let violation = search.first.map(|(_, cut)| trace.violation(rule, cut));
     if violation.is_some() {
-        (tally.holds, tally.violated) = (0, 1);
+        (tally.holds, tally.violated) = (search.pairs.saturating_sub(1), 1);
     }
     let mut found = outcome(property.modality, Method::Windows, tally, None, violation);
     if found.verdict != Verdict::Violated {

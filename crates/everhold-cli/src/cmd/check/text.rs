@@ -126,8 +126,8 @@ impl Way {
         let Tally { holds, violated, unknown, skipped } = self.tally;
         let sometimes = judgement.rule.property().modality == Modality::Sometimes;
         let mut words = self.where_judged(judgement, holds + violated + unknown);
-        if self.method == Method::Weights {
-            // No cut was counted.
+        if matches!(self.method, Method::Weights | Method::Windows) {
+            // The cuts and pairs that violate the claim were not counted.
             return words;
         }
         let parts = [(violated, "false"), (unknown, "unknown"), (skipped, "out of scope")];
