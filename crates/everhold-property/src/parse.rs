@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
 
     fn unexpected_with(&mut self, expected: &str, help: Option<String>) {
         let message = format!("expected {expected}, found {}", self.describe());
-        let help = help.or_else(|| self.foreign());
+        let help = self.foreign().or(help);
         // An error at the end of a property is reported behind the last word of that property.
         let ends = (self.at_end() || self.at_header()) && self.at > 0;
         let behind = self.previous_span().end;
