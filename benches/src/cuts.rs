@@ -1,5 +1,6 @@
 //! Traces, cuts and the property language: files, slices, enumeration, evaluation.
 
+mod claims;
 mod enumerate;
 mod evaluate;
 mod files;
@@ -11,9 +12,10 @@ use crate::measure::{Scorecard, cpu_seconds};
 use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("files", files::run),
     ("slices", slices::run),
+    ("claims", claims::run),
     ("enumerate", enumerate::run),
     ("evaluate", evaluate::run),
     ("language", language::run),

@@ -66,7 +66,7 @@ fn cluster(nodes: u32) -> TraceBuilder {
 }
 
 /// Numbers below a bound, from a fixed seed.
-fn random() -> impl FnMut(u32) -> u32 {
+pub(super) fn random() -> impl FnMut(u32) -> u32 {
     let mut random = 7u64;
     move |bound| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

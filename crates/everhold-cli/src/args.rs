@@ -105,7 +105,8 @@ impl TourName {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Each property is judged on all consistent cuts of each run where that is \
 possible, not only on the order in which things were recorded. Ends with 0 if all hold, 1 if one \
-is violated, 2 if one is unknown, 64 if the input cannot be used.")]
+is violated, 2 if one is unknown, 4 if all hold but one was never put to the test, 64 if the input \
+cannot be used.")]
 pub(crate) struct CheckArgs {
     /// The properties: see `everhold help properties`
     pub(crate) rules: PathBuf,
@@ -670,6 +671,8 @@ pub(crate) enum InputFormat {
     Ndjson,
     /// A table of states with a column `node`
     Csv,
+    /// Lines of `from, to, message`
+    Messages,
     /// Dinv's points (`NAMEEncoded.txt`) and the GoVector logs beside them
     Dinv,
 }

@@ -18,6 +18,8 @@ pub(crate) enum Code {
     Unknown = 2,
     /// An execution did not replay.
     Diverged = 3,
+    /// All properties hold, but one was never put to the test.
+    Untested = 4,
     /// The arguments or the input cannot be used.
     Usage = 64,
     /// An internal error: a bug in Everhold.

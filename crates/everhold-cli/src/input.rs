@@ -18,7 +18,7 @@ use everhold_trace::format::{
     Diagnostic, DiagnosticKind, ReadError, ReadOptions, TraceFile, read_all,
 };
 use everhold_trace::import::shiviz::{self, Format};
-use everhold_trace::import::{csv, dinv, ndjson};
+use everhold_trace::import::{csv, dinv, messages, ndjson};
 
 use crate::args::{InputArgs, InputFormat};
 use crate::exit::BadInput;
@@ -149,7 +149,7 @@ impl How {
         if args.executions.is_some() && format.is_some_and(|format| !takes_executions(format)) {
             return bad(EXECUTIONS_MISPLACED.into());
         }
-        if args.together && matches!(format, Some(F::Native | F::Ndjson | F::Csv)) {
+        if args.together && matches!(format, Some(F::Native | F::Ndjson | F::Csv | F::Messages)) {
             return bad("--together is for logs with vector clocks, one for each node".into());
         }
         if format == Some(F::Ndjson) && args.mapping.is_none() {
@@ -217,6 +217,7 @@ impl How {
                 shiviz::read(input, &format, &self.options)
             }
             InputFormat::Csv => csv::read(input, &self.options),
+            InputFormat::Messages => messages::read(input, &self.options),
             InputFormat::Ndjson => match &self.mapping {
                 Some(mapping) => ndjson::read(input, mapping, &self.options),
                 None => Err(needs(NEEDS_MAPPING)),
@@ -298,7 +299,9 @@ fn is_partial(diagnostics: &[Diagnostic]) -> bool {
     use DiagnosticKind as D;
     !diagnostics.iter().any(|d| {
         matches!(d.kind, D::NotATrace { .. } | D::UnknownVersion { .. } | D::Compressed)
-            || d.to_string().contains("no event matches")
+            || ["no event matches", "too few to judge"]
+                .iter()
+                .any(|text| d.to_string().contains(text))
     })
 }
 

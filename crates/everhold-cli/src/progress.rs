@@ -56,6 +56,13 @@ impl Progress {
         *self.shared.what.lock().expect("no thread panics while it holds a line") = what;
     }
 
+    /// Clears the line, so that something else can be written; it appears again by itself.
+    pub(crate) fn pause(&self) {
+        if self.ticker.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
     /// Sets the progress of a phase; the line then contains its rate and the time left.
     pub(crate) fn phase(&self, what: &str, done: u64, total: u64) {
         let mut phase = self.shared.phase.lock().expect("no thread panics while it holds a line");

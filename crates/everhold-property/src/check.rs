@@ -342,8 +342,12 @@ impl TypeChecker<'_> {
             return signature.result;
         }
         let Some((builtin, least, most)) = Builtin::named(&name.name) else {
-            let near = nearest(&name.name, self.library.function_names());
-            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let near = match name.name.as_str() {
+                "length" | "lenght" | "size" | "cardinality" => Some("len"),
+                other => nearest(other, self.library.function_names()),
+            };
+            let help = crate::parse::absent(&name.name).map(str::to_owned);
+            let help = help.or_else(|| near.map(|near| format!("did you mean `{near}`?")));
             self.report(name.span, format!("there is no function `{}`", name.name), help);
             return Type::Any;
         };
@@ -371,7 +375,11 @@ impl TypeChecker<'_> {
 
     fn builtin(&mut self, builtin: Builtin, arguments: &[Expr], found: &[Type]) -> Type {
         let [(expr, first), ..] = &arguments.iter().zip(found).collect::<Vec<_>>()[..] else {
-            return Type::Int; // only `in_flight`, which counts messages
+            // Only these two need no argument.
+            return match builtin {
+                Builtin::Messages => Type::List(Box::new(Type::Any)),
+                _ => Type::Int,
+            };
         };
         match builtin {
             Builtin::Len => {
@@ -402,14 +410,17 @@ impl TypeChecker<'_> {
                 self.need(expr, first, "a container", first.element().is_some());
                 folded(op, first.element().unwrap_or_default())
             }
-            Builtin::InFlight => {
+            Builtin::InFlight | Builtin::Messages => {
                 self.need(
                     expr,
                     first,
                     "a text, the kind of a message,",
                     first.overlaps(&Type::Text),
                 );
-                Type::Int
+                match builtin {
+                    Builtin::Messages => Type::List(Box::new(Type::Any)),
+                    _ => Type::Int,
+                }
             }
             Builtin::Of(fact) => self.node_fact(fact, expr, first),
         }

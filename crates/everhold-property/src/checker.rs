@@ -9,7 +9,7 @@ use std::sync::Arc;
 use everhold_trace::{NodeId, Value};
 
 use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Scope};
-use crate::eval::{all_quiet, counts_messages, is_local};
+use crate::eval::{all_quiet, counts_messages, is_local, reads_messages};
 use crate::fast::{Evaluator, Program};
 use crate::library::Library;
 use crate::state::{Member, Snapshot, State};
@@ -35,6 +35,7 @@ struct Inner {
     sides: Option<(Program, Program)>,
     quiet: Quiet,
     counts_messages: bool,
+    reads_messages: bool,
 }
 
 /// How the scope of the property depends on messages in flight.
@@ -58,6 +59,7 @@ impl Rule {
         let program = Program::new(property, library);
         let leads = matches!(property.modality, Modality::LeadsTo { .. });
         let counts_messages = counts_messages(&property.body, library);
+        let reads_messages = reads_messages(&property.body, library);
         let quiet = match property.scope {
             _ if counts_messages => Quiet::Plain,
             Scope::EveryCut | Scope::Delivery | Scope::Chains => Quiet::No,
@@ -77,7 +79,15 @@ impl Rule {
             _ => None,
         };
         let (property, library) = (property.clone(), library.clone());
-        Rule(Arc::new(Inner { property, library, program, sides, quiet, counts_messages }))
+        Rule(Arc::new(Inner {
+            property,
+            library,
+            program,
+            sides,
+            quiet,
+            counts_messages,
+            reads_messages,
+        }))
     }
 
     /// The property.
@@ -98,10 +108,16 @@ impl Rule {
         &self.0.program
     }
 
-    /// Whether the property asks for the number of messages in flight.
+    /// Whether the property asks for the messages in flight: for their number or their payloads.
     #[must_use]
     pub fn counts_messages(&self) -> bool {
         self.0.counts_messages
+    }
+
+    /// Whether the property asks for the payloads of messages in flight.
+    #[must_use]
+    pub fn reads_messages(&self) -> bool {
+        self.0.reads_messages
     }
 
     /// The number of earlier states that are needed to judge one.
@@ -593,6 +609,7 @@ impl Checker {
                 let mut next = last.clone();
                 copy_one(&mut next, state, node);
                 next.set_messages(state.messages().cloned());
+                next.set_payloads(state.payloads().cloned());
                 next
             }
             _ => copy(state),
@@ -639,6 +656,7 @@ fn load_one(evaluator: &mut Evaluator, state: &dyn State, node: NodeId) {
 fn copy(state: &dyn State) -> Snapshot {
     let mut copy = Snapshot::new(state.members().to_vec());
     copy.set_messages(state.messages().cloned());
+    copy.set_payloads(state.payloads().cloned());
     for member in state.members() {
         copy_one(&mut copy, state, member.id);
     }

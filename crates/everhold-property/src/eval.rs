@@ -270,6 +270,7 @@ impl<'a> Plain<'a> {
                 Err(Unknown::NoSuchName(format!("{name} with {} arguments", arguments.len())))
             }
             Some((Builtin::InFlight, ..)) => in_flight(self.world(), arguments.first()),
+            Some((Builtin::Messages, ..)) => payloads(self.world(), arguments.first()),
             Some((Builtin::Of(fact), ..)) => node_fact(self.world(), fact, &arguments[0]),
             Some((builtin, ..)) => builtin.call(&arguments),
             None => Err(Unknown::NoSuchName(name.to_owned())),
@@ -508,11 +509,30 @@ fn in_flight(world: &dyn State, kind: Option<&Value>) -> Result<Value, Unknown> 
     i64::try_from(count).map(Value::Int).map_err(|_| Unknown::Overflow)
 }
 
-/// Whether an expression asks for the number of messages in flight.
+/// The payloads of the messages in flight, of one kind or of all kinds.
+fn payloads(world: &dyn State, kind: Option<&Value>) -> Result<Value, Unknown> {
+    let payloads = world.payloads().ok_or(Unknown::NotRead)?;
+    match kind {
+        None => Ok(Value::List(payloads.values().flatten().cloned().collect())),
+        Some(Value::Text(kind)) => Ok(Value::List(payloads.get(kind).cloned().unwrap_or_default())),
+        Some(other) => Err(ops::mismatch_one("messages", other)),
+    }
+}
+
+/// Whether an expression asks for the payloads of messages in flight.
+pub(crate) fn reads_messages(expr: &Expr, library: &Library) -> bool {
+    calls(expr, library, &|builtin| builtin == Builtin::Messages)
+}
+
+/// Whether an expression asks for the messages in flight: for their number or their payloads.
 pub(crate) fn counts_messages(expr: &Expr, library: &Library) -> bool {
+    calls(expr, library, &|builtin| matches!(builtin, Builtin::InFlight | Builtin::Messages))
+}
+
+fn calls(expr: &Expr, library: &Library, wanted: &dyn Fn(Builtin) -> bool) -> bool {
     let asks = |name: &str| {
         library.function(name).is_none()
-            && matches!(Builtin::named(name), Some((Builtin::InFlight, ..)))
+            && Builtin::named(name).is_some_and(|(builtin, ..)| wanted(builtin))
     };
     expr.any(&mut |expr| matches!(&expr.kind, ExprKind::Call(name, _) if asks(&name.name)))
 }

@@ -21,7 +21,12 @@ use crate::verdict::{Reason, Verdict};
 use crate::witness::{Witness, explain};
 
 mod tuples;
+mod untested;
 mod walk;
+mod weights;
+mod windows;
+
+pub use untested::{Untested, untested};
 
 /// The bounds on the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +47,13 @@ impl Default for Limits {
 pub enum Method {
     /// All tuples of compatible local states: all cuts, without enumerating them.
     Tuples,
+    /// Sliding windows over the compatible states of each pair of nodes: all cuts, for claims that
+    /// compare one value of each.
+    Windows,
     /// The cuts one by one.
     Cuts,
+    /// The weights of the events: all cuts, for claims about sums.
+    Weights,
     /// The states in the recorded order only: other orders are possible and were not judged.
     RecordedOrder,
     /// The deliveries.
@@ -83,6 +93,9 @@ pub struct CutViolation {
     pub witness: Witness,
 }
 
+/// With more tuples than this, those of two nodes are judged by windows where that is possible.
+const TUPLES_MAX: u64 = 300_000;
+
 /// Checks a property on a recorded execution.
 pub fn check_execution(rule: &Rule, execution: &Execution, limits: Limits) -> ExecutionOutcome {
     check_ordered(rule, execution, &Order::of(execution), limits)
@@ -106,7 +119,17 @@ pub fn check_ordered(
             if timed || rule.program().depth() > 0 {
                 return walk::recorded(rule, &trace);
             }
-            if let Some(outcome) = tuples::check(rule, &trace, limits) {
+            // Few tuples are judged one by one; of many pairs, windows leave most out.
+            let few = Limits { cases_max: limits.cases_max.min(TUPLES_MAX) };
+            if let Some(outcome) = tuples::check(rule, &trace, few) {
+                if outcome.bound.is_none() {
+                    return outcome;
+                }
+                let windows = windows::check(rule, &trace);
+                let all = || tuples::check(rule, &trace, limits);
+                return windows.or_else(all).unwrap_or(outcome);
+            }
+            if let Some(outcome) = weights::check(rule, &trace, limits) {
                 return outcome;
             }
             // A violation in the recorded order is found soonest.
@@ -142,6 +165,8 @@ struct Trace<'a> {
     up: Vec<Vec<bool>>,
     /// The messages, if the property counts them.
     flights: Option<Flights>,
+    /// Whether the property asks for their payloads.
+    reads_messages: bool,
 }
 
 impl<'a> Trace<'a> {
@@ -169,6 +194,7 @@ impl<'a> Trace<'a> {
             members: execution.node_ids().map(member).collect(),
             up: execution.node_ids().map(up).collect(),
             flights: rule.counts_messages().then(|| Flights::of(execution, order)),
+            reads_messages: rule.reads_messages(),
         }
     }
 
@@ -199,10 +225,14 @@ impl<'a> Trace<'a> {
     fn snapshot(&self, cut: &[u32]) -> Snapshot {
         let states: Vec<(NodeId, u32)> = self.order.node_ids().zip(cut.iter().copied()).collect();
         let mut snapshot = self.some(&states);
-        for delivery in self.order.in_flight(cut) {
-            snapshot.set_in_flight(delivery.from, delivery.to, 1);
+        for (from, to) in self.order.in_flight(cut) {
+            snapshot.set_in_flight(from, to, 1);
         }
         snapshot.set_messages(self.flights.as_ref().map(|flights| flights.at(cut)));
+        if self.reads_messages {
+            let flights = self.flights.as_ref();
+            snapshot.set_payloads(flights.map(|flights| flights.payloads_at(cut)));
+        }
         snapshot
     }
 

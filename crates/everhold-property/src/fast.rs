@@ -13,9 +13,11 @@ mod compile;
 mod evaluator;
 mod folding;
 mod ir;
+mod measure;
 mod row;
 mod run;
 
 pub use compile::Program;
 pub use evaluator::{Evaluator, Tuples};
+pub(crate) use measure::Measure;
 pub use row::Row;

@@ -70,7 +70,8 @@ pub use checker::{Changed, Checker, End, Outcome, Point, Progress, Rule, Tally, 
 pub use diagnostic::{Diagnostic, Span, nearest, render_all};
 pub use eval::{evaluate, evaluate_expr};
 pub use execution::{
-    CutViolation, ExecutionOutcome, Limits, Method, check_execution, check_ordered, check_recorded,
+    CutViolation, ExecutionOutcome, Limits, Method, Untested, check_execution, check_ordered,
+    check_recorded, untested,
 };
 pub use fast::{Evaluator, Program, Row, Tuples};
 pub use library::{Function, Library, Signature};

@@ -132,6 +132,8 @@ pub(crate) enum Builtin {
     Fold(Aggregate),
     /// The number of messages in flight, which depends on the state as well.
     InFlight,
+    /// The payloads of the messages in flight, which depend on the state as well.
+    Messages,
     /// A fact about a node, which depends on the state; the evaluators answer it.
     Of(NodeFact),
 }
@@ -150,7 +152,7 @@ pub(crate) enum NodeFact {
 
 impl Builtin {
     /// Name, function, least and most arguments.
-    pub(crate) const ALL: [(&'static str, Builtin, usize, usize); 24] = [
+    pub(crate) const ALL: [(&'static str, Builtin, usize, usize); 25] = [
         ("len", Builtin::Len, 1, 1),
         ("abs", Builtin::Abs, 1, 1),
         ("first", Builtin::First, 1, 1),
@@ -169,6 +171,7 @@ impl Builtin {
         ("set", Builtin::Fold(Aggregate::Set), 1, 1),
         ("list", Builtin::Fold(Aggregate::List), 1, 1),
         ("in_flight", Builtin::InFlight, 0, 1),
+        ("messages", Builtin::Messages, 0, 1),
         ("up", Builtin::Of(NodeFact::Up), 1, 1),
         ("kind", Builtin::Of(NodeFact::Kind), 1, 1),
         ("name", Builtin::Of(NodeFact::Name), 1, 1),
@@ -212,7 +215,9 @@ impl Builtin {
             Builtin::Fold(op) if arguments.len() > 1 => fold(op, arguments.to_vec()),
             Builtin::Fold(Aggregate::Count) => ops::len(first),
             Builtin::Fold(op) => fold(op, ops::elements(first)?),
-            Builtin::InFlight | Builtin::Of(_) => unreachable!("the evaluators answer these"),
+            Builtin::InFlight | Builtin::Messages | Builtin::Of(_) => {
+                unreachable!("the evaluators answer these")
+            }
         }
     }
 }

@@ -185,11 +185,21 @@ impl<'a> Parser<'a> {
 
     fn unexpected_with(&mut self, expected: &str, help: Option<String>) {
         let message = format!("expected {expected}, found {}", self.describe());
+        let help = self.foreign().or(help);
         // An error at the end of a property is reported behind the last word of that property.
         let ends = (self.at_end() || self.at_header()) && self.at > 0;
         let behind = self.previous_span().end;
         let span = if ends { Span::new(behind, behind + 1) } else { self.span() };
         self.error(span, message, help);
+    }
+
+    /// The way to say what a word of another language says, if the error is at or behind one.
+    fn foreign(&self) -> Option<String> {
+        let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
+        [Some(self.kind()), before].into_iter().flatten().find_map(|kind| match kind {
+            TokenKind::Word(word) => absent(word).map(str::to_owned),
+            _ => None,
+        })
     }
 
     fn describe(&self) -> String {
@@ -482,4 +492,28 @@ fn leads_only_at_top(expr: &Expr) -> bool {
         }
         _ => false,
     }
+}
+
+/// What to write in place of a word that other languages have and this one does not.
+pub(crate) fn absent(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "let" => {
+            "there is no `let`: write the expression where it is used, or supply a constant from \
+             Rust or with --define"
+        }
+        "if" | "then" | "else" => "there is no `if`: write `(c implies p) and (not c implies q)`",
+        "once" | "since" | "historically" => {
+            "there is no `once` and no `since`, because a whole past is not kept: write the claim \
+             forwards, `p leads to q`, or let the node keep what it has seen in its state; \
+             `previous(e, k)` and `window(e, k)` look back over k states"
+        }
+        "until" | "unless" => {
+            "there is no `until`: write `p leads to q within 5s`, or compare with `previous(e)`"
+        }
+        "now" => {
+            "there is no `now()`: times are bounds, as in `within 5s`; let the node show the end of \
+             a lease beside its own clock in its state, and compare the two"
+        }
+        _ => return None,
+    })
 }

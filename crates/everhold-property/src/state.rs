@@ -44,6 +44,12 @@ pub trait State {
     fn messages(&self) -> Option<&BTreeMap<String, u64>> {
         None
     }
+
+    /// The payloads of the messages in flight by kind, for `messages()`; `None` if they are not
+    /// known. The payload of a message without one is null.
+    fn payloads(&self) -> Option<&BTreeMap<String, Vec<Value>>> {
+        None
+    }
 }
 
 /// A global state that owns its values. Copies share the states of nodes.
@@ -62,6 +68,7 @@ pub struct Snapshot {
     states: Vec<Option<Arc<Value>>>,
     in_flight: BTreeMap<(NodeId, NodeId), u32>,
     messages: Option<BTreeMap<String, u64>>,
+    payloads: Option<BTreeMap<String, Vec<Value>>>,
 }
 
 impl Snapshot {
@@ -74,7 +81,7 @@ impl Snapshot {
     pub fn new(members: Vec<Member>) -> Snapshot {
         assert!(members.is_sorted_by(|a, b| a.id < b.id), "members are sorted by id");
         let states = vec![None; members.len()];
-        Snapshot { members, states, in_flight: BTreeMap::new(), messages: None }
+        Snapshot { members, states, in_flight: BTreeMap::new(), messages: None, payloads: None }
     }
 
     /// Adds a node, which has not reported yet, and gives it the next id.
@@ -123,6 +130,11 @@ impl Snapshot {
         self.messages = messages;
     }
 
+    /// Sets the payloads of the messages in flight by kind; `None` if they are not known.
+    pub fn set_payloads(&mut self, payloads: Option<BTreeMap<String, Vec<Value>>>) {
+        self.payloads = payloads;
+    }
+
     fn place(&self, node: NodeId) -> Option<usize> {
         // Ids are usually dense, so the index of a node is usually its id.
         let guess = node.index();
@@ -148,5 +160,9 @@ impl State for Snapshot {
 
     fn messages(&self) -> Option<&BTreeMap<String, u64>> {
         self.messages.as_ref()
+    }
+
+    fn payloads(&self) -> Option<&BTreeMap<String, Vec<Value>>> {
+        self.payloads.as_ref()
     }
 }

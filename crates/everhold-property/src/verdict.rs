@@ -122,6 +122,8 @@ pub enum Unknown {
     Function(String),
     /// The messages in flight are not counted.
     NotCounted,
+    /// The payloads of messages in flight are not known.
+    NotRead,
     /// A name that has no value; type checking reports these.
     NoSuchName(String),
 }
@@ -140,6 +142,9 @@ impl fmt::Display for Unknown {
             Unknown::Overflow => f.write_str("the number is too large"),
             Unknown::Function(message) => f.write_str(message),
             Unknown::NotCounted => f.write_str("messages in flight are not counted here"),
+            Unknown::NotRead => {
+                f.write_str("the payloads of messages in flight are not known here")
+            }
             Unknown::NoSuchName(name) => write!(f, "unknown name `{name}`"),
         }
     }

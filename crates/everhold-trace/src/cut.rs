@@ -6,7 +6,8 @@
 //!
 //! 1. Such a family is the down-sets of a preorder. For quiet cuts the preorder is happens-before
 //!    plus, for each delivered message, an edge from its delivery back to its send; one pass over
-//!    strongly connected components gives it. A message that never arrives gets no edge.
+//!    strongly connected components gives it. A message that never arrives, and was not lost, is in
+//!    flight for ever: no quiet cut has its send.
 //! 2. Local states that are pairwise compatible meet in some cut of the family, so a claim over k
 //!    nodes needs only k-tuples of compatible states, not cuts: [`Slice::among`] k nodes.
 //! 3. The states of one node that are compatible with a state of another form an interval whose

@@ -1,11 +1,11 @@
-//! The number of messages in flight.
+//! The messages in flight: their number and their payloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::NodeId;
 use crate::event::EventId;
 use crate::order::Order;
 use crate::trace::{Execution, Fate, Message};
+use crate::{NodeId, Value};
 
 /// The messages of an execution that were sent and not lost.
 ///
@@ -32,6 +32,7 @@ pub struct Flights(Vec<Flight>);
 #[derive(Clone, Debug)]
 struct Flight {
     kind: String,
+    payload: Value,
     sent: EventId,
     sent_at: (NodeId, u32),
     /// The last of the receives.
@@ -47,8 +48,10 @@ impl Flights {
         let flight = |message: &Message| {
             let sent = message.sent.filter(|_| message.fate() != Fate::Lost)?;
             let received: Vec<EventId> = execution.first_deliveries(message).collect();
+            let send = execution.send_of(message)?;
             Some(Flight {
-                kind: execution.send_of(message)?.label.clone(),
+                kind: send.label.clone(),
+                payload: send.payload.clone().unwrap_or_default(),
                 sent,
                 sent_at: order.place(sent),
                 received_at: received.iter().map(|event| order.place(*event)).collect(),
@@ -67,16 +70,31 @@ impl Flights {
     /// The number of messages in flight at a cut, by kind; kinds without any are left out.
     #[must_use]
     pub fn at(&self, cut: &[u32]) -> BTreeMap<String, u64> {
-        let has = |(node, count): &(NodeId, u32)| *count <= cut[node.index()];
-        let flies = |flight: &&Flight| {
-            let ended = !flight.received_at.is_empty() && flight.received_at.iter().all(has);
-            has(&flight.sent_at) && !ended
-        };
         let mut messages = BTreeMap::new();
-        for flight in self.0.iter().filter(flies) {
+        for flight in self.flying(cut) {
             *messages.entry(flight.kind.clone()).or_default() += 1;
         }
         messages
+    }
+
+    /// The payloads of the messages in flight at a cut, by kind, in the order of the messages'
+    /// identities; kinds without any are left out. The payload of a message without one is null.
+    #[must_use]
+    pub fn payloads_at(&self, cut: &[u32]) -> BTreeMap<String, Vec<Value>> {
+        let mut payloads: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for flight in self.flying(cut) {
+            payloads.entry(flight.kind.clone()).or_default().push(flight.payload.clone());
+        }
+        payloads
+    }
+
+    fn flying(&self, cut: &[u32]) -> impl Iterator<Item = &Flight> {
+        let has = |(node, count): &(NodeId, u32)| *count <= cut[node.index()];
+        let flies = move |flight: &&Flight| {
+            let ended = !flight.received_at.is_empty() && flight.received_at.iter().all(has);
+            has(&flight.sent_at) && !ended
+        };
+        self.0.iter().filter(flies)
     }
 
     /// How the number of each kind changes at the events of the recorded order.

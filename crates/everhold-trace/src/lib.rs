@@ -30,6 +30,6 @@ pub use cut::{Cuts, Slice};
 pub use event::{Event, EventId, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
 pub use flights::Flights;
 pub use id::NodeId;
-pub use order::{Delivery, Order};
+pub use order::{Delivery, Order, Undelivered};
 pub use trace::{Execution, LocalStates, NodeInfo, TraceBuilder, notes};
 pub use value::Value;

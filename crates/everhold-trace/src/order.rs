@@ -23,7 +23,7 @@
 
 use crate::NodeId;
 use crate::event::EventId;
-use crate::trace::{Execution, Problem, ProblemKind};
+use crate::trace::{Execution, Fate, Problem, ProblemKind};
 
 /// One delivery: the sender's state at the send and the receiver's after the receive.
 ///
@@ -44,6 +44,29 @@ pub struct Delivery {
     pub message: u32,
 }
 
+/// A message that was sent, was not lost, and had not arrived when the recording ended.
+///
+/// It is in flight from its send to the end of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Undelivered {
+    /// The sender.
+    pub from: NodeId,
+    /// The number of its events up to and including the send.
+    pub sent: u32,
+    /// The receiver; `None` for a broadcast, which is in flight to every other node.
+    pub to: Option<NodeId>,
+    /// The place of the message in [`Execution::messages`].
+    pub message: u32,
+}
+
+impl Undelivered {
+    /// Whether the message is on its way to this node.
+    #[must_use]
+    pub fn flies_to(&self, node: NodeId) -> bool {
+        self.to.map_or(node != self.from, |to| to == node)
+    }
+}
+
 /// The happens-before order of an execution.
 ///
 /// Takes 4 bytes for each pair of a node and an event: 400 MB for 100 nodes and a million events.
@@ -56,6 +79,8 @@ pub struct Order {
     places: Vec<(NodeId, u32)>,
     /// By receiver and receive.
     deliveries: Vec<Delivery>,
+    /// By sender and send.
+    undelivered: Vec<Undelivered>,
 }
 
 impl Order {
@@ -70,7 +95,8 @@ impl Order {
         let places: Vec<_> = execution.events().iter().enumerate().map(place).collect();
         let deliveries = deliveries(execution, &places);
         let clocks = clocks(execution, &places, &deliveries);
-        Order { nodes, clocks, places, deliveries }
+        let undelivered = undelivered(execution, &places);
+        Order { nodes, clocks, places, deliveries, undelivered }
     }
 
     /// The number of nodes.
@@ -156,14 +182,26 @@ impl Order {
         states.iter().all(|(node, state)| cut[node.index()] == *state).then_some(cut)
     }
 
-    /// The messages in flight at a cut: sent in it, and not yet received in it.
-    ///
-    /// Only deliveries count: a message that never arrives is not in flight here.
-    pub fn in_flight<'a>(&'a self, cut: &'a [u32]) -> impl Iterator<Item = &'a Delivery> {
+    /// The messages in flight at a cut: sent in it, not received in it, and not lost. Each is given
+    /// by its sender and its receiver. A message that had not arrived when the recording ended is in
+    /// flight from its send on.
+    pub fn in_flight<'a>(&'a self, cut: &'a [u32]) -> impl Iterator<Item = (NodeId, NodeId)> + 'a {
         let flies = |d: &&Delivery| {
             d.first && d.sent <= cut[d.from.index()] && d.received > cut[d.to.index()]
         };
-        self.deliveries.iter().filter(flies)
+        let sent = |m: &&Undelivered| m.sent <= cut[m.from.index()];
+        let never = self.undelivered.iter().filter(sent).flat_map(|message| {
+            let receivers = self.node_ids().filter(|node| message.flies_to(*node));
+            receivers.map(|to| (message.from, to))
+        });
+        self.deliveries.iter().filter(flies).map(|d| (d.from, d.to)).chain(never)
+    }
+
+    /// The messages that had not arrived when the recording ended and were not lost, by sender and
+    /// send.
+    #[must_use]
+    pub fn undelivered(&self) -> &[Undelivered] {
+        &self.undelivered
     }
 
     /// Every delivery, by receiver and receive.
@@ -257,6 +295,20 @@ fn deliveries(execution: &Execution, places: &[(NodeId, u32)]) -> Vec<Delivery> 
     }
     deliveries.sort_unstable_by_key(|d| (d.to, d.received, d.from, d.sent, d.message));
     deliveries
+}
+
+fn undelivered(execution: &Execution, places: &[(NodeId, u32)]) -> Vec<Undelivered> {
+    let mut found: Vec<Undelivered> = Vec::new();
+    for (at, message) in execution.messages().iter().enumerate() {
+        let Some(send) = message.sent.filter(|_| message.fate() == Fate::InFlight) else {
+            continue;
+        };
+        let (from, sent) = places[send.index()];
+        let to = execution.send_of(message).and_then(|send| send.to);
+        found.push(Undelivered { from, sent, to, message: count(at) });
+    }
+    found.sort_unstable();
+    found
 }
 
 fn clocks(

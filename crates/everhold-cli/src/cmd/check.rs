@@ -17,7 +17,7 @@ mod why;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Verdict};
+use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Untested, Verdict, untested};
 use everhold_trace::{Execution, Order};
 
 use crate::args::{CheckArgs, Color, OrderWord};
@@ -44,11 +44,18 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
     };
     let limits = Limits { cases_max: args.cases_max };
     let recorded = args.order == OrderWord::Recorded;
-    let report = judge(&rules, &inputs.given, How { limits, recorded });
+    let report = judge(&rules, &inputs.given, How { limits, recorded }, &mut |judgement| {
+        if args.json {
+            json::write_judgement(judgement, &mut PlainJson(&mut out))?;
+        } else {
+            text::write_judgement(judgement, Paint::new(color), &mut Painted(&mut out))?;
+        }
+        out.flush()
+    })?;
     if args.json {
-        json::write(&report, &inputs.errors, &mut PlainJson(&mut out))?;
+        json::write_end(&report, &inputs.errors, &mut PlainJson(&mut out))?;
     } else {
-        text::write(&report, Paint::new(color), &mut Painted(&mut out))?;
+        text::write_end(&report, &mut Painted(&mut out))?;
     }
     out.flush()?;
     if let Some(path) = &args.junit {
@@ -61,7 +68,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
     if !args.json {
         text::next(&report, args);
     }
-    Ok(report.verdict().into())
+    Ok(report.code())
 }
 
 /// One run of one input.
@@ -90,6 +97,8 @@ impl Run<'_> {
 struct Judged<'a> {
     run: Run<'a>,
     outcome: ExecutionOutcome,
+    /// Why it holds without having been put to the test.
+    untested: Option<Untested>,
     /// Why it was not judged.
     lack: Option<String>,
 }
@@ -120,6 +129,13 @@ impl Judgement<'_> {
         };
         all.unwrap_or(Verdict::Unknown)
     }
+
+    /// Why the property holds although no run put it to the test.
+    fn untested(&self) -> Option<&Untested> {
+        let all = self.runs.iter().all(|judged| judged.untested.is_some());
+        let first = self.runs.first().filter(|_| all && self.verdict() == Verdict::Holds)?;
+        first.untested.as_ref()
+    }
 }
 
 #[derive(Debug)]
@@ -133,12 +149,29 @@ impl Report<'_> {
         self.judgements.iter().map(Judgement::verdict).min().unwrap_or(Verdict::Unknown)
     }
 
+    fn untested(&self) -> usize {
+        self.judgements.iter().filter(|judgement| judgement.untested().is_some()).count()
+    }
+
+    fn code(&self) -> Code {
+        match self.verdict() {
+            Verdict::Holds if self.untested() > 0 => Code::Untested,
+            verdict => verdict.into(),
+        }
+    }
+
     fn count(&self, verdict: Verdict) -> usize {
         self.judgements.iter().filter(|judgement| judgement.verdict() == verdict).count()
     }
 }
 
-fn judge<'a>(rules: &'a Rules, given: &'a [Given], how: How) -> Report<'a> {
+/// Judges all properties on all runs. A property's judgement is told when its last run is judged.
+fn judge<'a>(
+    rules: &'a Rules,
+    given: &'a [Given],
+    how: How,
+    tell: &mut dyn FnMut(&Judgement<'a>) -> io::Result<()>,
+) -> io::Result<Report<'a>> {
     let runs: Vec<Run<'a>> = given
         .iter()
         .flat_map(|given| {
@@ -149,7 +182,7 @@ fn judge<'a>(rules: &'a Rules, given: &'a [Given], how: How) -> Report<'a> {
     let empty = |rule: &'a Rule| Judgement { rule, runs: Vec::new() };
     let mut judgements: Vec<Judgement<'a>> = rules.rules.iter().map(empty).collect();
     let progress = Progress::new("checking");
-    for run in &runs {
+    for (at, run) in runs.iter().enumerate() {
         // The order of a run serves all properties. It can be large, so only one order is kept at a
         // time.
         let order = Order::of(run.execution);
@@ -157,10 +190,20 @@ fn judge<'a>(rules: &'a Rules, given: &'a [Given], how: How) -> Report<'a> {
             let rule = judgement.rule;
             progress.set(format!("checking \"{}\" on {}", rule.property().name, run.name()));
             let (outcome, lack) = how.judge(rule, keyed.as_ref(), run.execution, &order);
-            judgement.runs.push(Judged { run: *run, outcome, lack });
+            let keyless = keyed.is_none() && !how.recorded;
+            let untested =
+                if keyless { untested(rule, run.execution, &order, &outcome) } else { None };
+            judgement.runs.push(Judged { run: *run, outcome, untested, lack });
+            if at + 1 == runs.len() {
+                progress.pause();
+                tell(judgement)?;
+            }
         }
     }
-    Report { runs, judgements }
+    if runs.is_empty() {
+        judgements.iter().try_for_each(&mut *tell)?;
+    }
+    Ok(Report { runs, judgements })
 }
 
 impl From<Verdict> for Code {

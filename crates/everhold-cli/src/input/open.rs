@@ -21,6 +21,8 @@ pub(super) struct Opened {
 /// The number of bytes for the detection: enough for the first lines of a log.
 const HEAD_BYTES: u64 = 16 << 10;
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 /// Opens a file; a compressed one is decompressed while it is read.
 pub(super) fn open(path: &Path, progress: &Progress) -> Result<Opened, BadInput> {
     let raw: Box<dyn Read> = if is_stdin(path) {
@@ -31,7 +33,7 @@ pub(super) fn open(path: &Path, progress: &Progress) -> Result<Opened, BadInput>
         Box::new(file)
     };
     let raw = BufReader::with_capacity(128 << 10, progress.counting(raw));
-    let plain = decompressed(raw).and_then(peek);
+    let plain = gunzipped(raw).and_then(peek);
     plain.map_err(|error| BadInput(io_words(&path.display().to_string(), &error)))
 }
 
@@ -114,6 +116,14 @@ fn similar(path: &Path) -> Option<String> {
         .collect();
     let near = nearest(wanted, names.iter().map(String::as_str))?;
     Some(path.with_file_name(near).display().to_string())
+}
+
+/// The same for files of gzip, which the library does not read.
+fn gunzipped(mut raw: impl BufRead + 'static) -> io::Result<Box<dyn BufRead>> {
+    if raw.fill_buf()?.starts_with(&GZIP_MAGIC) {
+        return Ok(Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(raw))));
+    }
+    decompressed(raw)
 }
 
 fn peek(mut plain: Box<dyn BufRead>) -> io::Result<Opened> {

@@ -1,5 +1,7 @@
 //! Properties judged on recorded executions.
 
+use std::fs;
+
 use serde_json::Value as Json;
 
 use crate::program::{check, everhold, screen, temporary};
@@ -47,14 +49,105 @@ fn violations_are_shown_with_their_cut() {
 
 #[test]
 fn a_bound_that_is_reached_is_unknown() {
+    let rules = temporary("three.prop");
+    let claim = "forall a, b, c in nodes where reported(a) and reported(b) and reported(c):\n  \
+                 a.term + b.term >= c.term - 99";
+    fs::write(&rules, format!("always \"three\": {claim}")).unwrap();
     check(
-        &["check", "etcd-raft.prop", ETCD, "--mapping", ETCD_MAPPING, "--cases-max", "1000"],
+        &["check", rules.to_str().unwrap(), ETCD, "--mapping", ETCD_MAPPING, "--cases-max", "1000"],
         2,
         &[
-            "on 1,000 pairs of compatible states, then the bound was reached",
+            "on 1,000 tuples of compatible states, then the bound was reached",
             "raise it with --cases-max",
         ],
     );
+}
+
+/// A misspelt value: the claim is true of every pair, and says nothing.
+#[test]
+fn a_claim_without_a_case_is_not_a_success() {
+    let rules = temporary("leader.prop");
+    let claim = "forall l, f in nodes where l.role == \"StateLaeder\": l.term >= f.commit";
+    let count = "count(n in nodes where reported(n): n.role == \"Leader\") <= 1";
+    fs::write(&rules, format!("always \"a\": {claim}\nalways \"b\": {count}")).unwrap();
+    let args = ["check", rules.to_str().unwrap(), ETCD, "--mapping", ETCD_MAPPING];
+    let texts = [
+        "but was never put to the test: `l.role == \"StateLaeder\"` is never true",
+        "did you mean \"StateLeader\"?",
+        "it is \"StateCandidate\", \"StateFollower\"",
+        "2 hold (2 never put to the test)",
+    ];
+    check(&args, 4, &texts);
+}
+
+/// Money in three accounts, and what is under way: no cut is looked at by itself.
+#[test]
+fn a_constant_sum_is_decided_over_all_cuts() {
+    let trace = temporary("bank.trace");
+    fs::write(&trace, bank(2_000)).unwrap();
+    let rules = temporary("bank.prop");
+    let balances = "sum(n in nodes: n.balance)";
+    let claims = format!(
+        "always \"in all\": {balances} + sum(m in messages(\"Pay\"): m) == 300\n\
+         always \"at rest\" when quiet: {balances} == 300\n\
+         always \"no credit\": {balances} <= 300\n\
+         always \"wrong\": {balances} == 300\n"
+    );
+    fs::write(&rules, claims).unwrap();
+    let texts = [
+        "holds     always \"in all\"",
+        "on every consistent cut, by the weights of events",
+        "holds     always \"at rest\"",
+        "on every cut that is quiet between the nodes it binds, by the weights of events",
+        "violated  always \"wrong\"",
+        "3 hold, 1 violated, 0 unknown",
+    ];
+    check(&["check", rules.to_str().unwrap(), trace.to_str().unwrap()], 1, &texts);
+}
+
+/// Three accounts with 100 each; at each step one of them pays another, and every third payment is
+/// received two steps later.
+fn bank(steps: usize) -> String {
+    let mut log = String::from("{\"everhold\":\"trace\",\"version\":1}\n{\"is\":\"run\"}\n");
+    let mut balance = [100_i64; 3];
+    let mut sent = [0; 3];
+    let mut line = |node: usize, balance: i64, more: String| {
+        log += &format!(
+            "{{\"is\":\"event\",\"node\":\"n{node}\",{more},\"state\":{{\"balance\":{balance}}}}}\n"
+        );
+    };
+    (0..3).for_each(|node| line(node, 100, "\"kind\":\"start\"".into()));
+    let mut late = None;
+    for step in 0..steps {
+        let (from, to, amount) = (step % 3, (step + 1 + step / 5 % 2) % 3, step as i64 % 5);
+        balance[from] -= amount;
+        let send = format!(
+            "{{\"to\":\"n{to}\",\"seq\":{},\"label\":\"Pay\",\"payload\":{amount}}}",
+            sent[from]
+        );
+        line(
+            from,
+            balance[from],
+            format!("\"kind\":\"local\",\"name\":\"pay\",\"sends\":[{send}]"),
+        );
+        let payment = (from, to, amount, sent[from]);
+        sent[from] += 1;
+        let mut now = vec![payment];
+        match step % 3 {
+            0 => late = now.pop(),
+            2 => now.extend(late.take()),
+            _ => {}
+        }
+        for (from, to, amount, seq) in now {
+            balance[to] += amount;
+            line(
+                to,
+                balance[to],
+                format!("\"kind\":\"deliver\",\"from\":\"n{from}\",\"seq\":{seq}"),
+            );
+        }
+    }
+    log
 }
 
 #[test]

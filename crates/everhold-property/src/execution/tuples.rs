@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everhold_trace::{EventId, NodeId, Slice};
 
 use super::{ExecutionOutcome, Limits, Method, Trace, outcome};
-use crate::ast::{Modality, Scope};
+use crate::ast::{Expr, ExprKind, Modality, Scope};
 use crate::checker::{Rule, Tally};
 use crate::fast::{Row, Tuples};
 use crate::verdict::Verdict;
@@ -32,6 +32,7 @@ pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<Ex
         trace,
         tuples,
         rows,
+        asks_up: asks_up(&property.body),
         tally: Tally::default(),
         never_known: false,
         cases_left: limits.cases_max,
@@ -49,11 +50,17 @@ pub(super) fn check(rule: &Rule, trace: &Trace<'_>, limits: Limits) -> Option<Ex
     Some(found)
 }
 
+fn asks_up(body: &Expr) -> bool {
+    body.any(&mut |expr| matches!(&expr.kind, ExprKind::Call(name, _) if name.name == "up"))
+}
+
 struct Search<'a> {
     rule: &'a Rule,
     trace: &'a Trace<'a>,
     tuples: Tuples,
     rows: Vec<Vec<Option<Arc<Row>>>>,
+    /// Whether the claim asks which nodes are up.
+    asks_up: bool,
     tally: Tally,
     /// Whether some instance was unknown in all its states.
     never_known: bool,
@@ -163,6 +170,9 @@ impl Search<'_> {
     fn set(&mut self, node: NodeId, state: u32) {
         let row = self.rows[node.index()][state as usize].clone();
         self.tuples.set(node, row);
+        if self.asks_up {
+            self.tuples.set_up(node, self.trace.up[node.index()][state as usize]);
+        }
     }
 
     /// The assignments of these nodes to the variables in which each node is used.

@@ -77,6 +77,10 @@ impl<'a> Replay<'a> {
                 .or_default()
                 .push(delivery.from);
         }
+        for message in trace.order.undelivered() {
+            let receivers = trace.order.node_ids().filter(|node| message.flies_to(*node));
+            replay.sends.entry((message.from, message.sent)).or_default().extend(receivers);
+        }
         replay
     }
 
@@ -103,6 +107,11 @@ impl<'a> Replay<'a> {
         let id = self.trace.execution.events_of(node)[count as usize - 1];
         if let Some(changes) = self.flights.remove(&id) {
             self.count(&changes);
+            if self.trace.reads_messages {
+                let flights = self.trace.flights.as_ref();
+                let payloads = flights.map(|flights| flights.payloads_at(&self.counts));
+                self.state.set_payloads(payloads);
+            }
         }
         self.now_ns = self.now_ns.max(self.time(event));
         self.now_ns

@@ -328,7 +328,7 @@ impl<'a> Compiler<'a> {
                 Term::Fact(fact, Box::new(terms.remove(0)))
             }
             // Properties that count messages are left to the plain evaluator.
-            Some((Builtin::InFlight, ..)) => Term::Unknown,
+            Some((Builtin::InFlight | Builtin::Messages, ..)) => Term::Unknown,
             Some((builtin, ..)) => Term::Builtin(builtin, terms),
             None => Term::Unknown,
         }

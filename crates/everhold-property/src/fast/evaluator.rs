@@ -132,7 +132,7 @@ impl Evaluator {
         self.changed.push(Vec::new());
     }
 
-    fn world(&self) -> &World {
+    pub(super) fn world(&self) -> &World {
         self.worlds.last().expect("there is always a present state")
     }
 
@@ -458,10 +458,11 @@ impl Tuples {
         self.program.whole_unit().expect("it was asked for at the start")
     }
 
-    /// Whether the member at `place` may stand for variable `var`.
+    /// Whether the member at `place` may stand for variable `var`, as far as its kind is concerned.
     #[must_use]
     pub fn admits(&self, var: usize, place: usize) -> bool {
-        self.worlds[0].admits(self.unit().vars[var].1, place)
+        let kind = self.unit().vars[var].1.kind;
+        kind.is_none_or(|kind| self.worlds[0].kinds[place] == Some(kind))
     }
 
     /// Whether variable `var` ranges also over nodes that are down.
@@ -473,6 +474,15 @@ impl Tuples {
     /// Sets the state of `node`; `None` if it does not report.
     pub fn set(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         self.worlds[0].rows[node.index()] = row;
+    }
+
+    /// Sets whether `node` is up, for claims that ask for it.
+    pub(crate) fn set_up(&mut self, node: NodeId, up: bool) {
+        let members = &mut self.worlds[0].members;
+        let place = members.iter().position(|member| member.id == node);
+        if let Some(place) = place.filter(|place| members[*place].up != up) {
+            Arc::make_mut(members)[place].up = up;
+        }
     }
 
     /// Judges one instance. The nodes must be admitted.

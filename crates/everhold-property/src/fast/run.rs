@@ -62,7 +62,7 @@ impl Val<'_> {
         }
     }
 
-    fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         match self {
             Val::Ref(value) => value.clone(),
             Val::Own(value) => value,

@@ -11,6 +11,7 @@ pub(super) fn slice(order: &Order, nodes: &[NodeId]) -> Slice<'static> {
     let graph = Graph::new(order, nodes);
     let Condensed { component, rows, components } = condense(&graph);
     let width = nodes.len();
+    let last = last_quiet(order, nodes);
     let mut states = Vec::with_capacity(width);
     let mut row_of = Vec::with_capacity(width);
     for place in 0..width {
@@ -19,8 +20,10 @@ pub(super) fn slice(order: &Order, nodes: &[NodeId]) -> Slice<'static> {
         let mut listed = vec![index(components.count)];
         for state in 1..=graph.events(place) {
             let row = component[graph.id(place, state) as usize];
-            // A state whose least quiet cut goes beyond it is in no quiet cut.
-            if rows[row as usize * width + place] == state {
+            let least = &rows[row as usize * width..(row as usize + 1) * width];
+            // A state whose least quiet cut goes beyond it, or has a message in flight for ever, is
+            // in no quiet cut.
+            if least[place] == state && least.iter().zip(&last).all(|(at, last)| at <= last) {
                 kept.push(state);
                 listed.push(row);
             }
@@ -30,6 +33,20 @@ pub(super) fn slice(order: &Order, nodes: &[NodeId]) -> Slice<'static> {
     }
     let rows = vec![Cow::Owned(rows)];
     Slice { nodes: nodes.to_vec(), states, row_of, rows, components: Some(components) }
+}
+
+/// The last state of each node in which it has not sent a message that never arrives at another of
+/// these nodes, or at itself.
+fn last_quiet(order: &Order, nodes: &[NodeId]) -> Vec<u32> {
+    let place_of = places(order, nodes);
+    let mut last: Vec<u32> = nodes.iter().map(|node| order.events_of(*node)).collect();
+    for message in order.undelivered() {
+        let Some(from) = place_of[message.from.index()] else { continue };
+        if nodes.iter().any(|node| message.flies_to(*node)) {
+            last[from] = last[from].min(message.sent - 1);
+        }
+    }
+    last
 }
 
 /// The events of some nodes, and what each needs in a cut before it may be there.

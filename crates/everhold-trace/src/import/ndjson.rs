@@ -8,12 +8,14 @@
 //! | `node` | path of the node's name (required) |
 //! | `name` | path of the event's name |
 //! | `time_s`, `time_ms`, `time_ns` | path of the wall-clock time, in that unit |
+//! | `clock` | path of the event's vector clock: an object of counts by node, or a list of counts by position, in the order of the nodes' names |
 //! | `state` | path of the state, or an object of variables with their paths |
 //! | `send`, `receive` | `where` such a line sends or receives; `to` or `from`: path of the other node; `id`: paths that identify the message; `label`, `payload` |
 //!
 //! A value in `where` may end with `*` to match a beginning, or be a list of alternatives. A
 //! receive belongs to the earliest send from the same node to the same node with an equal `id`
-//! that is not yet received.
+//! that is not yet received. With `clock`, lines may stand in any order, a receive without a send is
+//! a step of its node, and without `send` and `receive` the messages come from the clocks.
 //!
 //! ```
 //! use everhold_trace::format::ReadOptions;
@@ -37,7 +39,8 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{expected, finish, judge, recording};
+use super::clocks::{ClockLog, Said};
+use super::{expected, finish, judge, natural, recording, without_bom};
 use crate::event::{Event, EventKind, MessageId, Observation, Send, Time};
 use crate::format::error::{Diagnostic, DiagnosticKind, ReadError};
 use crate::format::input::{Judge, Line, Lines, plain};
@@ -57,6 +60,7 @@ pub struct Mapping {
     time_s: Option<String>,
     time_ms: Option<String>,
     time_ns: Option<String>,
+    clock: Option<String>,
     state: Option<Json>,
     send: Option<Side>,
     receive: Option<Side>,
@@ -96,7 +100,10 @@ pub fn read(
     while let Some(line) = lines.next()? {
         let result = match line {
             Line::TooLong => Err(DiagnosticKind::LineTooLong { bytes_max: lines.bytes_max() }),
-            Line::Whole | Line::Unterminated => importer.line(&lines.bytes, lines.number),
+            Line::Whole | Line::Unterminated => {
+                let bytes = without_bom(&lines.bytes, lines.number == 1);
+                importer.line(bytes, lines.number)
+            }
         };
         if let Err(kind) = result {
             judge.hear(Some(lines.number), kind)?;
@@ -114,6 +121,18 @@ struct Importer<'a> {
     flying: BTreeMap<(NodeId, NodeId, String), VecDeque<MessageId>>,
     /// Receives that came before their send in the file: matched at the end.
     waiting: Vec<(usize, (NodeId, NodeId, String))>,
+    /// With clocks: the lines, to be put in order.
+    clocked: Vec<Clocked>,
+    /// The number of lines that had the fields to be an event, and that the mapping left out.
+    read: u64,
+    left_out: u64,
+}
+
+/// A line with its vector clock.
+struct Clocked {
+    number: u64,
+    json: Json,
+    clock: BTreeMap<String, u64>,
 }
 
 impl<'a> Importer<'a> {
@@ -125,6 +144,9 @@ impl<'a> Importer<'a> {
             next_seq: Vec::new(),
             flying: BTreeMap::new(),
             waiting: Vec::new(),
+            clocked: Vec::new(),
+            read: 0,
+            left_out: 0,
         }
     }
 
@@ -139,6 +161,16 @@ impl<'a> Importer<'a> {
             _ => DiagnosticKind::Json { column: error.column(), message: error.to_string() },
         })?;
         if !matches(&json, &self.mapping.filter) {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.read += 1;
+        if let Some(path) = &self.mapping.clock {
+            let clock = at(&json, path).ok_or_else(|| {
+                expected(format!("no field `{path}`, which the mapping says is the clock"))
+            })?;
+            let clock = counts(clock)?;
+            self.clocked.push(Clocked { number, json, clock });
             return Ok(());
         }
         let event = self.event(&json)?;
@@ -221,9 +253,18 @@ impl<'a> Importer<'a> {
     }
 
     fn finish(mut self, mut judge: Judge) -> Result<TraceFile, ReadError> {
+        if self.mapping.clock.is_some() {
+            self.by_position(&mut judge)?;
+            if self.mapping.send.is_none() && self.mapping.receive.is_none() {
+                return self.with_messages_of_clocks(judge);
+            }
+            self.in_order(&mut judge)?;
+        }
         for (event, key) in std::mem::take(&mut self.waiting) {
             match self.flying.get_mut(&key).and_then(VecDeque::pop_front) {
                 Some(message) => self.parts.events[event].kind = EventKind::Deliver { message },
+                // The clocks say what the node knew by then.
+                None if self.mapping.clock.is_some() => {}
                 None => {
                     let node = &self.parts.nodes[key.0.index()].name;
                     let text = format!("a receive from `{node}` without a send with an equal id");
@@ -232,13 +273,121 @@ impl<'a> Importer<'a> {
             }
         }
         if self.parts.events.is_empty() {
-            let text = "no line matches the mapping; check its `where` and `node`";
+            let text = format!(
+                "no line matches the mapping ({} read, {} left out by its `where`); check its \
+                 `where` and `node`",
+                self.read + self.left_out,
+                self.left_out
+            );
             judge.hear(None, expected(text))?;
             return Ok(recording(Vec::new(), judge));
         }
         self.parts.complete = true;
         let execution = finish(self.parts, &mut judge)?;
         Ok(recording(vec![execution], judge))
+    }
+}
+
+impl Importer<'_> {
+    /// Gives clocks by position the names of the nodes, in their natural order.
+    fn by_position(&mut self, judge: &mut Judge) -> Result<(), ReadError> {
+        let mut names: Vec<String> = Vec::new();
+        for line in &self.clocked {
+            names.extend(at(&line.json, &self.mapping.node).map(word));
+        }
+        names.sort_by_key(|name| natural(name));
+        names.dedup();
+        for line in &mut self.clocked {
+            let by_position = line.clock.keys().all(|key| key.starts_with(POSITION));
+            if line.clock.is_empty() || !by_position {
+                continue;
+            }
+            if line.clock.len() != names.len() {
+                let text = format!(
+                    "the clock has {} counts, but the log has {} nodes: {}; write the clock as an \
+                     object of counts by node",
+                    line.clock.len(),
+                    names.len(),
+                    names.join(", ")
+                );
+                judge.hear(Some(line.number), expected(text))?;
+            }
+            let counts = std::mem::take(&mut line.clock);
+            line.clock = names.iter().cloned().zip(counts.into_values()).collect();
+        }
+        Ok(())
+    }
+
+    /// The messages from the clocks.
+    fn with_messages_of_clocks(mut self, mut judge: Judge) -> Result<TraceFile, ReadError> {
+        let mut log = ClockLog::default();
+        for line in std::mem::take(&mut self.clocked) {
+            let Some(node) = at(&line.json, &self.mapping.node).map(word) else { continue };
+            let state = match self.state(&line.json) {
+                Ok(state) => state,
+                Err(kind) => {
+                    judge.hear(Some(line.number), kind)?;
+                    continue;
+                }
+            };
+            let name = self.mapping.name.as_ref().and_then(|path| at(&line.json, path)).map(word);
+            let said = Said {
+                line: line.number,
+                time: self.time(&line.json),
+                text: name.unwrap_or_default(),
+                state,
+            };
+            let counts = line.clock.iter().map(|(name, count)| (name.as_str(), *count));
+            log.add(&node, counts, said, &mut judge)?;
+        }
+        if log.is_empty() {
+            let text = "no line matches the mapping; check its `where`, `node` and `clock`";
+            judge.hear(None, expected(text))?;
+            return Ok(recording(Vec::new(), judge));
+        }
+        let parts = log.rebuild("", &mut judge)?;
+        let execution = finish(parts, &mut judge)?;
+        Ok(recording(vec![execution], judge))
+    }
+
+    /// Reads the lines in an order that respects happens-before: an event that knows of another has
+    /// a greater sum of counts.
+    fn in_order(&mut self, judge: &mut Judge) -> Result<(), ReadError> {
+        let mut lines = std::mem::take(&mut self.clocked);
+        lines.sort_by_key(|line| line.clock.values().sum::<u64>());
+        for Clocked { number, json, .. } in lines {
+            match self.event(&json) {
+                Ok(event) => {
+                    self.parts.events.push(event);
+                    self.parts.lines.push(number);
+                }
+                Err(kind) => judge.hear(Some(number), kind)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the keys of a clock by position begin; its digits keep the order.
+const POSITION: &str = "\u{0}";
+
+/// The counts of a clock, by node or by position.
+fn counts(clock: &Json) -> Result<BTreeMap<String, u64>, DiagnosticKind> {
+    let wrong = || {
+        expected(format!(
+            "the clock `{clock}` is neither an object of counts by node nor a list of counts"
+        ))
+    };
+    let count = |json: &Json| json.as_u64().ok_or_else(wrong);
+    match clock {
+        Json::Object(fields) => {
+            fields.iter().map(|(name, json)| Ok((name.clone(), count(json)?))).collect()
+        }
+        Json::Array(items) => {
+            let entry = |(at, json)| Ok((format!("{POSITION}{at:06}"), count(json)?));
+            items.iter().enumerate().map(entry).collect()
+        }
+        _ => Err(wrong()),
     }
 }
 

@@ -17,7 +17,7 @@ use std::io::BufRead;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::clocks::{ClockLog, Said};
-use super::{expected, finish, judge, read_text, recording, tla};
+use super::{expected, finish, judge, natural, read_text, recording, tla, trimmed};
 use crate::event::Time;
 use crate::format::error::{Diagnostic, DiagnosticKind, ReadError};
 use crate::format::input::Judge;
@@ -31,7 +31,9 @@ pub struct Format {
     /// The parser expression, with the named groups `host`, `clock` and `event`, and optionally
     /// `timestamp` in nanoseconds. Any other named group is a variable of the host's state; of a
     /// TLA+ function over the hosts that is the host's own entry, unless the name of the group
-    /// begins with `all_`. Empty: the first line of the file is the expression, if it looks like
+    /// begins with `all_`; a group that takes no part in a match leaves its variable as it was. A
+    /// clock is a JSON object of counts, or a list of counts by position, `(1,0,0)`, in the order of
+    /// the hosts' names. Empty: the first line of the file is the expression, if it looks like
     /// one; otherwise GoVector's or ShiViz's default, whichever matches.
     pub parser: String,
     /// The expression between two executions, with an optional group `trace` that names the one
@@ -64,14 +66,16 @@ const SHIVIZ: &str = r"^(?<event>.*)\n(?<host>\S*) (?<clock>\{.*\})$";
 
 /// Reads a log.
 ///
-/// Text between events is skipped, as ShiViz does; a log without any event is refused.
+/// Text between events is skipped, as ShiViz does; a log without any event is refused, and so is
+/// one of which only a small part could be read. If anything else is wrong, the first lines that no
+/// event covers are named, since a parser that misses events makes holes in the clocks.
 pub fn read(
     input: impl BufRead,
     format: &Format,
     options: &ReadOptions,
 ) -> Result<TraceFile, ReadError> {
     let mut judge = judge(options);
-    let text = read_text(input, &mut judge)?;
+    let text = trimmed(&read_text(input, &mut judge)?);
     read_str(&text, format, judge)
 }
 
@@ -84,7 +88,7 @@ pub fn read_logs<R: BufRead>(
     let mut judge = judge(options);
     let mut text = String::new();
     for input in inputs {
-        text.push_str(&read_text(input, &mut judge)?);
+        text.push_str(&trimmed(&read_text(input, &mut judge)?));
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -100,11 +104,20 @@ fn read_str(text: &str, format: &Format, mut judge: Judge) -> Result<TraceFile, 
         delimiter => Some(compile(delimiter)?),
     };
     let mut executions = Vec::new();
+    let mut unread = Unread::default();
     for run in runs(&text[skip..], delimiter.as_ref()) {
         let first_line = 1 + newlines(&text[..skip + run.start]);
         let text = &text[skip + run.start..skip + run.end];
-        executions.extend(parser.run(text, &run.name, first_line, &mut judge)?);
+        match parser.run(text, &run.name, first_line, &mut judge, &mut unread) {
+            Ok(execution) => executions.extend(execution),
+            Err(ReadError::Refused(mut wrong)) => {
+                wrong.extend(unread.diagnostics());
+                return Err(ReadError::Refused(wrong));
+            }
+            Err(other) => return Err(other),
+        }
     }
+    let kept = executions.iter().map(|execution| execution.events().len() as u64).sum();
     if executions.is_empty() {
         let text = format!(
             "no event matches the parser `{}`; give the expression that this log needs, with \
@@ -112,6 +125,21 @@ fn read_str(text: &str, format: &Format, mut judge: Judge) -> Result<TraceFile, 
             format.parser
         );
         judge.hear(Some(1), expected(text))?;
+        judge.hear_all(unread.diagnostics())?;
+    } else if unread.is_most(kept) {
+        let text = format!(
+            "only {kept} of the {} lines that have a clock could be read as events, too few to \
+             judge; correct the parser `{}`",
+            kept + unread.clocks,
+            format.parser
+        );
+        let mut wrong = vec![Diagnostic { line: None, kind: expected(text) }];
+        wrong.extend(unread.diagnostics());
+        return Err(ReadError::Refused(wrong));
+    } else if unread.clocks > 0 || !judge.kept.is_empty() {
+        let text = format!("{kept} of {} events were kept", kept + unread.clocks);
+        judge.kept.push(Diagnostic { line: None, kind: expected(text) });
+        judge.kept.extend(unread.diagnostics());
     }
     Ok(recording(executions, judge))
 }
@@ -134,6 +162,61 @@ fn settle(text: &str, format: &Format) -> (Format, usize) {
     });
     let parser = if go_vector { GO_VECTOR } else { SHIVIZ };
     (Format { parser: parser.to_owned(), delimiter: format.delimiter.clone() }, 0)
+}
+
+/// The lines that no event covers.
+#[derive(Default)]
+struct Unread {
+    /// The number of those that have a clock.
+    clocks: u64,
+    /// The first ones with a clock, with their numbers.
+    first: Vec<(u64, String)>,
+}
+
+/// So many lines are shown.
+const UNREAD_MAX: usize = 3;
+
+impl Unread {
+    /// Notes the lines of a gap between two events.
+    fn gap(&mut self, text: &str, first_line: u64) {
+        for (at, line) in text.lines().enumerate() {
+            if !has_clock(line) {
+                continue;
+            }
+            self.clocks += 1;
+            if self.first.len() < UNREAD_MAX {
+                self.first.push((first_line + at as u64, line.chars().take(80).collect()));
+            }
+        }
+    }
+
+    /// Whether hardly anything was read.
+    fn is_most(&self, kept: u64) -> bool {
+        kept * 10 < kept + self.clocks
+    }
+
+    fn diagnostics(&self) -> Vec<Diagnostic> {
+        let one = |(line, text): &(u64, String)| {
+            let why = if text.trim_start() == text {
+                "it has a clock, but the parser does not match it"
+            } else {
+                "it begins with a blank, and the parser does not match it"
+            };
+            let kind = expected(format!("no event: {why}: `{text}`"));
+            Diagnostic { line: Some(*line), kind }
+        };
+        self.first.iter().map(one).collect()
+    }
+}
+
+/// Whether a line has what looks like a vector clock: `{"a": 1}` with a count.
+fn has_clock(line: &str) -> bool {
+    let Some((_, rest)) = line.split_once("{\"") else { return false };
+    let Some((name, rest)) = rest.split_once('"') else { return false };
+    let count = rest.trim_start().strip_prefix(':').map(str::trim_start);
+    !name.is_empty()
+        && line.trim_end().contains('}')
+        && count.is_some_and(|count| count.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 struct Run {
@@ -187,16 +270,27 @@ impl Parser {
         name: &str,
         first_line: u64,
         judge: &mut Judge,
+        unread: &mut Unread,
     ) -> Result<Option<Execution>, ReadError> {
         let mut log = ClockLog::default();
+        let mut states = BTreeMap::new();
+        let hosts = self.hosts(text);
         // Lines are counted from one match to the next: ShiViz counts from the start each time,
         // which makes it quadratic.
-        let (mut line, mut counted) = (first_line, 0);
+        let (mut line, mut counted, mut end) = (first_line, 0, 0);
+        let mut events = Vec::new();
         for found in self.regex.captures_iter(text) {
-            let start = found.get(0).expect("group 0 is the match").start();
-            line += newlines(&text[counted..start]);
-            counted = start;
-            self.event(&found, line, &mut log, judge)?;
+            let whole = found.get(0).expect("group 0 is the match");
+            if whole.start() > end {
+                unread.gap(&text[end..whole.start()], line + newlines(&text[counted..end]));
+            }
+            line += newlines(&text[counted..whole.start()]);
+            (counted, end) = (whole.start(), whole.end());
+            events.push((found, line));
+        }
+        unread.gap(&text[end..], line + newlines(&text[counted..end]));
+        for (found, line) in &events {
+            self.event(found, *line, &hosts, &mut states, &mut log, judge)?;
         }
         if log.is_empty() {
             return Ok(None);
@@ -209,6 +303,8 @@ impl Parser {
         &self,
         found: &Captures<'_>,
         line: u64,
+        hosts: &[String],
+        states: &mut BTreeMap<String, BTreeMap<String, Value>>,
         log: &mut ClockLog,
         judge: &mut Judge,
     ) -> Result<(), ReadError> {
@@ -216,6 +312,20 @@ impl Parser {
         let host = group("host");
         let clock_text = unescaped(group("clock"));
         let clock: BTreeMap<Cow<'_, str>, u64> = match serde_json::from_str(&clock_text) {
+            _ if by_position(&clock_text).is_some() => {
+                let counts = by_position(&clock_text).unwrap_or_default();
+                if counts.len() != hosts.len() {
+                    let text = format!(
+                        "the clock `{clock_text}` has {} counts, but the log has {} hosts: {}",
+                        counts.len(),
+                        hosts.len(),
+                        hosts.join(", ")
+                    );
+                    return judge.hear(Some(line), expected(text));
+                }
+                let names = hosts.iter().map(|host| Cow::Borrowed(host.as_str()));
+                names.zip(counts).collect()
+            }
             Ok(clock) => clock,
             Err(error) => {
                 let text = format!(
@@ -236,21 +346,44 @@ impl Parser {
                 }
             },
         };
-        let state = self.state(host, found);
+        let state = self.state(host, found, states);
         let said = Said { line, time, text: group("event").to_owned(), state };
         log.add(host, clock.iter().map(|(host, count)| (host.as_ref(), *count)), said, judge)
     }
 
-    fn state(&self, host: &str, found: &Captures<'_>) -> Option<Value> {
+    /// The host's variables: those of the groups that matched, and the others as they were.
+    fn state(
+        &self,
+        host: &str,
+        found: &Captures<'_>,
+        states: &mut BTreeMap<String, BTreeMap<String, Value>>,
+    ) -> Option<Value> {
         if self.variables.is_empty() {
             return None;
         }
-        let variable = |name: &String| {
-            let text = found.name(name).map_or("", |group| group.as_str());
+        let state = states.entry(host.to_owned()).or_default();
+        let before = state.len();
+        let mut told = false;
+        for name in &self.variables {
+            let Some(group) = found.name(name) else { continue };
             let host = if name.starts_with(WHOLE) { None } else { Some(host) };
-            (name.clone(), variable_value(host, text))
-        };
-        Some(Value::Record(self.variables.iter().map(variable).collect()))
+            state.insert(name.clone(), variable_value(host, group.as_str()));
+            told = true;
+        }
+        (told || before > 0).then(|| Value::Record(state.clone()))
+    }
+
+    /// The hosts in their natural order, if the log has clocks by position.
+    fn hosts(&self, text: &str) -> Vec<String> {
+        let clock = self.regex.captures(text).and_then(|found| found.name("clock"));
+        if clock.and_then(|clock| by_position(clock.as_str())).is_none() {
+            return Vec::new();
+        }
+        let host = |found: Captures<'_>| found.name("host").map(|host| host.as_str().to_owned());
+        let mut hosts: Vec<String> = self.regex.captures_iter(text).filter_map(host).collect();
+        hosts.sort_by_key(|host| natural(host));
+        hosts.dedup();
+        hosts
     }
 }
 
@@ -271,6 +404,12 @@ fn variable_value(host: Option<&str>, text: &str) -> Value {
         },
         None => Value::Text(text.to_owned()),
     }
+}
+
+/// The counts of a clock by position: `(1,0,0)`, `[1, 0, 0]`, `<<1, 0, 0>>` or `1,0,0`.
+fn by_position(clock: &str) -> Option<Vec<u64>> {
+    let inner = clock.trim().trim_matches(['(', ')', '[', ']', '<', '>']);
+    inner.split(',').map(|count| count.trim().parse().ok()).collect()
 }
 
 /// TLA+ prints a clock as text within text.

@@ -49,7 +49,7 @@ fn is_consistent(execution: &Execution, cut: &[u32]) -> bool {
 }
 
 /// By definition: each receiver among `nodes` that ever gets a message sent in the cut by one of
-/// `nodes` has got it.
+/// `nodes` has got it, and none of these messages is on its way for ever without being lost.
 fn is_quiet(execution: &Execution, cut: &[u32], nodes: &[NodeId]) -> bool {
     execution.messages().iter().all(|message| {
         let Some(sent) = message.sent else { return true };
@@ -59,6 +59,11 @@ fn is_quiet(execution: &Execution, cut: &[u32], nodes: &[NodeId]) -> bool {
         let mut first: BTreeMap<NodeId, EventId> = BTreeMap::new();
         for receive in &message.delivered {
             first.entry(execution.event(*receive).node).or_insert(*receive);
+        }
+        let to = execution.send_of(message).unwrap().to;
+        let waits = |node: &NodeId| to.map_or(*node != message.id.sender, |to| to == *node);
+        if first.is_empty() && !message.lost && nodes.iter().any(waits) {
+            return false;
         }
         first.iter().all(|(node, event)| !nodes.contains(node) || contains(execution, cut, *event))
     })

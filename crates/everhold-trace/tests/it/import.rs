@@ -2,8 +2,8 @@
 
 use everhold_trace::format::{ReadOptions, TraceFile};
 use everhold_trace::import::shiviz::{self, Format};
-use everhold_trace::import::{csv, dinv, ndjson};
-use everhold_trace::{Execution, NodeId, Order, Slice, Value};
+use everhold_trace::import::{csv, dinv, messages, ndjson};
+use everhold_trace::{EventId, Execution, NodeId, Order, Slice, Value};
 
 use crate::native::damage;
 use crate::random::Random;
@@ -14,6 +14,7 @@ const EWD998: &str = include_str!("../../testdata/ewd998.log");
 const EWD998_PARSER: &str = r#"^State [0-9]+: <(?<event>\w*) .*>\n\/\\ Host = (?<host>.*)\n\/\\ Clock = "(?<clock>.*)"\n\/\\ active = (?<active>.*)\n\/\\ color = (?<color>.*)\n\/\\ counter = (?<counter>.*)"#;
 const EWD998_RUNS: &str = "^=== (?<trace>.*) ===$";
 const ETCD: &str = include_str!("../../testdata/etcd-raft-example.ndjson");
+const CHANNELS: &str = include_str!("../../testdata/ewd998-chan.ndjson");
 const ETCD_MAPPING: &str = include_str!("../../testdata/etcd-raft.mapping.json");
 
 fn strict(text: &str, parser: &str, delimiter: &str) -> TraceFile {
@@ -273,6 +274,123 @@ fn mappings_and_lines_that_do_not_fit_say_so() {
     bad(receive, "line 1: a receive from `2` without a send");
     let error = ndjson::Mapping::parse("{\"nod\":\"x\"}").unwrap_err();
     assert!(error.to_string().contains("unknown field `nod`"), "{error}");
+}
+
+/// A trace with which a TLA+ specification is validated: its lines are in no order.
+#[test]
+fn a_trace_for_validation_is_read_whole() {
+    let events = r#""where": {"event": ["<", ">", "d"]}, "node": "node", "name": "event""#;
+    let clock = r#""clock": "pkt.vc""#;
+    let sides = r#""send": {"where": {"event": ">"}, "to": "pkt.rcv", "id": ["pkt.msg"],
+                            "label": "pkt.msg.type", "payload": "pkt.msg"},
+                   "receive": {"where": {"event": "<"}, "from": "pkt.snd", "id": ["pkt.msg"]}"#;
+    let read = |mapping: &str| {
+        let mapping = ndjson::Mapping::parse(mapping).unwrap();
+        ndjson::read(CHANNELS.as_bytes(), &mapping, &ReadOptions::strict())
+    };
+    // The messages from the clocks: what is rebuilt from them are the clocks.
+    let from_clocks = read(&format!("{{{events}, {clock}}}")).unwrap().executions.remove(0);
+    assert_eq!((from_clocks.nodes().len(), from_clocks.events().len()), (5, 654));
+    let order = Order::of(&from_clocks);
+    let mut logged = 0;
+    for line in CHANNELS.lines().skip(1) {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        let node = from_clocks.node_named(&json["node"].to_string()).unwrap();
+        let clock = &json["pkt"]["vc"];
+        let count = |name: &str| u32::try_from(clock[name].as_u64().unwrap_or(0)).unwrap();
+        let rebuilt = order.clock(node, count(&json["node"].to_string()));
+        for other in from_clocks.node_ids() {
+            assert_eq!(rebuilt[other.index()], count(&from_clocks.node(other).name), "{line}");
+            logged += 1;
+        }
+    }
+    assert_eq!(logged, 654 * 5);
+    // The messages by what they say: a receive of a token that a node has put back is a step.
+    let by_content = read(&format!("{{{events}, {clock}, {sides}}}")).unwrap();
+    let execution = &by_content.executions[0];
+    assert_eq!((execution.events().len(), execution.messages().len()), (654, 228));
+    assert!(execution.messages().iter().all(|message| message.sent.is_some()));
+    // Without the clocks, the file is in no order that could have happened.
+    assert!(read(&format!("{{{events}, {sides}}}")).is_err());
+}
+
+#[test]
+fn clocks_may_be_given_by_position() {
+    let parser = r"^(?<host>\w+) (?<clock>\([\d, ]+\)) (?<event>.*)$";
+    let log = "n2 (0,1,0) x\nn10 (0,1,1) y\nn1 (1,0,0) z\n";
+    let execution = strict(log, parser, "").executions.remove(0);
+    assert_eq!((execution.nodes().len(), execution.messages().len()), (3, 1));
+    let mapping = r#"{"node": "at", "clock": "vc"}"#;
+    let lines = r#"{"at": "n10", "vc": [0, 1, 1]}
+        {"at": "n2", "vc": [0, 1, 0]}
+        {"at": "n1", "vc": [1, 0, 0]}"#;
+    let mapping = ndjson::Mapping::parse(mapping).unwrap();
+    let read = ndjson::read(lines.as_bytes(), &mapping, &ReadOptions::strict()).unwrap();
+    assert_eq!(read.executions[0].messages().len(), 1);
+    let short = "n2 (0,1) x\nn10 (0,1,1) y\nn1 (1,0,0) z\n";
+    let error = shiviz::read(short.as_bytes(), &Format::new(parser, ""), &ReadOptions::strict());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("has 2 counts, but the log has 3 hosts: n1, n2, n10"), "{error}");
+}
+
+#[test]
+fn blanks_at_the_ends_of_lines_and_a_mark_do_no_harm() {
+    let blanks = format!("\u{feff}{}", CHORD.replace('\n', " \t\r\n"));
+    let read = shiviz::read(blanks.as_bytes(), &Format::go_vector(), &ReadOptions::strict());
+    assert_eq!(read.unwrap().executions[0].events().len(), 1_235);
+    let mapping = ndjson::Mapping::parse(ETCD_MAPPING).unwrap();
+    let blanks = format!("\u{feff}{}", ETCD.replace('\n', " \r\n"));
+    let read = ndjson::read(blanks.as_bytes(), &mapping, &ReadOptions::strict()).unwrap();
+    assert_eq!(read.executions[0].events().len(), 4_888);
+}
+
+/// Most events of this log begin with a time that the parser does not expect.
+#[test]
+fn the_first_lines_that_do_not_match_are_named() {
+    let event = |at: u32| match at % 10 {
+        0 => format!("a {{\"a\":{}}}\nx\n", at + 1),
+        _ => format!("12:00 - a {{\"a\":{}}}\nx\n", at + 1),
+    };
+    let log: String = (0..20).map(event).collect();
+    let parser = Format::new(r"^(?<host>\S+) (?<clock>\{.*\})\n(?<event>.*)$", "");
+    let error = shiviz::read(log.as_bytes(), &parser, &ReadOptions::strict()).unwrap_err();
+    let all: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
+    assert!(all.iter().any(|text| text.starts_with("line 3: no event: it has a clock")), "{all:?}");
+    let read = shiviz::read(log.as_bytes(), &parser, &ReadOptions::lenient()).unwrap();
+    assert!(read.diagnostics.iter().any(|d| d.to_string() == "2 of 20 events were kept"));
+    // Less than a tenth is refused, leniently too.
+    let log: String = (0..500).map(|at| event(at + u32::from(at > 8))).collect();
+    let log = log.replace("\na {", "\n12:00 - a {");
+    let error = shiviz::read(log.as_bytes(), &parser, &ReadOptions::lenient()).unwrap_err();
+    assert!(error.to_string().contains("too few to judge"), "{error}");
+}
+
+#[test]
+fn a_group_without_a_match_leaves_its_variable() {
+    let parser = r"^(?<host>\w) (?<clock>\{.*\})(?: x=(?<x>\d+))?(?: y=(?<y>\d+))? (?<event>.*)$";
+    let log = "a {\"a\":1} x=1 y=2 set\na {\"a\":2} y=3 set\na {\"a\":3} rest\n";
+    let execution = strict(log, parser, "").executions.remove(0);
+    let states = execution.local_states();
+    let shown: Vec<_> =
+        (1..=3).map(|count| states.at(NodeId(0), count).unwrap().to_string()).collect();
+    assert_eq!(shown, ["{x: 1, y: 2}", "{x: 1, y: 3}", "{x: 1, y: 3}"]);
+}
+
+#[test]
+fn lines_of_messages_are_an_execution() {
+    let plain = "client, server, Request\nserver, db, Query\ndb, server, Rows\n";
+    let named = "message,to,from,time\nRequest,server,client,1.5\nQuery,db,server,2\n";
+    let read = messages::read(plain.as_bytes(), &ReadOptions::strict()).unwrap();
+    let execution = &read.executions[0];
+    assert_eq!((execution.nodes().len(), execution.events().len()), (3, 6));
+    let order = Order::of(execution);
+    assert!(order.happens_before(EventId(0), EventId(5)));
+    let read = messages::read(named.as_bytes(), &ReadOptions::strict()).unwrap();
+    let execution = &read.executions[0];
+    assert_eq!(execution.events()[0].time.physical_ns, Some(1_500_000_000));
+    assert_eq!(execution.events()[2].sends[0].label, "Query");
+    let error = messages::read("a, b, x\nb\n".as_bytes(), &ReadOptions::strict()).unwrap_err();
+    assert!(error.to_string().contains("line 2: expected `from, to, message`"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub(super) fn junit(report: &Report<'_>, path: &Path) -> Result<()> {
         let name = escaped(&judgement.rule.property().name);
         let text = escaped(&words(judgement)?);
         let inner = match judgement.verdict() {
+            Verdict::Holds if judgement.untested().is_some() => {
+                format!("<skipped message=\"never put to the test\">{text}</skipped>")
+            }
             Verdict::Holds => String::new(),
             Verdict::Violated => format!("<failure message=\"violated\">{text}</failure>"),
             Verdict::Unknown => format!("<error message=\"unknown\">{text}</error>"),

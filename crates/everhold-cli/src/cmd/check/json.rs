@@ -15,25 +15,30 @@ use super::{Judged, Judgement, Report, orders};
 use crate::exit::BadInput;
 use crate::words;
 
-pub(super) fn write(
+/// Writes one property: its results on the runs, and all of them together.
+pub(super) fn write_judgement(judgement: &Judgement<'_>, out: &mut impl Write) -> io::Result<()> {
+    for judged in &judgement.runs {
+        writeln!(out, "{}", result(judgement, judged))?;
+    }
+    let property = judgement.rule.property();
+    let object = json!({
+        "is": "property",
+        "property": property.name,
+        "claim": modality(property),
+        "verdict": judgement.verdict().to_string(),
+        "tested": judgement.untested().is_none(),
+        "why_untested": judgement.untested().map(|untested| &untested.reason),
+        "help": judgement.untested().and_then(|untested| untested.help.as_ref()),
+        "runs": judgement.runs.len(),
+    });
+    writeln!(out, "{object}")
+}
+
+pub(super) fn write_end(
     report: &Report<'_>,
     errors: &[BadInput],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for judgement in &report.judgements {
-        for judged in &judgement.runs {
-            writeln!(out, "{}", result(judgement, judged))?;
-        }
-        let property = judgement.rule.property();
-        let object = json!({
-            "is": "property",
-            "property": property.name,
-            "claim": modality(property),
-            "verdict": judgement.verdict().to_string(),
-            "runs": judgement.runs.len(),
-        });
-        writeln!(out, "{object}")?;
-    }
     for error in errors {
         writeln!(out, "{}", json!({"is": "error", "message": error.to_string()}))?;
     }
@@ -44,6 +49,7 @@ pub(super) fn write(
         "holds": count(Verdict::Holds),
         "violated": count(Verdict::Violated),
         "unknown": count(Verdict::Unknown),
+        "untested": report.untested(),
         "runs": report.runs.len(),
         "errors": errors.len(),
     });
@@ -95,6 +101,8 @@ fn method(method: Method) -> &'static str {
     match method {
         Method::Tuples => "compatible states",
         Method::Cuts => "cuts",
+        Method::Windows => "windows of compatible states",
+        Method::Weights => "weights of events",
         Method::RecordedOrder => "recorded order",
         Method::Deliveries => "deliveries",
         Method::Chains => "chains",

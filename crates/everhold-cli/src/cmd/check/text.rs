@@ -13,15 +13,16 @@ use crate::hint;
 use crate::paint::Paint;
 use crate::words::{self, amount, counted, number, pad, short};
 
-pub(super) fn write(report: &Report<'_>, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    for judgement in &report.judgements {
-        write_judgement(judgement, paint, out)?;
-    }
+pub(super) fn write_end(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let events: usize = report.runs.iter().map(|run| run.execution.events().len()).sum();
     let counts = [Verdict::Holds, Verdict::Violated, Verdict::Unknown].map(|v| report.count(v));
+    let untested = match report.untested() {
+        0 => String::new(),
+        count => format!(" ({count} never put to the test)"),
+    };
     writeln!(
         out,
-        "{} hold, {} violated, {} unknown · {} · {}",
+        "{} hold{untested}, {} violated, {} unknown · {} · {}",
         counts[0],
         counts[1],
         counts[2],
@@ -43,6 +44,10 @@ pub(super) fn write_judgement(
     let part = sampling_text(property.sampling);
     if !part.is_empty() {
         writeln!(out, "          judged in full: `{part}` is for a watch")?;
+    }
+    if let Some(untested) = judgement.untested() {
+        let help = untested.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        writeln!(out, "          but was never put to the test: {}{help}", untested.reason)?;
     }
     for how in methods(judgement) {
         writeln!(out, "          {how}")?;
@@ -121,6 +126,10 @@ impl Way {
         let Tally { holds, violated, unknown, skipped } = self.tally;
         let sometimes = judgement.rule.property().modality == Modality::Sometimes;
         let mut words = self.where_judged(judgement, holds + violated + unknown);
+        if matches!(self.method, Method::Weights | Method::Windows) {
+            // The cuts and pairs that violate the claim were not counted.
+            return words;
+        }
         let parts = [(violated, "false"), (unknown, "unknown"), (skipped, "out of scope")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             // States in which a goal is not yet reached are not errors, so they are not mentioned.
@@ -149,6 +158,11 @@ impl Way {
         match (self.method, self.bounded) {
             (Method::Tuples, false) => format!("on {cuts}, by {tuples}"),
             (Method::Tuples, true) => format!("on {tuples}, then the bound was reached"),
+            (Method::Windows, _) => format!("on {cuts}, by windows over {tuples}"),
+            (Method::Weights, true) => {
+                format!("on {cuts}, by the weights of events, until the bound was reached")
+            }
+            (Method::Weights, false) => format!("on {cuts}, by the weights of events"),
             (Method::Cuts, true) => format!("on {some_cuts}, then the bound was reached"),
             (Method::Cuts, false) if goal => format!("on {some_cuts}, one by one"),
             (Method::Cuts, false) => format!("on {cuts}, {} one by one", number(judged)),
