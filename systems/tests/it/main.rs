@@ -17,6 +17,7 @@ mod lock;
 #[cfg(feature = "live")]
 mod lock_live;
 mod macepc;
+mod migrating_table;
 mod overlays;
 mod path_vector;
 mod paxos;
