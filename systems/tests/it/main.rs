@@ -7,6 +7,8 @@ mod chord_live;
 #[cfg(feature = "live")]
 mod clocks_live;
 mod extent;
+mod fabric;
+mod field;
 #[cfg(feature = "live")]
 mod full_disk;
 mod inferred;
