@@ -27,7 +27,12 @@ const TIMES: f64 = 10.0;
 /// VI); `None` where no share was published.
 fn rows() -> Vec<Published> {
     let row = |case, percent| Published { case, percent };
-    let raft = case("raft_votes", raft_votes::Bug::CountsAnswers, SHORT, raft_votes::system(raft_votes::Bug::CountsAnswers));
+    let raft = case(
+        "raft_votes",
+        raft_votes::Bug::CountsAnswers,
+        SHORT,
+        raft_votes::system(raft_votes::Bug::CountsAnswers),
+    );
     let bug = failure_detector::Bug::StaleTimeout;
     let detector = case("failure_detector", bug, SHORT, failure_detector::system(bug));
     let bug = chain_replication::Bug::ResendsEverything;
@@ -65,8 +70,7 @@ fn shares(case: &Case, options: &Options) -> Vec<f64> {
 }
 
 pub(super) fn run(options: &Options, scores: &mut Scorecard) {
-    let mut table =
-        Table::new(&["system, bug", "published %", "ours %, median", "times", "CPU s"]);
+    let mut table = Table::new(&["system, bug", "published %", "ours %, median", "times", "CPU s"]);
     for row in rows() {
         let name = format!("{}, {}", row.case.system, row.case.bug);
         eprintln!("{name}");
@@ -78,7 +82,8 @@ pub(super) fn run(options: &Options, scores: &mut Scorecard) {
         if let Some(times) = times {
             scores.hold(format!("{name}: share of buggy executions"), times, Bound::AtLeast(TIMES));
         }
-        let text = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
+        let text =
+            |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
         table.row(vec![
             name,
             text(row.percent),

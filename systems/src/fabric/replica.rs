@@ -74,6 +74,10 @@ impl<S: Service> Replica<S> {
         let is_right = role != Role::ActiveSecondary || before == Role::IdleSecondary;
         cx.check(is_right, PROMOTED, || format!("{node} was promoted as {before:?}"));
         self.role = role;
+        if role == Role::Primary {
+            // What the failed primary still sends comes too late: others have no part in it.
+            self.primary = None;
+        }
         if data_lost {
             self.service.data_lost();
         }

@@ -19,7 +19,7 @@ use everhold::prelude::*;
 /// The number of nodes that are watched.
 const NODES: usize = 2;
 /// The number of rounds, which bounds an execution.
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 8;
 /// The number of attempts in a round.
 const ATTEMPTS: u32 = 2;
 /// The number of answers that a node may owe.
@@ -172,6 +172,7 @@ impl Node for Clock {
 
     fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         match msg {
+            Msg::Start(timer) if cx.flip("fires at once") => cx.send(from, Msg::Timeout(timer)),
             Msg::Start(timer) => {
                 self.running = Some(timer);
                 let fire = Timer::from("fire").with(timer.into());

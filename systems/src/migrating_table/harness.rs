@@ -66,7 +66,9 @@ type Script = Vec<(When, Action)>;
 /// A client of the virtual table.
 struct Client {
     cx: AsyncCx<Msg>,
-    table: MigratingTable,
+    tables: NodeId,
+    config: Rc<Configuration>,
+    bug: Bug,
     marks: std::cell::Cell<u32>,
 }
 
@@ -96,17 +98,21 @@ fn initial(scenario: Scenario) -> Vec<(Key, Properties)> {
 }
 
 impl Client {
+    /// The virtual table for one logical operation: linearization points belong to operations.
+    fn table(&self) -> MigratingTable {
+        let backend = Rc::new(Backend::new(self.cx.clone(), self.tables));
+        MigratingTable { backend, config: Rc::clone(&self.config), bug: self.bug }
+    }
+
     /// Executes an operation and compares its answer with the reference table's.
     async fn perform(&self, call: Call) {
-        let backend = &self.table.backend;
-        backend
-            .operation
-            .replace(super::backend::Operation { call: Some(call.clone()), points: Vec::new() });
+        let table = self.table();
+        table.backend.operation.borrow_mut().call = Some(call.clone());
         let answer = match call {
-            Call::Write(batch) => Answer::Written(self.table.execute(batch).await),
-            Call::Query(filter) => Answer::Rows(self.table.query_atomic(&filter).await),
+            Call::Write(batch) => Answer::Written(table.execute(batch).await),
+            Call::Query(filter) => Answer::Rows(table.query_atomic(&filter).await),
         };
-        let points = backend.operation.take().points;
+        let points = table.backend.operation.take().points;
         let count = points.len();
         self.cx.check(count == 1, ONE_POINT, || format!("{count} linearization points"));
         for (reported, reference) in points {
@@ -119,9 +125,10 @@ impl Client {
 
     /// Reads a stream to its end and checks every row.
     async fn read_stream(&self, filter: Filter) {
-        let backend = &self.table.backend;
+        let table = self.table();
+        let backend = &table.backend;
         let Msg::At(since) = backend.call(Msg::Revision).await else { unreachable!("a revision") };
-        let stream = self.table.query_streamed(filter.clone()).await;
+        let stream = table.query_streamed(filter.clone()).await;
         let mut from = Key::default();
         loop {
             let continuation = stream.continuation_key().await;
@@ -150,7 +157,7 @@ impl Client {
             return self.read_stream(self.any_filter()).await;
         }
         for _ in 0..CALLS {
-            let Msg::Rows(rows) = self.table.backend.call(Msg::Dump).await else {
+            let Msg::Rows(rows) = self.cx.call(self.tables, Msg::Dump).await else {
                 unreachable!("the rows of the reference table")
             };
             let is_write = self.cx.flip("write");
@@ -215,7 +222,7 @@ impl Client {
         for (when, action) in script {
             match when {
                 When::On(_) => continue,
-                When::After(phase) => self.table.config.reached(*phase).await,
+                When::After(phase) => self.config.reached(*phase).await,
                 When::Any => {}
             }
             self.act(action.clone()).await;
@@ -224,7 +231,7 @@ impl Client {
 
     /// Follows the phases that the tables announce.
     async fn follow_configuration(self: Rc<Self>, script: Option<Rc<Script>>) {
-        let config = &self.table.config;
+        let config = &self.config;
         loop {
             let is_phase = |_, msg: &Msg| matches!(msg, Msg::Configure(_));
             let Received { from, msg, .. } = self.cx.recv_if(is_phase).await;
@@ -243,9 +250,8 @@ impl Client {
 }
 
 async fn serve(cx: AsyncCx<Msg>, tables: NodeId, bug: Bug, script: Option<Rc<Script>>) {
-    let (backend, config) = (Rc::new(Backend::new(cx.clone(), tables)), Configuration::new());
-    let table = MigratingTable { backend, config, bug };
-    let client = Rc::new(Client { cx: cx.clone(), table, marks: std::cell::Cell::new(0) });
+    let (config, marks) = (Configuration::new(), std::cell::Cell::new(0));
+    let client = Rc::new(Client { cx: cx.clone(), tables, config, bug, marks });
     cx.observe(Service { phase: Phase::UseOldHideMetadata });
     cx.spawn_background(Rc::clone(&client).follow_configuration(script.clone()));
     match &script {
