@@ -12,6 +12,7 @@ mod faults;
 mod infer;
 mod liveness;
 mod measure;
+mod papers;
 mod process;
 mod shrink;
 mod table;
@@ -26,9 +27,10 @@ use measure::{Scorecard, Size};
 /// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 10] = [
+const AREAS: [Area; 11] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
+    ("papers", "the systems of the papers: their figures beside ours", papers::run),
     ("shrink", "how small findings become, and what that takes", shrink::run),
     (
         "liveness",

@@ -2,9 +2,12 @@
 //!
 //! - [`raft`](mod@raft): the `raft` crate of TiKV, in a modelled environment.
 //! - [`storage`]: the replicating storage system of the P# paper.
+//! - [`migrating_table`]: the live table migration of the P# paper.
 //! - [`extent`]: the extent manager of Azure Storage vNext, with the harness of the P# paper.
 //! - [`paxos`]: Paxos with acceptors that crash.
 //! - [`chord`]: the ring of Mace.
+//! - [`fabric`]: a model of Azure Service Fabric with two services on it, after the P# paper.
+//! - [`field`]: protocols in which the field counts buggy executions.
 //! - [`kademlia`]: routing by the distance of identifiers.
 //! - [`path_vector`]: routing between networks as in BGP.
 //! - [`randtree`]: the overlay tree of Mace.
@@ -29,10 +32,13 @@ pub mod bullet;
 pub mod chord;
 pub mod dht;
 pub mod extent;
+pub mod fabric;
+pub mod field;
 pub mod kademlia;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod lock;
+pub mod migrating_table;
 pub mod pastry;
 pub mod path_vector;
 pub mod paxos;

@@ -22,6 +22,14 @@ fn bugs_still_runs() {
 }
 
 #[test]
+fn papers_still_runs() {
+    let output = benches(&["papers", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("| migrating_table, DeletePrimaryKey, portfolio"), "{printed}");
+}
+
+#[test]
 fn liveness_still_runs() {
     let output = benches(&["liveness", "--smoke", "--executions", "20"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -7,6 +7,8 @@ mod chord_live;
 #[cfg(feature = "live")]
 mod clocks_live;
 mod extent;
+mod fabric;
+mod field;
 #[cfg(feature = "live")]
 mod full_disk;
 mod inferred;
@@ -17,6 +19,7 @@ mod lock;
 #[cfg(feature = "live")]
 mod lock_live;
 mod macepc;
+mod migrating_table;
 mod overlays;
 mod path_vector;
 mod paxos;
