@@ -13,6 +13,7 @@ mod infer;
 mod liveness;
 mod measure;
 mod process;
+mod quality;
 mod shrink;
 mod table;
 mod timed;
@@ -26,7 +27,7 @@ use measure::{Scorecard, Size};
 /// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 10] = [
+const AREAS: [Area; 11] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("shrink", "how small findings become, and what that takes", shrink::run),
@@ -37,6 +38,7 @@ const AREAS: [Area; 10] = [
     ),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
+    ("quality", "properties from traces: what an expert wants, what is false or idle", quality::run),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
     ("faults", "checking a running system while something fails: what is told", faults::run),
     ("timed", "timed simulation: speed, flatness, forks", timed::run),
