@@ -302,3 +302,62 @@ fn term(expr: &Expr, names: &Names) -> String {
         _ => print_expr(expr),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use everhold_property::parse;
+
+    use super::*;
+
+    fn of(claim: &str) -> String {
+        let read = parse(&format!("always \"it\": {claim}")).into_result();
+        arranged(&read.expect("it is well formed")[0])
+    }
+
+    #[track_caller]
+    fn same(one: &str, other: &str) {
+        assert_eq!(of(one), of(other), "{one}\n{other}");
+    }
+
+    #[track_caller]
+    fn differ(one: &str, other: &str) {
+        assert_ne!(of(one), of(other), "{one}\n{other}");
+    }
+
+    #[test]
+    fn arrangements_of_one_claim() {
+        let one = |claim: &str| format!("forall n in nodes: {claim}");
+        let two = |claim: &str| format!("forall a, b in nodes where a != b: {claim}");
+        same(&one("n.x <= n.y"), "forall m in nodes: m.y >= m.x");
+        same(&one("n.x == 600 - n.y"), &one("n.x + n.y == 600"));
+        same(&one("n.x == 2 * n.y - 3"), &one("3 + n.x == n.y + n.y"));
+        same(&one("n.up == true implies n.x != null"), &one("n.x == null implies not n.up"));
+        same(
+            &two("a.lead and a.t == b.t implies not b.lead"),
+            &two("b.lead and b.t == a.t implies not a.lead"),
+        );
+        same(
+            &two("a.s disjoint from b.t"),
+            "forall x, y in nodes where y != x: x.t disjoint from y.s",
+        );
+        same(
+            "sum(n in nodes: n.sent - n.got) == in_flight(\"m\")",
+            "sum(k in nodes: k.sent) == in_flight(\"m\") + sum(n in nodes: n.got)",
+        );
+        same(&one("n.mode in {\"a\", \"b\"}"), &one("n.mode in {\"b\", \"a\"}"));
+    }
+
+    #[test]
+    fn claims_that_differ() {
+        let one = |claim: &str| format!("forall n in nodes: {claim}");
+        let two = |claim: &str| format!("forall a, b in nodes where a != b: {claim}");
+        differ(&one("n.x <= n.y"), &one("n.y <= n.x"));
+        differ(&one("n.x < n.y"), &one("n.x <= n.y"));
+        differ(&one("n.x == n.y + 1"), &one("n.x == n.y - 1"));
+        differ(&two("a.lead implies a.x >= b.x"), &two("a.lead implies a.x <= b.x"));
+        differ(&two("a.x <= b.y"), &one("n.x <= n.y"));
+        differ(&one("n.x subset of n.y"), &one("n.y subset of n.x"));
+        differ(&one("n.up implies n.ok"), &one("n.ok implies n.up"));
+        differ("forall n in nodes: n.x >= 0", "forall n in server nodes: n.x >= 0");
+    }
+}

@@ -31,11 +31,11 @@ pub(super) struct Flow {
     /// The features that an event changes, with the change.
     pub(super) rows: Vec<Vec<(usize, i64)>>,
     /// The features at the start of each run.
-    starts: Vec<Vec<i64>>,
+    pub(super) starts: Vec<Vec<i64>>,
     /// The least value of each feature at a node, or of a message.
-    least: Vec<i64>,
+    pub(super) least: Vec<i64>,
     /// The features at the recorded moments at which no message is in flight, of all runs.
-    quiet: Vec<Vec<i64>>,
+    pub(super) quiet: Vec<Vec<i64>>,
 }
 
 /// The numbers of a payload, by field.
