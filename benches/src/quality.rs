@@ -106,7 +106,7 @@ fn judge(subject: &Subject, size: Size) -> Judged {
     let all: Vec<Property> = found.lines.iter().map(|line| line.property.clone()).collect();
     let shown = &all[..all.len().min(FIRST)];
     let mut random = Random::new(5);
-    let worlds = Worlds::of(&run);
+    let (worlds, tries) = (Worlds::of(&run), size.pick(30, 500));
     let (mut refuted, mut redundant) = (0, 0);
     let mark = |place: usize| {
         let property = &shown[place];
@@ -115,7 +115,7 @@ fn judge(subject: &Subject, size: Size) -> Judged {
             return "refuted";
         }
         let decoys = judge::is_about_decoys(property);
-        if decoys || worlds.is_redundant(&shown[..=place], &mut random) {
+        if decoys || worlds.is_redundant(&shown[..=place], tries, &mut random) {
             redundant += 1;
             return if decoys { "trivial" } else { "redundant" };
         }

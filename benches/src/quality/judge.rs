@@ -11,8 +11,6 @@ use super::system::{DECOYS, Random};
 
 /// The most cuts or tuples that are judged of one property in one run.
 const CASES_MAX: u64 = 3_000_000;
-/// The changed worlds that are tried for one property.
-const WORLDS: usize = 500;
 
 /// A claim as a property: `when all quiet: ...`, `on delivery: ...`, or the claim alone.
 pub(super) fn property(claim: &str) -> Property {
@@ -92,17 +90,22 @@ impl<'a> Worlds<'a> {
     /// Whether nothing contradicts the last of these properties that does not contradict an earlier
     /// one, too; also if nothing contradicts it at all.
     ///
-    /// A world is a moment of the run, in which one node takes a step, with one to three values
+    /// So many worlds are tried. A world is a moment of the run, in which one node takes a step, with one to three values
     /// replaced by others that occurred. It has no messages, so properties about messages are
     /// never taken for redundant.
-    pub(super) fn is_redundant(&self, properties: &[Property], random: &mut Random) -> bool {
+    pub(super) fn is_redundant(
+        &self,
+        properties: &[Property],
+        worlds: usize,
+        random: &mut Random,
+    ) -> bool {
         let Some((own, earlier)) = properties.split_last() else { return false };
         if is_about_messages(own) {
             return false;
         }
         let rule = |property: &Property| Rule::new(property, &Library::new());
         let (own, earlier) = (rule(own), earlier.iter().map(rule).collect::<Vec<Rule>>());
-        for _ in 0..WORLDS {
+        for _ in 0..worlds {
             let world = self.changed(random);
             if is_false(&own, &world) && !earlier.iter().any(|rule| is_false(rule, &world)) {
                 return false;
