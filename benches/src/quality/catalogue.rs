@@ -33,7 +33,10 @@ fn amounts() -> Vec<Subject> {
             &["when all quiet: sum(n in nodes: n.balance) == 400"],
             &["sum(n in nodes: n.balance) + sum(m in messages(\"Transfer\"): m.amount) == 400"],
             &["forall n in nodes: n.balance >= 0"],
-            &["sum(n in nodes: n.sent - n.received) == in_flight(\"Transfer\")"],
+            &[
+                "sum(n in nodes: n.sent - n.received) == in_flight(\"Transfer\")",
+                "sum(n in nodes: n.sent - n.received) == in_flight()",
+            ],
             &["forall n in nodes: n.balance == n.credited - n.debited + 100"],
         ],
         broken: &["forall n in nodes: n.balance >= 0"],

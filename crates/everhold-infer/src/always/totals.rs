@@ -31,7 +31,7 @@ use matrix::{Matrix, Total};
 /// Cases counted for one total.
 const CASES_MAX: u64 = 1_000;
 /// Quiet moments with different addends that a claim about quiet moments needs.
-const QUIET_MIN: usize = 4;
+const QUIET_MIN: usize = 2;
 
 /// The recorded states, and the terms of the nodes in them.
 pub(super) struct Totals<'a> {
