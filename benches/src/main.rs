@@ -14,6 +14,7 @@ mod liveness;
 mod measure;
 mod papers;
 mod process;
+mod quality;
 mod shrink;
 mod table;
 mod timed;
@@ -39,6 +40,11 @@ const AREAS: [Area; 11] = [
     ),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
+    (
+        "quality",
+        "properties from traces: what an expert wants, what is false or idle",
+        quality::run,
+    ),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
     ("faults", "checking a running system while something fails: what is told", faults::run),
     ("timed", "timed simulation: speed, flatness, forks", timed::run),

@@ -33,6 +33,7 @@ mod lines;
 mod pairs;
 mod propose;
 mod quorum;
+mod race;
 mod redundant;
 mod rows;
 mod search;
@@ -42,6 +43,7 @@ mod source;
 mod sums;
 mod table;
 mod terms;
+mod totals;
 
 use everhold_property::Scope;
 use everhold_trace::{Execution, Order};

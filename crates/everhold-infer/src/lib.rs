@@ -8,10 +8,12 @@
 //! - [`mod@always`]: properties that held wherever they were judged.
 //! - [`almost`]: properties that held in all but a few cases, with the cases.
 //! - [`decisions`], [`diff`](mod@diff): decisions of people, and differences between two results.
+//! - `arranged`: one text for all arrangements of a claim.
 //! - `outcome`: the reasons and limits that a result comes with, as types.
 
 pub mod almost;
 pub mod always;
+mod arranged;
 mod bitmap;
 pub mod decisions;
 pub mod dictionary;
@@ -31,6 +33,7 @@ pub use almost::{
     Score, Shared,
 };
 pub use always::{Always, Hidden, Line, Settings, always, always_snapshots};
+pub use arranged::arranged;
 pub use decisions::{Decision, DecisionError, DecisionErrorKind, Decisions};
 pub use dictionary::{Code, Dictionary};
 pub use diff::Diff;

@@ -253,7 +253,7 @@ mod tests {
             names_nodes: false,
         };
         let terms = classes.into_iter().zip(&columns).map(term).collect();
-        (Side { terms, columns, groups: vec![0; 300], episodes: Vec::new() }, rows)
+        (Side { terms, columns, groups: vec![0; 300], ..Side::default() }, rows)
     }
 
     /// The bits of every relation, by vectors and without, in ranges and in single rows, are what

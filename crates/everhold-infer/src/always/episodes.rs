@@ -29,6 +29,14 @@ impl<'a> Sequences<'a> {
         Sequences { runs }
     }
 
+    /// Whether the values of a column never fall, in no run and at no node.
+    pub(super) fn only_grow(&self, column: &[u32]) -> bool {
+        self.runs.iter().all(|(_, rows)| {
+            let known = rows.iter().filter(|row| **row != NONE);
+            known.map(|row| column[*row as usize]).is_sorted()
+        })
+    }
+
     /// The episode of each row of a column.
     pub(super) fn number(&self, column: &[u32]) -> Vec<u32> {
         let mut found = vec![u32::MAX; column.len()];

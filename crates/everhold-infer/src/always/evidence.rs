@@ -13,6 +13,9 @@
 //! condition, each case would be an independent draw from what such nodes are otherwise seen to
 //! be. A further condition adds no cases, so that what says less is never better supported.
 //!
+//! Two numbers that only grow are tied to each other by time, and take no part in all combinations
+//! of their values. Their order needs evidence of its own (`race`).
+//!
 //! And the condition itself must have a bearing on the claim (`bearing`).
 
 use std::collections::BTreeSet;
@@ -23,6 +26,7 @@ use super::bearing;
 use super::candidates::{Candidate, Candidates};
 use super::comparison::{Comparison, Context};
 use super::family::Form;
+use super::race::Race;
 use super::rows::Pairs;
 use crate::dictionary::hash_of;
 use crate::evaluate::{Cell, Column, Truth};
@@ -99,7 +103,11 @@ pub(super) fn gather(
                 let columns = (&context.left.columns[a], &context.right.columns[b]);
                 // The next value could be any value that the node ever showed.
                 let alike = *form == Form::Steps && a == b;
-                chance((relation, columns, alike), seen, context)
+                let free = candidates.conditions[candidate.condition].is_empty();
+                let race = Race { relation, terms: (a, b), form, context };
+                let race = (free && race.is_one()).then(|| race.ln_chance(&seen));
+                let (count, ln_chance) = chance((relation, columns, alike), seen, context);
+                (count, race.map_or(ln_chance, |race| race.max(ln_chance)))
             }
             Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
                 let condition = candidates.conditions[candidate.condition].iter();

@@ -165,8 +165,12 @@ fn draft(
     let free = points.len().checked_sub(all.len()).filter(|free| *free > 0)?;
     let ln_chance = -(free as f64) * (range.len().max(1) as f64).ln();
     let expr = |term: usize| setting.rows.right_expr(&context.left.terms[term]);
-    let mut sum: Option<Expr> = None;
-    for (coefficient, term) in &equation.parts {
+    // As a person writes it: `600 - n.out`, `n.credited - n.debited + 100`.
+    let mut parts = equation.parts.clone();
+    parts.sort_by_key(|(coefficient, _)| *coefficient < 0);
+    let leads = equation.constant > 0 && parts.first().is_some_and(|(first, _)| *first < 0);
+    let mut sum: Option<Expr> = leads.then(|| constant(&equation.constant.into()));
+    for (coefficient, term) in &parts {
         let (negative, size) = (*coefficient < 0, coefficient.abs());
         let part = match size {
             1 => expr(*term),
@@ -180,7 +184,7 @@ fn draft(
         });
     }
     let mut sum = sum.expect("there are parts");
-    if equation.constant != 0 {
+    if equation.constant != 0 && !leads {
         let op = if equation.constant < 0 { BinaryOp::Sub } else { BinaryOp::Add };
         sum = binary(op, sum, constant(&equation.constant.checked_abs()?.into()));
     }

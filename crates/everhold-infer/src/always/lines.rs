@@ -189,7 +189,9 @@ impl Setting {
         match self.form {
             Form::Two | Form::TwoElements => 3.0,
             Form::Delivery | Form::Elements(_) => 2.0,
-            Form::One | Form::Steps => 1.5,
+            Form::One => 1.5,
+            // That a counter only grows is true of most counters.
+            Form::Steps => 0.5,
         }
     }
 }

@@ -113,6 +113,19 @@ fn substituted(
     let (condition, claim) = candidates.key(own);
     let mut found = Vec::new();
     for part in &condition {
+        // Two values are equal because each equals another one at its own node.
+        if let (
+            Comparison::Cross(Relation::Equal, p, q),
+            Comparison::Cross(Relation::Equal, l, r),
+            Some((left, right)),
+        ) = (*part, claim, alone)
+            && p != l
+            && q != r
+            && let Some(first) = left.related(Relation::Equal, l, p)
+            && let Some(second) = right.related(Relation::Equal, r, q)
+        {
+            found.push(if first == second { vec![first] } else { vec![first, second] });
+        }
         let claim = match (*part, claim, alone) {
             (
                 Comparison::Cross(Relation::Equal, p, q),

@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::lines::Setting;
 use super::source::{Runs, Source};
 use super::terms::{Side, What};
+use super::totals::Totals;
 use super::{Always, Settings, conserved, linear, quorum, single, sums};
 use crate::dictionary::Dictionary;
 use crate::evaluate::Numbers;
@@ -35,7 +36,7 @@ impl<'a> Search<'a> {
     pub(super) fn run(mut self, settings: &Settings) -> Always {
         let kinds = 0..self.sides.len();
         let alone: Vec<Candidates> = kinds.clone().map(|kind| self.one(kind)).collect();
-        self.conserved();
+        self.conserved(settings);
         for left in kinds.clone() {
             for right in kinds.clone() {
                 self.two(left, right, settings, (&alone[left], &alone[right]));
@@ -93,11 +94,17 @@ impl<'a> Search<'a> {
     }
 
     /// Claims about all nodes and the messages in flight between them.
-    fn conserved(&mut self) {
+    fn conserved(&mut self, settings: &Settings) {
         let Source::Runs(Runs { states, atoms, .. }) = &self.source else { return };
         let (numbers, sides) = (self.numbers, self.sides);
         let place = conserved::Place { states, atoms, numbers, sides };
         let (drafts, tried) = place.claims(&mut self.cuts);
+        self.ledger.add(drafts, tried);
+        let executions = self.cuts.executions;
+        let quiet =
+            settings.scopes.iter().any(|scope| matches!(scope, Scope::Quiet | Scope::AllQuiet));
+        let totals = Totals { states, atoms, numbers, sides, executions, quiet };
+        let (drafts, tried) = totals.claims();
         self.ledger.add(drafts, tried);
     }
 

@@ -6,6 +6,7 @@ use everhold_property::print;
 
 use super::Settings;
 use super::lines::{Draft, Line};
+use crate::arranged;
 use crate::decisions::Decision;
 use crate::outcome::{NotShown, Premise, Reason};
 
@@ -62,6 +63,15 @@ impl<'a> Selection<'a> {
             let sets = through.get(&place).into_iter().flatten();
             if let Some(set) = sets.into_iter().find(|set| set.iter().all(stands)) {
                 standings[place] = Standing::Follows(set.clone());
+            }
+        }
+        order.retain(|place| standings[*place] == Standing::Beyond);
+        // The same in other words: a contrapositive, the sides exchanged.
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        for place in &order {
+            let same = *first.entry(arranged(&drafts[*place].property)).or_insert(*place);
+            if same != *place {
+                standings[*place] = Standing::Follows(vec![same]);
             }
         }
         order.retain(|place| standings[*place] == Standing::Beyond);

@@ -48,6 +48,9 @@ pub(super) struct Side {
     /// For each term the episode of each row; empty if every row is an episode of its own. Episodes
     /// that are not set are numbered in the order of the rows when they are asked for.
     pub(super) episodes: Vec<OnceLock<Vec<u32>>>,
+    /// For each term whether it is a number that only grows, at every node; empty if that is not
+    /// known.
+    pub(super) grows: Vec<bool>,
 }
 
 impl Term {
@@ -119,6 +122,11 @@ impl Side {
         })
     }
 
+    /// Whether a term is a number that only grows.
+    pub(super) fn only_grows(&self, term: usize) -> bool {
+        self.grows.get(term).is_some_and(|grows| *grows)
+    }
+
     /// How many rows the side has.
     pub(super) fn rows(&self) -> u32 {
         u32::try_from(self.groups.len()).expect("rows are numbered by 32 bits")
@@ -163,6 +171,11 @@ impl Side {
         let sequences = Sequences::of(kind, atoms);
         let episodes = side.columns.iter().map(|column| sequences.number(column).into());
         side.episodes = episodes.collect();
+        let terms = side.terms.iter().zip(&side.columns);
+        let grows = terms.map(|(term, column)| {
+            term.class == Class::Number && !term.is_role() && sequences.only_grow(column)
+        });
+        side.grows = grows.collect();
         side
     }
 

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use anyhow::Result;
-use everhold_infer::Always;
+use everhold_infer::{Always, arranged};
 use everhold_property::{
-    Library, Limits, Property, Rule, Verdict, check_execution, parse, print_expr,
+    Library, Limits, Property, Rule, Scope, Verdict, check_execution, parse, print, print_expr,
 };
 
 use crate::exit::{BadInput, Code};
@@ -35,11 +35,21 @@ pub(super) fn explain(
             return Ok(Code::Violated);
         }
     }
-    let same = |other: &Property| {
-        other.scope == property.scope && print_expr(&other.body) == print_expr(&property.body)
-    };
+    // A claim that holds on every cut holds on the quiet ones.
+    let everywhere = Property { scope: Scope::EveryCut, ..property.clone() };
+    let narrow = matches!(property.scope, Scope::Quiet | Scope::AllQuiet);
+    let mut texts = vec![arranged(&property)];
+    texts.extend(narrow.then(|| arranged(&everywhere)));
+    let same = |other: &Property| texts.contains(&arranged(other));
     if let Some(place) = found.lines.iter().position(|line| same(&line.property)) {
-        writeln!(out, "it is line {}", place + 1)?;
+        let line = &found.lines[place].property;
+        let literal =
+            line.scope == property.scope && print_expr(&line.body) == print_expr(&property.body);
+        let words = if literal { "" } else { ", in other words" };
+        writeln!(out, "it is line {}{words}", place + 1)?;
+        if !literal {
+            writeln!(out, "{}", print(line).trim_end())?;
+        }
     } else if let Some(hidden) = found.hidden.iter().find(|hidden| same(&hidden.property)) {
         writeln!(out, "it holds, and is hidden: {}", hidden.reason)?;
     } else if unknown {

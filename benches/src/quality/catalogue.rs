@@ -1,0 +1,261 @@
+//! The protocols of the bench, with the invariants that an expert wants of each.
+
+use everhold_trace::Execution;
+
+use super::copies::{Cache, Gossip, Queue, Replication, TwoPhase};
+use super::leaders::{Election, Lock, PrimaryBackup, TokenRing};
+use super::money::{Bank, Quotas, Semaphore};
+use super::system::{Recipe, run};
+
+/// A protocol.
+#[derive(Clone)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) run: fn(Recipe) -> Execution,
+    /// Whether the engine was improved without a look at it.
+    pub(super) held_out: bool,
+    /// The invariants that an expert wants. Each has one text, or several that say the same or more.
+    pub(super) wanted: [&'static [&'static str]; 5],
+    /// The invariant that the mistake of the protocol breaks, likewise.
+    pub(super) broken: &'static [&'static str],
+}
+
+pub(super) fn subjects() -> Vec<Subject> {
+    [amounts(), roles(), copies()].concat()
+}
+
+fn amounts() -> Vec<Subject> {
+    let bank = Subject {
+        name: "bank",
+        run: |recipe| run(Bank::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["when all quiet: sum(n in nodes: n.balance) == 400"],
+            &["sum(n in nodes: n.balance) + sum(m in messages(\"Transfer\"): m.amount) == 400"],
+            &["forall n in nodes: n.balance >= 0"],
+            &[
+                "sum(n in nodes: n.sent - n.received) == in_flight(\"Transfer\")",
+                "sum(n in nodes: n.sent - n.received) == in_flight()",
+            ],
+            &["forall n in nodes: n.balance == n.credited - n.debited + 100"],
+        ],
+        broken: &["forall n in nodes: n.balance >= 0"],
+    };
+    let quotas = Subject {
+        name: "quotas",
+        run: |recipe| run(Quotas::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall n in pool nodes: n.free == 600 - n.out"],
+            &["forall n in worker nodes: n.used <= n.quota"],
+            &["sum(n in worker nodes: n.quota) <= 600"],
+            &[
+                "when all quiet: \
+               sum(n in pool nodes: n.out) == sum(n in worker nodes: n.quota)",
+                "when all quiet: \
+               sum(n in pool nodes: n.free) + sum(n in worker nodes: n.quota) == 600",
+            ],
+            &["forall n in pool nodes: n.free >= 0", "forall n in pool nodes: n.out <= 600"],
+        ],
+        broken: &["forall n in worker nodes: n.used <= n.quota"],
+    };
+    let semaphore = Subject {
+        name: "semaphore",
+        run: |recipe| run(Semaphore::default(), recipe),
+        held_out: true,
+        wanted: [
+            &["forall n in sem nodes: n.free == 4 - n.held"],
+            &["sum(n in client nodes: n.permits) <= 4"],
+            &["forall n in client nodes: n.permits == n.acquired - n.released"],
+            &["forall n in sem nodes: n.free >= 0", "forall n in sem nodes: n.held <= 4"],
+            &["forall n in client nodes: n.released <= n.acquired"],
+        ],
+        broken: &[
+            "forall n in sem nodes: n.free >= 0",
+            "forall n in sem nodes: n.held <= 4",
+            "forall n in sem nodes: not n.free == -1",
+        ],
+    };
+    vec![bank, quotas, semaphore]
+}
+
+fn roles() -> Vec<Subject> {
+    let backup = Subject {
+        name: "primary/backup",
+        run: |recipe| run(PrimaryBackup::new(), recipe),
+        held_out: false,
+        wanted: [
+            &[
+                "forall a, b in nodes where a != b: \
+               a.role == \"primary\" implies b.role == \"backup\"",
+                "forall a, b in nodes where a != b: \
+               a.role == \"primary\" implies b.role != \"primary\"",
+                "count(n in nodes: n.role == \"primary\") <= 1",
+            ],
+            &[
+                "forall a, b in nodes where a != b: a.role == \"primary\" implies a.epoch >= b.epoch",
+            ],
+            &["forall n in nodes: n.applied <= n.commit"],
+            &["forall n in nodes: n.commit <= n.entries"],
+            &["forall a, b in nodes where a != b: \
+               a.role == \"primary\" implies a.entries >= b.entries"],
+        ],
+        broken: &["forall n in nodes: n.applied <= n.commit"],
+    };
+    let election = Subject {
+        name: "election",
+        run: |recipe| run(Election::default(), recipe),
+        held_out: false,
+        wanted: [
+            &[
+                "forall a, b in nodes where a != b: \
+               a.role == \"leader\" and a.term == b.term implies b.role == \"follower\"",
+                "forall a, b in nodes where a != b: \
+               a.role == \"leader\" and a.term == b.term implies b.role != \"leader\"",
+            ],
+            &["forall n in nodes: previous(n.term) <= n.term"],
+            &["forall n in nodes: n.role == \"leader\" implies n.votes >= 3"],
+            &["forall n in nodes: n.role == \"leader\" implies \
+               count(m in nodes: m.term >= n.term) >= 3"],
+            &["on delivery: sender.term <= receiver.term"],
+        ],
+        broken: &[
+            "forall n in nodes: n.role == \"leader\" implies n.votes >= 3",
+            "forall n in nodes: n.role == \"leader\" implies n.votes != 1",
+        ],
+    };
+    let ring = Subject {
+        name: "token ring",
+        run: |recipe| run(TokenRing::new(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall n in nodes: n.in_cs implies n.holding"],
+            &[
+                "forall a, b in nodes where a != b: a.holding implies not b.holding",
+                "count(n in nodes: n.holding) + in_flight(\"Token\") == 1",
+            ],
+            &[
+                "sum(n in nodes: n.passed - n.taken) == in_flight(\"Token\") - 1",
+                "count(n in nodes: n.holding) + in_flight(\"Token\") == 1",
+            ],
+            &["forall n in nodes: n.passed <= n.taken"],
+            &["forall n in nodes: n.entered <= n.taken"],
+        ],
+        broken: &["forall n in nodes: n.in_cs implies n.holding"],
+    };
+    let lock = Subject {
+        name: "lock",
+        run: |recipe| run(Lock::default(), recipe),
+        held_out: false,
+        wanted: [
+            &[
+                "forall a, b in client nodes where a != b: a.has implies not b.has",
+                "count(n in client nodes: n.has) <= 1",
+            ],
+            &["forall a in server nodes, b in client nodes: a.fence >= b.token"],
+            &["forall n in client nodes: n.busy implies n.has"],
+            &["forall n in server nodes: n.returned <= n.fence"],
+            &[
+                "forall a, b in client nodes where a != b: a.has implies a.token >= b.token",
+                "forall a, b in client nodes where a != b: a.has implies a.token > b.token",
+            ],
+        ],
+        broken: &["forall a, b in client nodes where a != b: a.has implies not b.has"],
+    };
+    vec![backup, election, ring, lock]
+}
+
+fn copies() -> Vec<Subject> {
+    let commit = Subject {
+        name: "two-phase commit",
+        run: |recipe| run(TwoPhase::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a, b in part nodes where a != b: a.committed disjoint from b.aborted"],
+            &["forall n in coord nodes: n.committed disjoint from n.aborted"],
+            &["forall a in coord nodes, b in part nodes: b.committed subset of a.committed"],
+            &["forall n in part nodes: n.committed subset of n.prepared"],
+            &["forall n in part nodes: n.committed disjoint from n.aborted"],
+        ],
+        broken: &[
+            "forall a, b in part nodes where a != b: a.committed disjoint from b.aborted",
+            "forall a in coord nodes, b in part nodes: a.committed disjoint from b.aborted",
+        ],
+    };
+    let log = Subject {
+        name: "replicated log",
+        run: |recipe| run(Replication::default(), recipe),
+        held_out: false,
+        wanted: [
+            &[
+                "forall a, b in nodes where a != b: a.role == \"leader\" implies b.log prefix of a.log",
+                "forall a, b in nodes where a != b: b.role == \"leader\" implies a.log prefix of b.log",
+            ],
+            &["forall n in nodes: n.commit <= len(n.log)"],
+            &["forall n in nodes: n.applied <= n.commit"],
+            &[
+                "forall a, b in nodes where a != b: a.role == \"leader\" implies a.commit >= b.commit",
+            ],
+            &["forall n in nodes: previous(n.log) prefix of n.log"],
+        ],
+        broken: &["forall n in nodes: n.commit <= len(n.log)"],
+    };
+    let gossip = Subject {
+        name: "gossip",
+        run: |recipe| run(Gossip::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall n in nodes: previous(n.known) subset of n.known"],
+            &["on delivery: sender.known subset of receiver.known"],
+            &["forall n in nodes: n.suspects subset of n.known"],
+            &["forall n in nodes: n.cleared disjoint from n.suspects"],
+            &[
+                "sum(n in nodes: n.told - n.heard) == in_flight(\"Gossip\")",
+                "sum(n in nodes: n.told - n.heard) == in_flight()",
+            ],
+        ],
+        broken: &[
+            "forall n in nodes: n.suspects subset of n.known",
+            "forall n in nodes, x in n.suspects: x in n.known",
+        ],
+    };
+    vec![commit, log, gossip, queue(), cache()]
+}
+
+fn queue() -> Subject {
+    Subject {
+        name: "work queue",
+        run: |recipe| run(Queue::default(), recipe),
+        held_out: true,
+        wanted: [
+            &["forall n in queue nodes: n.pending == n.submitted - n.handed"],
+            &["forall n in queue nodes: n.done <= n.handed"],
+            &["forall n in worker nodes: n.finished <= n.taken"],
+            &["sum(n in worker nodes: n.finished) - sum(n in queue nodes: n.done) \
+               == in_flight(\"Done\")"],
+            &["forall n in worker nodes: n.busy implies n.job != null"],
+        ],
+        broken: &["forall n in worker nodes: n.finished <= n.taken"],
+    }
+}
+
+fn cache() -> Subject {
+    Subject {
+        name: "cache",
+        run: |recipe| run(Cache::default(), recipe),
+        held_out: true,
+        wanted: [
+            &["forall a in store nodes, b in cache nodes: b.version <= a.version"],
+            &["forall a in store nodes, b in cache nodes: b.valid implies a.version == b.version"],
+            &["forall n in cache nodes: n.hits <= n.reads"],
+            &["forall n in cache nodes: n.reads == n.hits + n.misses"],
+            &[
+                "forall n in cache nodes: n.loading implies not n.valid",
+                "forall n in cache nodes: n.valid implies not n.loading",
+            ],
+        ],
+        broken: &[
+            "forall a in store nodes, b in cache nodes: b.valid implies a.version == b.version",
+        ],
+    }
+}
