@@ -50,9 +50,7 @@ fn claims() -> Vec<Claim> {
     vec![
         claim(
             "a constant sum with messages",
-            &format!(
-                "sum(n in nodes: n.balance) + sum(m in messages(\"Transfer\"): m) == {total}"
-            ),
+            &format!("sum(n in nodes: n.balance) + sum(m in messages(\"Transfer\"): m) == {total}"),
             Method::Weights,
             0.5,
         ),

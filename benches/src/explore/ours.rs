@@ -1,7 +1,7 @@
 //! Ping-pong as Everhold nodes.
 
-use everhold::node::Message;
 use everhold::System;
+use everhold::node::Message;
 use everhold::prelude::*;
 
 use crate::explore::ping_pong::Shape;

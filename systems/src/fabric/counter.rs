@@ -1,6 +1,7 @@
 //! A counter, as an example of a service that users write for the platform.
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 use super::{Bug, Host, Manager, MsgOf, Replica, Role, Service};
 

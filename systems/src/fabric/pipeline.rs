@@ -6,6 +6,7 @@
 //! was elected before its copy arrived.
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 use super::{Host, Manager, MsgOf, Name, Replica, Role, Service};
 

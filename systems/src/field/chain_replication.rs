@@ -11,6 +11,7 @@
 //! without asking what the new successor has.
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 /// The number of servers.
 const SERVERS: u32 = 3;

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 /// The number of nodes that are watched.
 const NODES: usize = 2;

@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use everhold::prelude::*;
+use everhold::{Network, System};
 
 /// The number of clients.
 const CLIENTS: u32 = 3;

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use everhold::System;
 use everhold::prelude::*;
 
 /// The number of servers.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use everhold::System;
 use everhold::node::AsyncCx;
 use everhold::node::task::Received;
 use everhold::prelude::*;

@@ -1,5 +1,6 @@
 //! The benchmarks of the field: each protocol with its bug, and without.
 
+use everhold::System;
 use everhold::node::Message;
 use everhold::prelude::*;
 use everhold_systems::field::{chain_replication, german, raft_votes};

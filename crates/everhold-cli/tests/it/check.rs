@@ -213,7 +213,7 @@ fn colour_is_used_when_asked_for() {
 fn verdicts_reach_continuous_integration() {
     let junit = temporary("junit.xml");
     let summary = temporary("summary.md");
-    let _ = std::fs::remove_file(&summary);
+    let _ = fs::remove_file(&summary);
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_everhold"))
         .args([
             "check",
@@ -227,8 +227,8 @@ fn verdicts_reach_continuous_integration() {
         .output()
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
-    let xml = std::fs::read_to_string(junit).expect("it was written");
+    let xml = fs::read_to_string(junit).expect("it was written");
     assert!(xml.contains("failures=\"2\"") && xml.contains("<failure"), "{xml}");
-    let summary = std::fs::read_to_string(summary).expect("it was written");
+    let summary = fs::read_to_string(summary).expect("it was written");
     assert!(summary.contains("| violated |") && summary.contains("```text"), "{summary}");
 }

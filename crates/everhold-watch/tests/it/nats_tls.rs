@@ -89,7 +89,7 @@ fn only_the_right_server_is_spoken_to_and_the_others_are_explained() {
     nats.log().append(0, &[b"an entry"]).unwrap();
 
     let check = |options: &NatsOptions, expected: &str| {
-        let error = connect(options).err().expect("it is refused");
+        let error = connect(options).expect_err("it is refused");
         assert!(error.contains(expected), "{error}");
     };
     let unknown = "no CA that is known here";
