@@ -36,82 +36,79 @@ fn parse(manifest: &str) -> (String, BTreeSet<String>) {
     (name.trim_matches('"').to_owned(), found)
 }
 
-/// Dependencies point upwards only: each crate may use those named here and no others.
+/// The crates of the workspace, each with those that it may use.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("everhold-trace", &[]),
+    ("everhold-tls", &[]),
+    ("everhold-property", &["everhold-trace"]),
+    ("everhold-node", &["everhold-trace"]),
+    ("everhold-sys", &[]),
+    ("everhold-os", &["everhold-node"]),
+    (
+        "everhold-host",
+        &["everhold-node", "everhold-os", "everhold-sim", "everhold-sys", "everhold-trace"],
+    ),
+    ("everhold-report", &["everhold-property", "everhold-trace"]),
+    ("everhold-sim", &["everhold-node", "everhold-property", "everhold-report", "everhold-trace"]),
+    (
+        "everhold-timed",
+        &[
+            "everhold-node",
+            "everhold-property",
+            "everhold-report",
+            "everhold-sim",
+            "everhold-trace",
+        ],
+    ),
+    ("everhold-infer", &["everhold-property", "everhold-trace"]),
+    ("everhold-live", &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"]),
+    ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
+    (
+        "everhold",
+        &[
+            "everhold-host",
+            "everhold-infer",
+            "everhold-live",
+            "everhold-node",
+            "everhold-property",
+            "everhold-report",
+            "everhold-sim",
+            "everhold-timed",
+            "everhold-trace",
+            "everhold-watch",
+        ],
+    ),
+    (
+        "everhold-systems",
+        &[
+            "everhold",
+            "everhold-infer",
+            "everhold-live",
+            "everhold-property",
+            "everhold-trace",
+            "everhold-watch",
+        ],
+    ),
+    (
+        "everhold-cli",
+        &[
+            "everhold",
+            "everhold-infer",
+            "everhold-live",
+            "everhold-property",
+            "everhold-report",
+            "everhold-systems",
+            "everhold-tls",
+            "everhold-trace",
+            "everhold-watch",
+        ],
+    ),
+];
+
+/// Dependencies point upwards only: each crate may use those named above and no others.
 #[test]
 fn dependencies_point_upwards() {
-    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("everhold-trace", &[][..]),
-        ("everhold-tls", &[]),
-        ("everhold-property", &["everhold-trace"]),
-        ("everhold-node", &["everhold-trace"]),
-        ("everhold-sys", &[]),
-        ("everhold-os", &["everhold-node"]),
-        (
-            "everhold-host",
-            &["everhold-node", "everhold-os", "everhold-sim", "everhold-sys", "everhold-trace"],
-        ),
-        ("everhold-report", &["everhold-property", "everhold-trace"]),
-        (
-            "everhold-sim",
-            &["everhold-node", "everhold-property", "everhold-report", "everhold-trace"],
-        ),
-        (
-            "everhold-timed",
-            &[
-                "everhold-node",
-                "everhold-property",
-                "everhold-report",
-                "everhold-sim",
-                "everhold-trace",
-            ],
-        ),
-        ("everhold-infer", &["everhold-property", "everhold-trace"]),
-        (
-            "everhold-live",
-            &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"],
-        ),
-        ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
-        (
-            "everhold",
-            &[
-                "everhold-host",
-                "everhold-infer",
-                "everhold-live",
-                "everhold-node",
-                "everhold-property",
-                "everhold-report",
-                "everhold-sim",
-                "everhold-timed",
-                "everhold-trace",
-                "everhold-watch",
-            ],
-        ),
-        (
-            "everhold-systems",
-            &[
-                "everhold",
-                "everhold-infer",
-                "everhold-live",
-                "everhold-property",
-                "everhold-trace",
-                "everhold-watch",
-            ],
-        ),
-        (
-            "everhold-cli",
-            &[
-                "everhold",
-                "everhold-infer",
-                "everhold-live",
-                "everhold-property",
-                "everhold-report",
-                "everhold-systems",
-                "everhold-tls",
-                "everhold-trace",
-                "everhold-watch",
-            ],
-        ),
-    ]);
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     for (name, found) in dependencies() {
         let allowed = allowed.get(name.as_str()).unwrap_or_else(|| {
             panic!("{name} is new: say here, and in ARCHITECTURE.md, what it may depend on")

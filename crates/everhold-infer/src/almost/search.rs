@@ -296,15 +296,8 @@ impl Class<'_> {
                 list.push((candidate, tally, chance));
             }
         }
-        let cost = |candidate: &Candidate| -> u32 {
-            candidate.literals.iter().map(|s| literals[usize::from(s / 2)].cost()).sum()
-        };
-        for list in [&mut almost, &mut always] {
-            list.sort_by(|a, b| {
-                let worth = |x: &Judged| rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 2.0;
-                worth(b).total_cmp(&worth(a)).then_with(|| a.0.cmp(&b.0))
-            });
-        }
+        sort_by_worth(&mut almost, literals);
+        sort_by_worth(&mut always, literals);
         let written = |candidate: &Candidate| -> Vec<(Literal, bool)> {
             let literal = |s: &Signed| (literals[usize::from(s / 2)].clone(), s % 2 == 1);
             candidate.literals.iter().map(literal).collect()
@@ -339,6 +332,17 @@ impl Class<'_> {
 
 /// A candidate, how often it fails, and how often it would by chance.
 type Judged = (Candidate, FailureCount, f64);
+
+/// Sorts by how much a candidate is worth a look at first sight; long ones cost something.
+fn sort_by_worth(list: &mut [Judged], literals: &[Literal]) {
+    let cost = |candidate: &Candidate| -> u32 {
+        candidate.literals.iter().map(|s| literals[usize::from(s / 2)].cost()).sum()
+    };
+    list.sort_by(|a, b| {
+        let worth = |x: &Judged| rank::first_look(&x.1, x.2) - f64::from(cost(&x.0)) / 2.0;
+        worth(b).total_cmp(&worth(a)).then_with(|| a.0.cmp(&b.0))
+    });
+}
 
 /// The first of those that fail in the same rows, as many as are looked at, and the others of
 /// their kind.

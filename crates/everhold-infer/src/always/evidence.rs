@@ -95,33 +95,7 @@ pub(super) fn gather(
             }
         }
     }
-    let evidence = |(candidate, seen): (&Candidate, Seen)| {
-        let comparison = candidates.comparisons[candidate.comparison];
-        let samples = candidates.support[candidate.condition];
-        let (distinct, ln_chance) = match comparison {
-            Comparison::Cross(relation, a, b) => {
-                let columns = (&context.left.columns[a], &context.right.columns[b]);
-                // The next value could be any value that the node ever showed.
-                let alike = *form == Form::Steps && a == b;
-                let free = candidates.conditions[candidate.condition].is_empty();
-                let race = Race { relation, terms: (a, b), form, context };
-                let race = (free && race.is_one()).then(|| race.ln_chance(&seen));
-                let (count, ln_chance) = chance((relation, columns, alike), seen, context);
-                (count, race.map_or(ln_chance, |race| race.max(ln_chance)))
-            }
-            Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
-                let condition = candidates.conditions[candidate.condition].iter();
-                let condition: Vec<Comparison> =
-                    condition.map(|c| candidates.comparisons[*c]).collect();
-                let (inside, all) = otherwise(&condition, (equal, term, cell), context);
-                let distinct = distinct(seen).map(|own| own.len() as u64).sum();
-                // One case more than was seen (Laplace's rule), so that a value that never varies is no
-                // evidence.
-                (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
-            }
-        };
-        Evidence { samples, distinct, ln_chance }
-    };
+    let evidence = |(candidate, seen)| weigh(form, candidates, candidate, seen, context);
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
     // Neither the claim nor its condition may be a coincidence, so the larger probability counts.
     let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
@@ -131,6 +105,41 @@ pub(super) fn gather(
         *own = own.max(ln_chance);
     }
     found
+}
+
+/// The evidence for one candidate, from the pairs of values that were seen.
+fn weigh(
+    form: &Form,
+    candidates: &Candidates,
+    candidate: &Candidate,
+    seen: Seen,
+    context: &Context<'_>,
+) -> Evidence {
+    let comparison = candidates.comparisons[candidate.comparison];
+    let samples = candidates.support[candidate.condition];
+    let (distinct, ln_chance) = match comparison {
+        Comparison::Cross(relation, a, b) => {
+            let columns = (&context.left.columns[a], &context.right.columns[b]);
+            // The next value could be any value that the node ever showed.
+            let alike = *form == Form::Steps && a == b;
+            let free = candidates.conditions[candidate.condition].is_empty();
+            let race = Race { relation, terms: (a, b), form, context };
+            let race = (free && race.is_one()).then(|| race.ln_chance(&seen));
+            let (count, ln_chance) = chance((relation, columns, alike), seen, context);
+            (count, race.map_or(ln_chance, |race| race.max(ln_chance)))
+        }
+        Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
+            let condition = candidates.conditions[candidate.condition].iter();
+            let condition: Vec<Comparison> =
+                condition.map(|c| candidates.comparisons[*c]).collect();
+            let (inside, all) = otherwise(&condition, (equal, term, cell), context);
+            let distinct = distinct(seen).map(|own| own.len() as u64).sum();
+            // One case more than was seen (Laplace's rule), so that a value that never varies is no
+            // evidence.
+            (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
+        }
+    };
+    Evidence { samples, distinct, ln_chance }
 }
 
 /// The conditions that are used, each with the places of those that stand below it.

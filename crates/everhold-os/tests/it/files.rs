@@ -100,46 +100,62 @@ fn failed<T>(answer: Result<T, Stop>) -> Result<T, Errno> {
     })
 }
 
+/// The slot of the descriptor that an operation uses, if it uses one that is open.
+fn slot_of(op: Op) -> Option<usize> {
+    match op {
+        Op::Close(slot) | Op::Read(slot, _) | Op::Write(slot, _) | Op::Seek(slot, ..) => Some(slot),
+        Op::ReadAt(slot, ..) | Op::WriteAt(slot, ..) | Op::Cut(slot, _) => Some(slot),
+        Op::Sync(slot) | Op::Allocate(slot, ..) | Op::Lock(slot, _) | Op::Flags(slot) => Some(slot),
+        Op::Status(slot) | Op::List(slot) => Some(slot),
+        _ => None,
+    }
+}
+
+/// What is compared of a status. File systems count the names of directories in different ways.
+fn compared(status: everhold_os::Status) -> (bool, u64, u64) {
+    match status.kind {
+        FileKind::Directory => (true, 0, 0),
+        _ => (false, status.links, status.size),
+    }
+}
+
 impl Machine for Model {
     fn run(&mut self, op: Op, step: usize) -> String {
+        let Some(slot) = slot_of(op) else { return self.run_on_path(op) };
+        match self.slots.get(&slot) {
+            Some(&fd) => self.run_on_descriptor(op, (slot, fd), step),
+            None => "no descriptor".to_owned(),
+        }
+    }
+}
+
+impl Model {
+    fn run_on_path(&mut self, op: Op) -> String {
         let Model { host, slots } = self;
         let path = |path: usize| PATHS[path].as_bytes();
-        let status = |status: everhold_os::Status| match status.kind {
-            // File systems count the names of directories in different ways.
-            FileKind::Directory => (true, 0, 0),
-            _ => (false, status.links, status.size),
-        };
-        let (slot, fd) = match op {
+        match op {
             Op::Open(slot, name, flags) => {
                 let opened = host.openat(AT_FDCWD, path(name), flags, 0o644);
                 if let Some(old) = opened.ok().and_then(|fd| slots.insert(slot, fd)) {
                     host.close(old).expect("a slot is open");
                 }
-                return show(opened.map(|_| ()));
+                show(opened.map(|_| ()))
             }
-            Op::StatusOf(name) => return show(host.statat(AT_FDCWD, path(name)).map(status)),
-            Op::MakeDirectory(name) => return show(host.mkdirat(AT_FDCWD, path(name), 0o755)),
-            Op::RemoveDirectory(name) => return show(host.rmdirat(AT_FDCWD, path(name))),
-            Op::Unlink(name) => return show(host.unlinkat(AT_FDCWD, path(name))),
+            Op::StatusOf(name) => show(host.statat(AT_FDCWD, path(name)).map(compared)),
+            Op::MakeDirectory(name) => show(host.mkdirat(AT_FDCWD, path(name), 0o755)),
+            Op::RemoveDirectory(name) => show(host.rmdirat(AT_FDCWD, path(name))),
+            Op::Unlink(name) => show(host.unlinkat(AT_FDCWD, path(name))),
             Op::Rename(from, to, keeps) => {
-                return show(host.renameat((AT_FDCWD, path(from)), (AT_FDCWD, path(to)), keeps));
+                show(host.renameat((AT_FDCWD, path(from)), (AT_FDCWD, path(to)), keeps))
             }
-            Op::Link(from, to) => {
-                return show(host.linkat((AT_FDCWD, path(from)), (AT_FDCWD, path(to))));
-            }
-            Op::Access(name) => return show(host.accessat(AT_FDCWD, path(name))),
-            Op::Close(slot) | Op::Read(slot, _) | Op::Write(slot, _) | Op::Seek(slot, ..) => {
-                (slot, slots.get(&slot))
-            }
-            Op::ReadAt(slot, ..) | Op::WriteAt(slot, ..) | Op::Cut(slot, _) | Op::Sync(slot) => {
-                (slot, slots.get(&slot))
-            }
-            Op::Allocate(slot, ..) | Op::Lock(slot, _) | Op::Flags(slot) | Op::Status(slot) => {
-                (slot, slots.get(&slot))
-            }
-            Op::List(slot) => (slot, slots.get(&slot)),
-        };
-        let Some(&fd) = fd else { return "no descriptor".to_owned() };
+            Op::Link(from, to) => show(host.linkat((AT_FDCWD, path(from)), (AT_FDCWD, path(to)))),
+            Op::Access(name) => show(host.accessat(AT_FDCWD, path(name))),
+            _ => unreachable!("the others use a descriptor"),
+        }
+    }
+
+    fn run_on_descriptor(&mut self, op: Op, (slot, fd): (usize, i32), step: usize) -> String {
+        let Model { host, slots } = self;
         match op {
             Op::Close(_) => {
                 slots.remove(&slot);
@@ -167,7 +183,7 @@ impl Machine for Model {
             Op::Sync(_) => show(host.fsync(fd)),
             Op::Lock(_, operation) => show(failed(host.flock(fd, operation))),
             Op::Flags(_) => show(host.status_flags(fd).map(|flags| flags & 0o2003)),
-            Op::Status(_) => show(host.fstat(fd).map(status)),
+            Op::Status(_) => show(host.fstat(fd).map(compared)),
             _ => {
                 let names = |entries: Vec<everhold_os::Entry>| {
                     let one =
@@ -229,63 +245,65 @@ fn list(fd: &OwnedFd) -> rustix::io::Result<Vec<(String, bool)>> {
 
 impl Machine for Real {
     fn run(&mut self, op: Op, step: usize) -> String {
+        let Some(slot) = slot_of(op) else { return self.run_on_path(op) };
+        if self.slots.contains_key(&slot) {
+            self.run_on_descriptor(op, slot, step)
+        } else {
+            "no descriptor".to_owned()
+        }
+    }
+}
+
+impl Real {
+    fn run_on_path(&mut self, op: Op) -> String {
         let Real { root, slots, .. } = self;
         let path = |path: usize| PATHS[path];
-        let slot = match op {
+        match op {
             Op::Open(slot, name, flags) => {
                 let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
                 let mode = Mode::from_raw_mode(0o644);
                 let opened = real(rustix::fs::openat(root, path(name), flags, mode));
-                return show(opened.map(|fd| drop(slots.insert(slot, fd))));
+                show(opened.map(|fd| drop(slots.insert(slot, fd))))
             }
             Op::StatusOf(name) => {
                 let stat = rustix::fs::statat(root, path(name), AtFlags::SYMLINK_NOFOLLOW);
-                return show(real(stat).map(|stat| status(&stat)));
+                show(real(stat).map(|stat| status(&stat)))
             }
             Op::MakeDirectory(name) => {
-                return show(real(rustix::fs::mkdirat(
-                    root,
-                    path(name),
-                    Mode::from_raw_mode(0o755),
-                )));
+                show(real(rustix::fs::mkdirat(root, path(name), Mode::from_raw_mode(0o755))))
             }
             Op::RemoveDirectory(name) => {
-                return show(real(rustix::fs::unlinkat(root, path(name), AtFlags::REMOVEDIR)));
+                show(real(rustix::fs::unlinkat(root, path(name), AtFlags::REMOVEDIR)))
             }
             Op::Unlink(name) => {
-                return show(real(rustix::fs::unlinkat(root, path(name), AtFlags::empty())));
+                show(real(rustix::fs::unlinkat(root, path(name), AtFlags::empty())))
             }
             Op::Rename(from, to, false) => {
-                return show(real(rustix::fs::renameat(&*root, path(from), &*root, path(to))));
+                show(real(rustix::fs::renameat(&*root, path(from), &*root, path(to))))
             }
             Op::Rename(from, to, true) => {
                 let flags = rustix::fs::RenameFlags::NOREPLACE;
                 let renamed =
                     rustix::fs::renameat_with(&*root, path(from), &*root, path(to), flags);
-                return show(real(renamed));
+                show(real(renamed))
             }
             Op::Link(from, to) => {
                 let flags = AtFlags::empty();
-                return show(real(rustix::fs::linkat(&*root, path(from), &*root, path(to), flags)));
+                show(real(rustix::fs::linkat(&*root, path(from), &*root, path(to), flags)))
             }
             Op::Access(name) => {
                 let exists = rustix::fs::Access::EXISTS;
-                return show(real(rustix::fs::accessat(
-                    root,
-                    path(name),
-                    exists,
-                    AtFlags::empty(),
-                )));
+                show(real(rustix::fs::accessat(root, path(name), exists, AtFlags::empty())))
             }
-            Op::Close(slot) | Op::Read(slot, _) | Op::Write(slot, _) | Op::Seek(slot, ..) => slot,
-            Op::ReadAt(slot, ..) | Op::WriteAt(slot, ..) | Op::Cut(slot, _) => slot,
-            Op::Sync(slot) | Op::Allocate(slot, ..) | Op::Lock(slot, _) | Op::Flags(slot) => slot,
-            Op::Status(slot) | Op::List(slot) => slot,
-        };
-        let Some(fd) = slots.get(&slot) else { return "no descriptor".to_owned() };
+            _ => unreachable!("the others use a descriptor"),
+        }
+    }
+
+    fn run_on_descriptor(&mut self, op: Op, slot: usize, step: usize) -> String {
+        let fd = &self.slots[&slot];
         match op {
             Op::Close(_) => {
-                slots.remove(&slot);
+                self.slots.remove(&slot);
                 show(Ok(()))
             }
             Op::Read(_, count) => {

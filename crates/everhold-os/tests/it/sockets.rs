@@ -56,9 +56,9 @@ const SIZES: [usize; 8] = [0, 1, 7, 8, 100, 1000, 5000, 70_000];
 /// The names of ports in outcomes: the slot that showed one first.
 type Ports = BTreeMap<u16, String>;
 
-/// Runs a call and says what came of it.
-fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: usize) -> String {
-    let uses: Vec<usize> = match op {
+/// The slots of descriptors that must be open for an operation.
+fn uses(op: Op) -> Vec<usize> {
+    match op {
         Op::Socket(..) | Op::Pair(..) | Op::Pipe(..) | Op::Event(..) | Op::Epoll(_) => vec![],
         Op::Close(a) | Op::Bind(a, _) | Op::Listen(a, _) | Op::ConnectNowhere(a) => vec![a],
         Op::Accept(a, _) | Op::Dup(a, _) | Op::Shutdown(a, _) | Op::Name(a, _) => vec![a],
@@ -67,8 +67,12 @@ fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: u
         Op::EpollWait(a, _) => vec![a],
         Op::BindLike(a, b) | Op::Connect(a, b) | Op::SendTo(a, _, b) => vec![a, b],
         Op::EpollCtl(a, _, b, _) => vec![a, b],
-    };
-    if uses.iter().any(|slot| !machine.is_open(*slot)) {
+    }
+}
+
+/// Runs a call and says what came of it.
+fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: usize) -> String {
+    if uses(op).iter().any(|slot| !machine.is_open(*slot)) {
         return "no descriptor".to_owned();
     }
     let address = |text: &str| Address::Ip(text.parse().expect("an address"));
@@ -109,17 +113,7 @@ fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: u
         },
         Op::Accept(slot, to) => show(machine.accept(slot, to)),
         Op::Shutdown(slot, how) => show(machine.shutdown(slot, how)),
-        Op::Name(slot, is_peer) => match machine.name(slot, is_peer) {
-            Ok(Address::Ip(at)) => format!("{}:{}", at.ip(), port(ports, at.port(), slot)),
-            // The kernel's own choice, which is random.
-            Ok(Address::Unix(UnixAddress::Abstract(bytes))) if bytes.len() == 5 => {
-                "a name".to_owned()
-            }
-            Ok(Address::Unix(UnixAddress::Abstract(bytes))) => {
-                String::from_utf8(bytes).expect("names in programs are text")
-            }
-            other => show(other),
-        },
+        Op::Name(slot, is_peer) => name_of(machine, slot, is_peer, ports),
         Op::Read(slot, count) => show(machine.read(slot, count).map(|bytes| digest(&bytes))),
         Op::Write(slot, count) => show(machine.write(slot, &contents(step, count))),
         Op::Recv(slot, count, peeks) => {
@@ -139,6 +133,18 @@ fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: u
     };
     machine.settle();
     outcome
+}
+
+fn name_of(machine: &mut dyn Machine, slot: usize, is_peer: bool, ports: &mut Ports) -> String {
+    match machine.name(slot, is_peer) {
+        Ok(Address::Ip(at)) => format!("{}:{}", at.ip(), port(ports, at.port(), slot)),
+        // The kernel's own choice, which is random.
+        Ok(Address::Unix(UnixAddress::Abstract(bytes))) if bytes.len() == 5 => "a name".to_owned(),
+        Ok(Address::Unix(UnixAddress::Abstract(bytes))) => {
+            String::from_utf8(bytes).expect("names in programs are text")
+        }
+        other => show(other),
+    }
 }
 
 fn show<T: std::fmt::Debug>(outcome: Result<T, i32>) -> String {
