@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint, Server};
 
 /// What a follower asks for: all events from this number on.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct From {
+pub struct Since {
     #[prost(uint64, tag = "1")]
     pub number: u64,
 }
@@ -43,12 +43,12 @@ impl NamedService for Feed {
     const NAME: &'static str = "feed.Feed";
 }
 
-impl ServerStreamingService<From> for Feed {
+impl ServerStreamingService<Since> for Feed {
     type Response = Event;
     type ResponseStream = ReceiverStream<Result<Event, Status>>;
     type Future = Later<Result<tonic::Response<Self::ResponseStream>, Status>>;
 
-    fn call(&mut self, request: tonic::Request<From>) -> Self::Future {
+    fn call(&mut self, request: tonic::Request<Since>) -> Self::Future {
         let numbers = request.into_inner().number..self.events;
         Box::pin(async move {
             let (send, events) = tokio::sync::mpsc::channel(1);
@@ -77,7 +77,7 @@ impl tower_service::Service<Request<Body>> for Feed {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let feed = self.clone();
         Box::pin(async move {
-            let mut grpc = Grpc::new(ProstCodec::<Event, From>::default());
+            let mut grpc = Grpc::new(ProstCodec::<Event, Since>::default());
             Ok(match request.uri().path() {
                 "/feed.Feed/Follow" => grpc.server_streaming(feed, request).await,
                 _ => Status::unimplemented("there is only Follow").into_http(),
@@ -88,7 +88,7 @@ impl tower_service::Service<Request<Body>> for Feed {
 
 /// The server's program.
 #[tokio::main(flavor = "current_thread")]
-pub async fn main(events: u64) -> Result<(), tonic::transport::Error> {
+pub async fn main_with(events: u64) -> Result<(), tonic::transport::Error> {
     let address = "0.0.0.0:50051".parse().expect("it is an address");
     Server::builder().add_service(Feed { events }).serve(address).await
 }
@@ -106,8 +106,8 @@ async fn follow(channel: &Channel, number: u64, seen: &mut Vec<u64>) -> Result<(
     let mut grpc = tonic::client::Grpc::new(channel.clone());
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     let path = PathAndQuery::from_static("/feed.Feed/Follow");
-    let codec = ProstCodec::<From, Event>::default();
-    let request = tonic::Request::new(From { number });
+    let codec = ProstCodec::<Since, Event>::default();
+    let request = tonic::Request::new(Since { number });
     let mut events = grpc.server_streaming(request, path, codec).await?.into_inner();
     while let Some(event) = events.message().await? {
         seen.push(event.number);

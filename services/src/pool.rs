@@ -84,7 +84,7 @@ pub mod threads {
     }
 
     /// Several transfers at once, over a pool with a connection for each.
-    pub fn main(database: &str, transfers: u32, borrowing: Borrowing) -> io::Result<()> {
+    pub fn main_with(database: &str, transfers: u32, borrowing: Borrowing) -> io::Result<()> {
         up(database);
         let pool = r2d2::Pool::builder().max_size(transfers);
         let pool = pool.build(Connections(database.to_owned())).map_err(io::Error::other)?;
@@ -149,7 +149,11 @@ pub mod tasks {
 
     /// Several transfers at once, over a pool with a connection for each.
     #[tokio::main(flavor = "current_thread")]
-    pub async fn main(database: &str, transfers: usize, borrowing: Borrowing) -> io::Result<()> {
+    pub async fn main_with(
+        database: &str,
+        transfers: usize,
+        borrowing: Borrowing,
+    ) -> io::Result<()> {
         up(database);
         let pool = Pool::<Connections>::builder(Connections(database.to_owned()));
         let pool = pool.max_size(transfers).build().map_err(io::Error::other)?;

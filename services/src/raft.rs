@@ -338,21 +338,36 @@ pub async fn main_with(config: Config) -> std::io::Result<()> {
             .map_err(std::io::Error::other)?;
     }
     let routes = Router::new()
-        .route(
-            "/append",
-            post(async |State((raft, _)): App, Json(r)| Json(raft.append_entries(r).await)),
-        )
-        .route("/vote", post(async |State((raft, _)): App, Json(r)| Json(raft.vote(r).await)))
-        .route(
-            "/snapshot",
-            post(async |State((raft, _)): App, Json(r)| Json(raft.install_snapshot(r).await)),
-        )
+        .route("/append", post(append))
+        .route("/vote", post(vote))
+        .route("/snapshot", post(snapshot))
         .route("/set", post(set))
         .route("/values", get(values));
     axum::serve(listener, routes.with_state((raft, machine))).await
 }
 
 type App = State<(Raft, Machine)>;
+
+async fn append(
+    State((raft, _)): App,
+    Json(request): Json<AppendEntriesRequest<Types>>,
+) -> Json<Result<AppendEntriesResponse<u64>, RaftError<u64>>> {
+    Json(raft.append_entries(request).await)
+}
+
+async fn vote(
+    State((raft, _)): App,
+    Json(request): Json<VoteRequest<u64>>,
+) -> Json<Result<VoteResponse<u64>, RaftError<u64>>> {
+    Json(raft.vote(request).await)
+}
+
+async fn snapshot(
+    State((raft, _)): App,
+    Json(request): Json<InstallSnapshotRequest<Types>>,
+) -> Json<Result<InstallSnapshotResponse<u64>, RaftError<u64, InstallSnapshotError>>> {
+    Json(raft.install_snapshot(request).await)
+}
 
 /// Answers with nothing if this node is not the leader.
 async fn set(State((raft, _)): App, Json(set): Json<Set>) -> Json<Option<u64>> {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{found, silent};
 use everhold::{Faults, Net};
-use everhold_services::grpc::{Resuming, follow_all, main};
+use everhold_services::grpc::{Resuming, follow_all, main_with};
 
 #[tokio::main(flavor = "current_thread")]
 async fn follower(resuming: Resuming) {
@@ -14,7 +14,7 @@ async fn follower(resuming: Resuming) {
 }
 
 fn feed(net: &mut Net<'_>, resuming: Resuming) {
-    net.host("feed", || main(4));
+    net.host("feed", || main_with(4));
     net.client("follower", move || follower(resuming));
     net.faults(Faults::none().reset(1).crash(1));
 }

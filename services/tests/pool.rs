@@ -10,12 +10,12 @@ const DATABASE: &str = "database:5432";
 
 fn on_threads(net: &mut Net<'_>, borrowing: Borrowing) {
     net.host("database", database);
-    net.client("bank", move || threads::main(DATABASE, 2, borrowing));
+    net.client("bank", move || threads::main_with(DATABASE, 2, borrowing));
 }
 
 fn on_tasks(net: &mut Net<'_>, borrowing: Borrowing) {
     net.host("database", database);
-    net.client("bank", move || tasks::main(DATABASE, 2, borrowing));
+    net.client("bank", move || tasks::main_with(DATABASE, 2, borrowing));
 }
 
 #[test]
