@@ -93,7 +93,9 @@ impl Link {
 impl Choices for Link {
     fn choose(&mut self, label: &str, domain: u32) -> u32 {
         let label = kept(label);
-        if label.starts_with("bytes of ") && !self.splits() {
+        // A read takes all that is there, as programs that wait for edges rely on; only segments
+        // are split.
+        if label == "bytes of a read" || label.starts_with("bytes of ") && !self.splits() {
             return 0;
         }
         self.ask(|runtime, node| runtime.choose(node, label, domain))

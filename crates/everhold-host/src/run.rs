@@ -127,7 +127,7 @@ impl Hosts {
 
     /// In the worker: the search.
     fn explore(self, keeps: bool) -> Outcome {
-        if let Err(reason) = everhold_sys::check() {
+        if let Err(reason) = everhold_sys::check().and_then(|()| everhold_sys::arm()) {
             let failed = Some(format!("hosts cannot be simulated here: {reason}"));
             return Outcome { failed, ..Outcome::default() };
         }

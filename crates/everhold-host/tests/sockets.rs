@@ -1,5 +1,7 @@
 //! Programs that speak TCP with the standard library.
 
+#![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};

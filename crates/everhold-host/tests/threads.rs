@@ -1,5 +1,7 @@
 //! Programs with threads and without a network.
 
+#![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
+
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};

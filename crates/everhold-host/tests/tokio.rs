@@ -78,6 +78,23 @@ fn the_runtime_of_two_threads_works() {
 }
 
 #[test]
+fn no_timeout_of_seconds_fires_without_a_fault() {
+    let outcome = check(200, |net| {
+        net.host("echo", || runtime(0).block_on(serve()));
+        net.client("user", || {
+            runtime(0).block_on(async {
+                sleep(Duration::from_secs(1)).await;
+                for number in 0..3 {
+                    let asked = timeout(Duration::from_secs(5), ask(number)).await;
+                    assert_eq!(asked.expect("there is time").unwrap(), number);
+                }
+            });
+        });
+    });
+    assert_eq!(outcome.failed, None, "{}", outcome.report);
+}
+
+#[test]
 fn crashes_and_partitions_are_survived() {
     let outcome = check(50, |net| {
         echo_and_user(net, 0);

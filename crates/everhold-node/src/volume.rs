@@ -12,7 +12,7 @@ mod crash;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -275,14 +275,20 @@ impl Volume {
     }
 
     /// Makes those names durable for which the caller says so, as the sync of one of several
-    /// directories does, and commits the journal where there is one.
+    /// directories does, with the earlier changes that they build on. Commits the journal where
+    /// there is one.
     pub fn sync_names_where(&mut self, is_meant: &dyn Fn(&str) -> bool) {
         self.commit_journal();
-        self.settle(|change| match change {
-            Change::Link(name, _) | Change::Unlink(name) => is_meant(name),
-            Change::Rename(from, to, _) => is_meant(from) || is_meant(to),
-            _ => false,
-        });
+        let mut needed: BTreeSet<&str> = BTreeSet::new();
+        let mut synced = vec![false; self.pending.len()];
+        for (at, pending) in self.pending.iter().enumerate().rev() {
+            let names = pending.change.touched();
+            synced[at] = names.iter().any(|name| is_meant(name) || needed.contains(name));
+            if synced[at] {
+                needed.extend(names);
+            }
+        }
+        self.settle_each(&synced);
     }
 
     /// A file is opened: it stays although no name may lead to it.
@@ -315,10 +321,16 @@ impl Volume {
 
     /// Makes those of the changes durable that the caller names.
     fn settle(&mut self, is_synced: impl Fn(&Change) -> bool) {
+        let synced: Vec<bool> = self.pending.iter().map(|one| is_synced(&one.change)).collect();
+        self.settle_each(&synced);
+    }
+
+    /// Makes those of the changes durable at whose places it says so.
+    fn settle_each(&mut self, synced: &[bool]) {
         let pending = std::mem::take(&mut self.pending);
         let mut kept: Vec<Pending> = Vec::new();
-        for mut one in pending {
-            if !is_synced(&one.change) {
+        for (mut one, is_synced) in pending.into_iter().zip(synced) {
+            if !is_synced {
                 kept.push(one);
             } else if one.given_up {
                 // The file is as long as it was made, but what it says there is not written.
@@ -375,6 +387,15 @@ impl Change {
     /// Whether a journal of the file system orders it: everything but contents and their growth.
     fn is_journaled(&self) -> bool {
         !matches!(self, Change::Cell { .. })
+    }
+
+    /// The names that it gives or takes away.
+    fn touched(&self) -> Vec<&str> {
+        match self {
+            Change::Link(name, _) | Change::Unlink(name) => vec![name],
+            Change::Rename(from, to, _) => vec![from, to],
+            _ => Vec::new(),
+        }
     }
 
     /// The file whose contents or length it changes.

@@ -8,6 +8,28 @@
 //!
 //! Numbers of flags, options and errors are those of Linux on x86-64 ([`abi`]).
 //!
+//! # Where it differs from Linux
+//!
+//! The tests run the same random programs on the kernel and on the model and compare every outcome.
+//! These differences are known; `tests/it/differences.rs` pins those that a test can show.
+//!
+//! - TCP sends every segment at once: `TCP_NODELAY` is kept and answered, but the algorithm of Nagle
+//!   is not there. Buffers have the sizes of the [`Settings`] and do not grow.
+//! - A connection that is over is gone, and only its port is held for a minute. Closing a socket
+//!   never waits, also with a linger time above zero, which counts as none.
+//! - A thread that waits at a descriptor which another thread closes is woken and finds EBADF; in
+//!   Linux it goes on waiting.
+//! - Unix sockets carry streams only, and no descriptors. The name of one in the file system is not
+//!   listed in its directory, and does not outlive the host's process. A name that the kernel chooses counts
+//!   upwards; in Linux it is random.
+//! - Writing to an eventfd takes eight bytes exactly, as in Linux since 6.10.
+//! - Names of files are UTF-8, and listed in their order. There are no symbolic links. Permissions
+//!   are kept and answered, but everything is permitted. Modes and times do not outlive a crash.
+//! - `fdatasync` is `fsync`. Holes of files take memory, so a file has at most
+//!   [`LARGEST_FILE`](files::LARGEST_FILE) bytes.
+//! - Multicast, raw sockets, `SOCK_SEQPACKET`, Unix datagrams and out-of-band data are refused with
+//!   the error number for what a kernel was built without.
+//!
 //! In reading order:
 //!
 //! - [`host`]: the state, the inputs and the outputs.

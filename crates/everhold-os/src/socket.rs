@@ -111,9 +111,11 @@ impl Host {
             Socket::Unix(socket) => self.unix_connect(fd, socket, address),
             Socket::Tcp(socket) => {
                 let is_v6 = self.tcp_local(socket).is_ipv6();
-                self.tcp_connect(fd, socket, internet(address, is_v6)?)
+                self.tcp_connect(fd, socket, internet(address, is_v6))
             }
             Socket::Udp(socket) => {
+                // Even a call that fails gives the socket an address.
+                self.udp_bind_any(socket)?;
                 let to = self.udp_destination(socket, address, Errno::EAFNOSUPPORT)?;
                 Ok(self.udp_connect(socket, to)?)
             }
@@ -214,8 +216,14 @@ impl Host {
             Socket::Tcp(socket) => self.tcp_send(fd, socket, bytes, flags),
             Socket::Unix(socket) => self.unix_send(fd, socket, bytes, flags, to.is_some()),
             Socket::Udp(socket) => {
-                let to = to.map(|to| self.udp_destination(socket, to, Errno::ENETUNREACH));
-                let to = to.transpose()?;
+                self.udp_bind_any(socket)?;
+                let to = match to {
+                    Some(Address::Unix(_)) if self.udp_local(socket).is_ipv6() => {
+                        return Err(Errno::EINVAL.into());
+                    }
+                    Some(to) => Some(self.udp_destination(socket, to, Errno::ENETUNREACH)?),
+                    None => None,
+                };
                 self.udp_send(socket, bytes, to).map_err(Stop::Failed)
             }
         }

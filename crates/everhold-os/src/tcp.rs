@@ -43,6 +43,8 @@ enum Phase {
     Unconnected,
     Connecting,
     Connected,
+    /// It was shut down on the way.
+    Disconnecting,
 }
 
 /// The bytes that a socket sends.
@@ -202,7 +204,13 @@ impl Host {
             port => port,
         };
         let local = SocketAddr::new(to.ip(), port);
-        self.tcp_check_free(id, local, false)?;
+        if let Err(taken) = self.tcp_check_free(id, local, false) {
+            // The address of a connection that is over is not shown after that either.
+            let socket = &mut self.net.tcp[id];
+            let none = socket.unspecified();
+            socket.local.iter_mut().for_each(|local| local.set_ip(none));
+            return Err(taken);
+        }
         let socket = &mut self.net.tcp[id];
         socket.options.v6_only |= to.is_ipv6() && !to.ip().is_unspecified();
         socket.asked = Some(to);
@@ -269,17 +277,23 @@ impl Host {
         Ok(())
     }
 
-    pub(crate) fn tcp_connect(&mut self, fd: Fd, id: Id<Tcp>, to: SocketAddr) -> Answer<()> {
+    pub(crate) fn tcp_connect(
+        &mut self,
+        fd: Fd,
+        id: Id<Tcp>,
+        to: Result<SocketAddr, Errno>,
+    ) -> Answer<()> {
         let timeout = self.net.tcp[id].options.send_timeout.map(Deadline::After);
         self.begin(timeout);
         match self.net.tcp[id].phase {
             Phase::Connected => return Err(Errno::EISCONN.into()),
+            Phase::Disconnecting => return Err(Errno::EINVAL.into()),
             Phase::Connecting => {}
             Phase::Unconnected if self.net.tcp[id].state != State::Closed => {
                 return Err(Errno::EISCONN.into());
             }
             Phase::Unconnected => {
-                self.tcp_begin(id, to)?;
+                self.tcp_begin(id, to?)?;
                 self.settle_at_once(fd)?;
             }
         }
@@ -400,6 +414,12 @@ impl Host {
     pub(crate) fn tcp_shutdown(&mut self, id: Id<Tcp>, how: i32) -> Result<(), Errno> {
         let (reads, writes) = (how != 1, how == 1 || how == SHUT_RDWR);
         let socket = &mut self.net.tcp[id];
+        if socket.phase == Phase::Connecting {
+            socket.phase = match socket.state {
+                State::Listen | State::SynSent | State::Closed => Phase::Disconnecting,
+                _ => Phase::Connected,
+            };
+        }
         let answer = match socket.state {
             State::Listen if !reads => Ok(()),
             State::Listen | State::SynSent => {

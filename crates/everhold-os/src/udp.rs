@@ -131,7 +131,7 @@ impl Host {
     }
 
     /// Gives a socket that has none an address of its own.
-    fn udp_bind_any(&mut self, id: Id<Udp>) -> Result<SocketAddr, Errno> {
+    pub(crate) fn udp_bind_any(&mut self, id: Id<Udp>) -> Result<SocketAddr, Errno> {
         if let Some(local) = self.net.udp[id].local {
             return Ok(local);
         }
@@ -159,7 +159,6 @@ impl Host {
         bytes: &[u8],
         to: Option<SocketAddr>,
     ) -> Result<usize, Errno> {
-        // Even a call that fails gives the socket an address.
         let local = self.udp_bind_any(id)?;
         if bytes.len() > LARGEST {
             return Err(Errno::EMSGSIZE);

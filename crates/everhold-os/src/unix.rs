@@ -121,6 +121,9 @@ impl Host {
         if self.unix.names.contains_key(&name) {
             return Err(Errno::EADDRINUSE);
         }
+        if let UnixAddress::Path(path) = &name {
+            self.check_socket_path(path)?;
+        }
         self.unix.names.insert(name.clone(), Some(id));
         if let Some(peer) = self.unix.sockets[id].peer {
             self.unix.sockets[peer].peer_name = name.clone();
@@ -163,7 +166,9 @@ impl Host {
             None if *name == UnixAddress::Unnamed => return Err(Errno::EINVAL.into()),
             None => None,
         };
-        let listens = |found: &Id<Unix>| self.unix_listens(*found);
+        // One that was shut down for reading takes no connections.
+        let is_shut = |found: Id<Unix>| self.unix.sockets[found].shut_read;
+        let listens = |found: &Id<Unix>| self.unix_listens(*found) && !is_shut(*found);
         let Some(listener) = found.filter(listens) else {
             return Err(Errno::ECONNREFUSED.into());
         };

@@ -599,13 +599,13 @@ fn longest(ran: &[Ran], steps_max: u32) -> u32 {
 /// Those who run the executions.
 enum AnyCrew<M: Message> {
     Threads(Crew),
-    Inline(Inline<M>),
+    Inline(Box<Inline<M>>),
 }
 
 impl<M: Message> AnyCrew<M> {
     fn hire(setup: &SharedSetup<M>, searches: &[Search], options: &Options) -> Self {
         if options.inline {
-            return AnyCrew::Inline(Inline::new(setup, searches));
+            return AnyCrew::Inline(Box::new(Inline::new(setup, searches)));
         }
         AnyCrew::Threads(Crew::hire(setup, searches, options))
     }

@@ -49,6 +49,18 @@ fn find(file: &[u8], name: &str) -> Option<(usize, usize)> {
     })
 }
 
+/// The address of a function that a library exports, in an image whose addresses are its places.
+pub(crate) fn exported(image: &[u8], name: &str) -> Option<usize> {
+    const ENTRY: usize = 24;
+    let (symbols, length) = find(image, ".dynsym")?;
+    let (strings, _) = find(image, ".dynstr")?;
+    (0..length / ENTRY).map(|at| symbols + at * ENTRY).find_map(|symbol| {
+        let text = image.get(strings + number(image, symbol, 4)?..)?;
+        let is_it = text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0);
+        is_it.then(|| number(image, symbol + 8, 8))?
+    })
+}
+
 /// A number of some bytes, the lowest first.
 fn number(file: &[u8], at: usize, bytes: usize) -> Option<usize> {
     let bytes = file.get(at..at.checked_add(bytes)?)?;

@@ -45,8 +45,21 @@ pub fn check() -> Result<(), String> {
     statics::check()
 }
 
+/// Makes this thread one that runs hosts: what they ask of the real kernel is trapped from now on.
+///
+/// # Errors
+///
+/// If this kernel cannot do that.
+pub fn arm() -> Result<(), String> {
+    // The unwinder keeps what it learns at the first panic outside the program's statics; the
+    // first panic must not be that of a host.
+    let _ = std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(())));
+    guard::arm()
+}
+
 /// Forgets what the hosts of the execution before allocated.
 pub fn begin_execution() {
     arena::reset();
+    stack::reset();
     hooks::threads::delete_keys();
 }

@@ -14,8 +14,18 @@ const REGION: usize = 0x6100_0000_0000;
 const STACKS_MAX: usize = 4096;
 
 own! {
-    /// For each stack whether it is mapped, and whether it is in use.
+    /// For each stack that is mapped, whether it is in use.
     STACKS: Vec<Place> = Vec::new();
+    /// The number of the execution to which the stacks in use belong.
+    EXECUTION: u64 = 0;
+}
+
+/// Takes back all stacks: no fiber of an earlier execution runs again, and one that runs later has
+/// the addresses that it would have had alone.
+pub(crate) fn reset() {
+    EXECUTION.set(EXECUTION.get() + 1);
+    // SAFETY: only the thread that explores takes and gives back stacks.
+    unsafe { &mut *STACKS.place() }.iter_mut().for_each(|place| place.used = false);
 }
 
 #[derive(Clone, Copy, Default)]
@@ -25,7 +35,10 @@ pub(crate) struct Place {
 
 /// A stack in use.
 #[derive(Debug)]
-pub(crate) struct Stack(usize);
+pub(crate) struct Stack {
+    number: usize,
+    execution: u64,
+}
 
 impl Stack {
     /// The first free stack.
@@ -34,18 +47,18 @@ impl Stack {
         let places = unsafe { &mut *STACKS.place() };
         if let Some(at) = places.iter().position(|place| !place.used) {
             places[at].used = true;
-            return Stack(at);
+            return Stack { number: at, execution: EXECUTION.get() };
         }
         let at = places.len();
         assert!(at < STACKS_MAX, "more than {STACKS_MAX} threads are alive at once");
         map(REGION + at * STRIDE);
         places.push(Place { used: true });
-        Stack(at)
+        Stack { number: at, execution: EXECUTION.get() }
     }
 
     /// The lowest address that can be used.
     pub(crate) fn lowest(&self) -> usize {
-        REGION + self.0 * STRIDE + GUARD
+        REGION + self.number * STRIDE + GUARD
     }
 
     /// Makes a switch to this stack enter `entry`; returns the stack pointer to switch to.
@@ -58,7 +71,7 @@ impl Stack {
         debug_assert_eq!((pointer + 7 * size_of::<usize>()) % 16, 8, "the stack is aligned");
         // SAFETY: the words lie at the upper end of a mapped stack that nobody uses yet.
         unsafe {
-            std::ptr::copy_nonoverlapping(words.as_ptr(), pointer as *mut usize, words.len())
+            std::ptr::copy_nonoverlapping(words.as_ptr(), pointer as *mut usize, words.len());
         };
         pointer
     }
@@ -66,8 +79,10 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: as in `take`.
-        unsafe { (&mut *STACKS.place())[self.0].used = false };
+        if self.execution == EXECUTION.get() {
+            // SAFETY: as in `take`.
+            unsafe { (&mut *STACKS.place())[self.number].used = false };
+        }
     }
 }
 

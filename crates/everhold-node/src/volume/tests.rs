@@ -387,3 +387,47 @@ fn an_entry_or_a_record_may_be_torn_once() {
     assert_eq!(file.cells, [&b"kept"[..], b"aaaa", b"bb"]);
     assert_eq!((lost.units, lost.torn), (vec!["l[2]".to_owned()], Some(("l[2]".to_owned(), 1))));
 }
+
+/// Loses everything that the model lets a crash lose.
+fn lose_all(volume: &mut Volume, model: CrashModel) -> Vec<String> {
+    volume.crash(model, false, &mut |question, _| u32::from(question == MODE));
+    volume.now().names.keys().cloned().collect()
+}
+
+#[test]
+fn a_sync_of_some_names_keeps_them_and_what_they_build_on() {
+    let built = || {
+        let mut volume = Volume::default();
+        volume.create("1/a", Shape::Bytes);
+        volume.create("1/b", Shape::Bytes);
+        volume.rename("1/a", "2/a");
+        volume.create("1/a", Shape::Bytes);
+        volume
+    };
+    let check = |folder: &str, expected: &[&str]| {
+        let mut volume = built();
+        volume.sync_names_where(&|name| name.starts_with(folder));
+        assert_eq!(lose_all(&mut volume, CrashModel::Any), expected, "sync of {folder}");
+    };
+    // The second name `1/a` belongs to the other folder.
+    check("2/", &["2/a"]);
+    check("1/", &["1/a", "1/b", "2/a"]);
+    check("3/", &[]);
+    let mut volume = built();
+    volume.sync_names_where(&|name| name.starts_with("3/"));
+    assert_eq!(lose_all(&mut volume, CrashModel::Ext4), ["1/a", "1/b", "2/a"]);
+}
+
+#[test]
+fn a_file_that_is_open_stays_without_a_name() {
+    let mut volume = Volume::default();
+    let file = volume.create("a", Shape::Bytes);
+    volume.write(file, 0, b"kept");
+    volume.hold(file);
+    volume.unlink("a");
+    volume.sync();
+    assert_eq!(volume.now().files[&file].bytes(), b"kept");
+    volume.write(file, 4, b" more");
+    volume.release(file);
+    assert!(volume.now().files.is_empty() && volume.pending() == 0);
+}

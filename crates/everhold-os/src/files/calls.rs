@@ -256,6 +256,14 @@ impl Host {
         Err(self.park(Reason::Descriptor("a lock", fd), &others, Errno::EAGAIN))
     }
 
+    /// `fcntl` with `F_SETLK` or `F_SETLKW`: a record lock belongs to the process, so it never
+    /// waits for another thread of the host. `F_GETLK` finds none.
+    pub fn record_lock(&self, fd: Fd, alone: bool) -> Result<(), Errno> {
+        let (open, _) = self.open_file(fd, Errno::EINVAL)?;
+        let fits = self.is_opened_for(open, if alone { O_RDONLY } else { O_WRONLY });
+        if fits { Ok(()) } else { Err(Errno::EBADF) }
+    }
+
     fn unlock(&mut self, file: FileId, open: Id<Open>) {
         let Some(locks) = self.files.locks.get_mut(&file) else { return };
         let before = locks.len();

@@ -1,6 +1,7 @@
 //! Paths, directories, and the calls that change names.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use everhold_node::volume::{FileId, Shape};
 
@@ -124,7 +125,7 @@ impl Disk {
         let is_directory = self.is_directory(id);
         let notes = self.notes.get(&id).copied();
         let mode = if is_directory { 0o755 } else { 0o644 };
-        let notes = notes.unwrap_or(Notes { mode, modified: Default::default() });
+        let notes = notes.unwrap_or(Notes { mode, modified: Duration::ZERO });
         let names = self.volume.now().names.values().filter(|named| **named == id).count() as u64;
         let (kind, links, size) = match is_directory {
             true if names == 0 => (FileKind::Directory, 0, 4096),
@@ -376,7 +377,18 @@ impl Host {
 
     /// `stat`, `lstat` and `fstatat`: there are no symbolic links.
     pub fn statat(&self, at: Fd, path: &[u8]) -> Result<Status, Errno> {
+        if self.unix_has(path) {
+            let modified = Duration::ZERO;
+            let (kind, mode) = (FileKind::Other, 0o755);
+            return Ok(Status { inode: 1 << 33, kind, mode, links: 1, size: 0, modified });
+        }
         Ok(self.files.disk.status(self.existing(at, path)?))
+    }
+
+    /// Whether a path is free for the name of a Unix socket.
+    pub(crate) fn check_socket_path(&self, path: &[u8]) -> Result<(), Errno> {
+        let place = self.place(AT_FDCWD, path)?;
+        if place.found.is_some() { Err(Errno::EADDRINUSE) } else { Ok(()) }
     }
 
     /// Whether a path leads to a file. Everything is permitted.
@@ -421,6 +433,9 @@ impl Host {
             return Err(Errno::ENOTDIR);
         };
         let disk = &self.files.disk;
+        if !disk.is_reachable(*file) {
+            return Ok(Vec::new());
+        }
         let parent = file.and_then(|file| disk.parent(file)).and_then(|(parent, _)| parent);
         let entry = |name: &str, file: Directory| {
             let Status { inode, kind, .. } = disk.status(file);

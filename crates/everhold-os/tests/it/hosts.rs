@@ -36,7 +36,10 @@ fn at(host: usize, port: u16) -> Address {
 fn host(number: usize, incarnation: u32, retransmission: Option<Retransmission>) -> Host {
     let v6 = |host: usize| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, host as u16 + 1]);
     let names = (0..3).map(|host| (format!("h{host}"), vec![ip(host), v6(host)]));
+    // Where packets are lost, the window closes often as well.
+    let receive_buffer = if retransmission.is_some() { 3_000 } else { 128 << 10 };
     let settings = Settings {
+        receive_buffer,
         addresses: vec![ip(number), v6(number)],
         names: Names::new(names),
         incarnation,

@@ -433,6 +433,7 @@ impl Machine for Real {
         let pair = |event: &real_epoll::Event| ({ event.flags }.bits(), { event.data }.u64());
         Ok(events[..count].iter().map(pair).collect())
     }
+    #[expect(clippy::disallowed_methods, reason = "the real kernel needs real time")]
     fn settle(&mut self) {
         if !self.pause.is_zero() {
             std::thread::sleep(self.pause);

@@ -111,6 +111,10 @@ fn run(machine: &mut dyn Machine, op: Op, ports: &mut Ports, name: &str, step: u
         Op::Shutdown(slot, how) => show(machine.shutdown(slot, how)),
         Op::Name(slot, is_peer) => match machine.name(slot, is_peer) {
             Ok(Address::Ip(at)) => format!("{}:{}", at.ip(), port(ports, at.port(), slot)),
+            // The kernel's own choice, which is random.
+            Ok(Address::Unix(UnixAddress::Abstract(bytes))) if bytes.len() == 5 => {
+                "a name".to_owned()
+            }
             Ok(Address::Unix(UnixAddress::Abstract(bytes))) => {
                 String::from_utf8(bytes).expect("names in programs are text")
             }
@@ -268,10 +272,11 @@ fn outcomes(machine: &mut dyn Machine, ops: &[Op], name: &str) -> Vec<String> {
 }
 
 /// Runs a program on both. The kernel does some things a moment later than the call that causes
-/// them; where the two differ, the program runs again with pauses.
+/// them, up to 40 milliseconds for acknowledgements of TCP; where the two differ, the program runs
+/// again with pauses.
 fn check(ops: &[Op], name: &str) -> Result<(), String> {
     let mut differing = String::new();
-    for pause in [0, 1, 5] {
+    for pause in [0, 1, 50] {
         // Names of Unix sockets are those of the whole machine.
         let name = format!("everhold-{}-{name}-{pause}", std::process::id());
         let modelled = outcomes(&mut Model::new(), ops, &name);
@@ -303,10 +308,10 @@ fn shrunk(mut ops: Vec<Op>, name: &str) -> String {
 
 #[test]
 fn sockets_behave_as_on_the_real_kernel() {
-    // 400 programs of 27 random calls on average. A defect that shows in one of 130 programs
+    // 300 programs of 27 random calls on average: a defect that shows in one of 100 programs
     // remains unseen in fewer than 5 of 100 runs with other seeds.
     let mut differing = Vec::new();
-    for seed in 0..programs(400) {
+    for seed in 0..programs(300) {
         let ops = program(seed);
         let name = seed.to_string();
         if check(&ops, &name).is_err() {

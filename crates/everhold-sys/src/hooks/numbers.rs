@@ -6,7 +6,7 @@ use libc::timespec;
 
 use crate::fiber::{enter, is_simulated};
 use crate::hooks::time::duration;
-use crate::hooks::{answer, events, host, net, streams, threads, time};
+use crate::hooks::{answer, events, files, host, net, streams, threads, time};
 use crate::kernel::{Answer, Kernel, Timeout, Watched};
 use crate::raw;
 
@@ -38,8 +38,7 @@ pub unsafe extern "C" fn syscall(
 pub(crate) unsafe fn dispatch(number: c_long, arguments: [i64; 6]) -> c_long {
     if !is_simulated() {
         // SAFETY: the caller answers for the arguments.
-        let result = unsafe { raw::call(number, arguments) };
-        return if (-4095..0).contains(&result) { host::failed(-result as i32) } else { result };
+        return unsafe { really(number, arguments) };
     }
     if number == libc::SYS_futex {
         // SAFETY: the caller answers for the arguments.
@@ -52,10 +51,28 @@ pub(crate) unsafe fn dispatch(number: c_long, arguments: [i64; 6]) -> c_long {
 /// # Safety
 ///
 /// The arguments must be right for the call.
-unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> c_long {
-    let (fd, second, third) = (a as c_int, b as c_int, c as c_int);
+unsafe fn by_number(number: c_long, arguments: [i64; 6]) -> c_long {
     // SAFETY: the caller answers for the arguments.
-    unsafe {
+    let result = unsafe {
+        of_process(number, arguments)
+            .or_else(|| of_streams(number, arguments))
+            .or_else(|| of_files(number, arguments))
+            .or_else(|| of_memory(number, arguments))
+    };
+    result.unwrap_or_else(|| {
+        answer(enter(|kernel| host::refuse(kernel, &format!("system call {number}"))))
+    })
+}
+
+/// Time, randomness, identity.
+///
+/// # Safety
+///
+/// The arguments must be right for the call.
+unsafe fn of_process(number: c_long, [a, b, c, d, ..]: [i64; 6]) -> Option<c_long> {
+    let (fd, second) = (a as c_int, b as c_int);
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe {
         match number {
             libc::SYS_getrandom => time::getrandom(a as _, b as _, c as _) as c_long,
             libc::SYS_gettid => host::gettid().into(),
@@ -69,6 +86,22 @@ unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> c_long {
                 0 => 0,
                 number => host::failed(number),
             },
+            _ => return None,
+        }
+    };
+    Some(result)
+}
+
+/// Sockets and whatever else is read and written.
+///
+/// # Safety
+///
+/// The arguments must be right for the call.
+unsafe fn of_streams(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_long> {
+    let (fd, second, third) = (a as c_int, b as c_int, c as c_int);
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe {
+        match number {
             libc::SYS_read => streams::read(fd, b as _, c as _) as c_long,
             libc::SYS_write => streams::write(fd, b as _, c as _) as c_long,
             libc::SYS_readv => streams::readv(fd, b as _, third) as c_long,
@@ -102,15 +135,96 @@ unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> c_long {
             libc::SYS_epoll_ctl => events::epoll_ctl(fd, second, third, d as _).into(),
             libc::SYS_epoll_wait => events::epoll_wait(fd, b as _, third, d as _).into(),
             libc::SYS_epoll_pwait => events::epoll_pwait(fd, b as _, third, d as _, e as _).into(),
+            _ => return None,
+        }
+    };
+    Some(result)
+}
+
+/// Files.
+///
+/// # Safety
+///
+/// The arguments must be right for the call.
+unsafe fn of_files(number: c_long, [a, b, c, d, e, _]: [i64; 6]) -> Option<c_long> {
+    let (fd, second, third) = (a as c_int, b as c_int, c as c_int);
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe {
+        match number {
+            libc::SYS_open => files::open(a as _, second, c as _).into(),
+            libc::SYS_openat => files::openat(fd, b as _, third, d as _).into(),
+            libc::SYS_stat | libc::SYS_lstat => files::stat(a as _, b as _).into(),
+            libc::SYS_fstat => files::fstat(fd, b as _).into(),
+            libc::SYS_newfstatat => files::fstatat(fd, b as _, c as _, d as _).into(),
+            libc::SYS_statx => files::statx(fd, b as _, third, d as _, e as _).into(),
+            libc::SYS_lseek => files::lseek(fd, b, third),
+            libc::SYS_pread64 => files::pread(fd, b as _, c as _, d) as c_long,
+            libc::SYS_pwrite64 => files::pwrite(fd, b as _, c as _, d) as c_long,
+            libc::SYS_ftruncate => files::ftruncate(fd, b).into(),
+            libc::SYS_fallocate => files::fallocate(fd, second, c, d).into(),
+            libc::SYS_fsync | libc::SYS_fdatasync => files::fsync(fd).into(),
+            libc::SYS_flock => files::flock(fd, second).into(),
+            libc::SYS_unlink => files::unlink(a as _).into(),
+            libc::SYS_unlinkat => files::unlinkat(fd, b as _, third).into(),
+            libc::SYS_rmdir => files::rmdir(a as _).into(),
+            libc::SYS_mkdir => files::mkdir(a as _, b as _).into(),
+            libc::SYS_mkdirat => files::mkdirat(fd, b as _, c as _).into(),
+            libc::SYS_rename => files::rename(a as _, b as _).into(),
+            libc::SYS_renameat => files::renameat(fd, b as _, third, d as _).into(),
+            libc::SYS_access => files::access(a as _, second).into(),
+            _ => return None,
+        }
+    };
+    Some(result)
+}
+
+/// Memory, which is real, and calls without which programs can do.
+///
+/// # Safety
+///
+/// The arguments must be right for the call.
+unsafe fn of_memory(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_long> {
+    let third = c as c_int;
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe {
+        match number {
+            // Memory is real.
+            libc::SYS_munmap
+            | libc::SYS_mprotect
+            | libc::SYS_madvise
+            | libc::SYS_mremap
+            | libc::SYS_brk
+            | libc::SYS_rt_sigprocmask
+            | libc::SYS_arch_prctl => really(number, [a, b, c, d, e, f]),
+            libc::SYS_mmap => files::mmap(a as _, b as _, third, d as _, e as _, f) as c_long,
+            libc::SYS_getcpu => {
+                if a != 0 {
+                    *(a as *mut u32) = 0;
+                }
+                0
+            }
             // Programs ask for these and do without them.
             libc::SYS_io_uring_setup
             | libc::SYS_epoll_pwait2
             | libc::SYS_copy_file_range
             | libc::SYS_membarrier
+            | libc::SYS_prctl
             | libc::SYS_rseq => host::failed(libc::ENOSYS),
-            _ => answer(enter(|kernel| host::refuse(kernel, &format!("system call {number}")))),
+            _ => return None,
         }
-    }
+    };
+    Some(result)
+}
+
+/// A call that the real kernel carries out.
+///
+/// # Safety
+///
+/// The arguments must be right for the call.
+unsafe fn really(number: c_long, arguments: [i64; 6]) -> c_long {
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe { raw::call(number, arguments) };
+    if (-4095..0).contains(&result) { host::failed(-result as i32) } else { result }
 }
 
 /// Waiting on and waking by words of memory, in all the forms that locks use.
