@@ -2,6 +2,8 @@
 //! simulated hosts. A mistake that a test should find is a field of the service's configuration.
 
 pub mod buffer;
+#[cfg(feature = "web")]
+pub mod counter;
 #[cfg(feature = "gossip")]
 pub mod gossip;
 #[cfg(feature = "grpc")]
