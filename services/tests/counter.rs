@@ -1,5 +1,4 @@
 //! A counter on axum and reqwest, on runtimes of one thread and of several.
-#![cfg(feature = "web")]
 
 mod common;
 

@@ -37,7 +37,7 @@ fn acknowledged_writes_survive() {
 #[test]
 fn a_write_that_is_acknowledged_before_it_is_synced_is_lost() {
     let faults = || Faults::none().crash(2);
-    found("kv, unsynced", LOST, 3_000, move |net| store(net, false, 2, faults()));
+    found("kv, unsynced", LOST, 5_000, move |net| store(net, false, 2, faults()));
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! axum and reqwest, over connections that break.
-#![cfg(feature = "web")]
 
 mod common;
 
