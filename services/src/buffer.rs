@@ -57,7 +57,7 @@ pub fn count(texts: &[&'static str], room: usize, waking: Waking) -> BTreeMap<St
     let buffer = Arc::new(Buffer::new(room, waking));
     let (send, counts) = mpsc::channel();
     let mut threads = Vec::new();
-    for text in texts.iter().copied() {
+    for &text in texts {
         let (into, from, send) = (Arc::clone(&buffer), Arc::clone(&buffer), send.clone());
         threads.push(thread::spawn(move || {
             text.lines().map(|line| Some(line.to_owned())).for_each(|line| into.put(line));

@@ -1,7 +1,7 @@
 //! What every test of a service asks: whether the right service is silent, whether the mistake is
 //! found and made small, and whether one seed always gives the same execution.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use everhold::host::Outcome;
@@ -27,7 +27,7 @@ pub fn silent(
     executions: u64,
     setup: impl Fn(&mut Net<'_>) + Clone + Send + Sync + 'static,
 ) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = processor_time();
     let outcome = search(1, executions, setup.clone());
     let spent = processor_time() - before;
@@ -52,7 +52,7 @@ pub fn found(
     executions: u64,
     setup: impl Fn(&mut Net<'_>) + Send + Sync + 'static,
 ) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let outcome = search(1, executions, setup);
     let failed = outcome.failed.unwrap_or_else(|| panic!("not found\n{}", outcome.report));
     assert!(outcome.report.contains(message), "{failed}\n{}", outcome.report);
