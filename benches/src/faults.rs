@@ -21,7 +21,9 @@ mod work;
 
 use crate::Options;
 use crate::measure::{Bound, Scorecard};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 use rows::{ROWS, Row};
 use work::Outcome;
@@ -90,14 +92,14 @@ pub(crate) fn run(options: &Options) -> Scorecard {
 fn cells(row: &Row, outcome: &Outcome) -> Vec<String> {
     vec![
         row.name.to_owned(),
-        whole(outcome.planted as u64),
-        whole(outcome.reported as u64),
+        thousands(outcome.planted as u64),
+        thousands(outcome.reported as u64),
         outcome.twice.to_string(),
         outcome.wrong.to_string(),
         format!("{:.1}", outcome.unknown),
         format!("{:.1}", outcome.recovery),
-        whole(outcome.handed),
-        whole(outcome.dropped),
+        thousands(outcome.handed),
+        thousands(outcome.dropped),
         format!("{} MiB", outcome.memory >> 10),
         outcome.unmet.join("; "),
     ]

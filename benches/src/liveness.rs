@@ -7,7 +7,9 @@ use everhold_systems::progress::Family;
 
 use crate::Options;
 use crate::measure::{Bound, Scorecard, cpu_seconds};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 const SIZES: [u32; 5] = [3, 5, 7, 15, 30];
 const SEEDS: u64 = 5;
@@ -88,11 +90,11 @@ impl Tried {
             name.to_owned(),
             nodes.to_string(),
             seeds.to_string(),
-            whole(executions),
-            whole(self.alarms),
-            whole(self.unjudged),
+            thousands(executions),
+            thousands(self.alarms),
+            thousands(self.unjudged),
             format!("{}/{seeds}", self.found.len()),
-            median.map_or("-".to_owned(), |median| whole(*median)),
+            median.map_or("-".to_owned(), |median| thousands(*median)),
             format!("{:.1}", self.seconds),
         ]
     }

@@ -7,7 +7,9 @@ use everhold_systems::retries::{self, Bug, Size as Nodes};
 use crate::Options;
 use crate::bugs::{self, Case};
 use crate::measure::{Bound, Scorecard};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 /// The name of the cases to which the bars apply.
 const RETRIES: &str = "retries";
@@ -96,13 +98,13 @@ impl Shrunk {
         vec![
             name,
             format!("{}/{seeds}", self.found.len()),
-            whole(middle(&self.found)),
-            whole(middle(&self.lengths)),
-            whole(self.lengths.last().copied().unwrap_or(0)),
-            whole(middle(&self.tries)),
-            whole(middle(&self.steps)),
+            thousands(middle(&self.found)),
+            thousands(middle(&self.lengths)),
+            thousands(self.lengths.last().copied().unwrap_or(0)),
+            thousands(middle(&self.tries)),
+            thousands(middle(&self.steps)),
             format!("{:.3}", middle(&self.millis) as f64 / 1e3),
-            whole(self.cut_short),
+            thousands(self.cut_short),
         ]
     }
 }

@@ -7,7 +7,9 @@ use everhold_trace::{EventKind, Execution, NodeId, Order, TraceBuilder, Value};
 use crate::cuts::timed;
 use crate::cuts::traces::random;
 use crate::measure::{Bound, Scorecard, Size};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 const NODES: u32 = 100;
 const EACH: i64 = 1_000;
@@ -35,11 +37,15 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
             assert_eq!(outcome.method, claim.method, "{text}");
         }
         table.row(vec![claim.name.into(), format!("{seconds:.2}"), claim.seconds.to_string()]);
-        let bar =
-            format!("{}, {} events, to {} CPU s", claim.name, whole(events as u64), claim.seconds);
+        let bar = format!(
+            "{}, {} events, to {} CPU s",
+            claim.name,
+            thousands(events as u64),
+            claim.seconds
+        );
         scores.hold(bar, seconds / claim.seconds, Bound::AtMost(1.0));
     }
-    let events = whole(execution.events().len() as u64);
+    let events = thousands(execution.events().len() as u64);
     table.print(&format!("Claims about all cuts of {events} events of {NODES} nodes"));
 }
 

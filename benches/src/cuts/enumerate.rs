@@ -7,7 +7,9 @@ use everhold_trace::{Order, Slice};
 use crate::cuts::timed;
 use crate::cuts::traces::ring;
 use crate::measure::{Bound, Scorecard, Size};
-use crate::table::{Table, short, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::{Table, short};
 
 /// The numbers of nodes, of rounds, and of a node's own events in each round.
 const SHAPES: [(u32, usize, usize); 3] = [(3, 10, 200), (5, 3, 15), (10, 2, 3)];
@@ -20,11 +22,11 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let mut table = Table::new(&["nodes", "rounds", "events alone", "cuts", "cuts per CPU-second"]);
     let rates = SHAPES.map(|(nodes, rounds, work)| {
         let (cuts, rate) = measure((nodes, rounds, work), cuts_max);
-        let numbers = [u64::from(nodes), rounds as u64, work as u64, cuts].map(whole);
+        let numbers = [u64::from(nodes), rounds as u64, work as u64, cuts].map(thousands);
         table.row(numbers.into_iter().chain([short(rate)]).collect());
         rate
     });
-    table.print(&format!("Enumeration of consistent cuts, {} at most", whole(cuts_max)));
+    table.print(&format!("Enumeration of consistent cuts, {} at most", thousands(cuts_max)));
     let slowest = rates.into_iter().fold(f64::INFINITY, f64::min);
     scores.hold("cuts enumerated, to 50 M a CPU-second", slowest / RATE, Bound::AtLeast(1.0));
 }

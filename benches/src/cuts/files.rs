@@ -9,7 +9,9 @@ use everhold_trace::import::shiviz::{Format, read};
 use crate::cuts::timed;
 use crate::cuts::traces::{Show, asking};
 use crate::measure::{Bound, Scorecard, Size};
-use crate::table::{Table, short, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::{Table, short};
 
 /// The largest permitted ratio of the cost of an event in the longest log to that in the shortest.
 const LINEAR: f64 = 1.5;
@@ -27,8 +29,8 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let lowest = costs.iter().copied().fold(f64::INFINITY, f64::min);
     let claim = format!(
         "ShiViz import, cost per event, {} to {}",
-        whole(events as u64 / 4),
-        whole(events as u64)
+        thousands(events as u64 / 4),
+        thousands(events as u64)
     );
     // A smoke run is too short for a meaningful ratio.
     scores.hold(claim, size.pick(1.0, highest / lowest), Bound::AtMost(LINEAR));
@@ -66,8 +68,8 @@ fn shiviz(events: usize, table: &mut Table) -> f64 {
 fn row(name: &str, events: usize, bytes: usize, seconds: f64) -> Vec<String> {
     vec![
         name.to_owned(),
-        whole(events as u64),
-        whole(bytes as u64 >> 20),
+        thousands(events as u64),
+        thousands(bytes as u64 >> 20),
         format!("{seconds:.2}"),
         short(seconds * 1e9 / events as f64),
     ]

@@ -8,7 +8,9 @@ use everhold_trace::{Order, Slice};
 use crate::cuts::timed;
 use crate::cuts::traces::{Show, asking};
 use crate::measure::{Bound, Scorecard, Size};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 /// The name of the part under which this program is the measured process.
 pub(super) const ALONE: &str = "slices-alone";
@@ -20,7 +22,7 @@ const RECORD: &str = "record";
 
 pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let printed = start(size);
-    let events = whole(events(size) as u64);
+    let events = thousands(events(size) as u64);
     let mut table = Table::new(&["step", "found", "CPU s"]);
     let mut total = 0.0;
     for line in printed.lines().filter(|line| line.contains('\t')) {
@@ -33,7 +35,7 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     }
     table.print(&format!("Slices and pairs of {events} events of {NODES} nodes"));
     let peak = peak_kb(&printed);
-    println!("peak {} kB\n", whole(peak));
+    println!("peak {} kB\n", thousands(peak));
     let claim = format!("slices and pairs, {events} events, to {SECONDS} CPU s");
     scores.hold(claim, total / SECONDS, Bound::AtMost(1.0));
     let claim = format!("slices and pairs, {events} events, peak to 2 GiB");
@@ -67,7 +69,7 @@ pub(super) fn alone(size: Size) {
     let execution = step(RECORD, || asking(NODES, events(size), Show::Nothing), |_| String::new());
     let order = step("clocks", || Order::of(&execution), |_| String::new());
     let quiet = step("slice by quiet cuts", || Slice::quiet(&order), components);
-    let pairs = |pairs: &u64| format!("{} pairs", whole(*pairs));
+    let pairs = |pairs: &u64| format!("{} pairs", thousands(*pairs));
     step("all consistent pairs", || all_pairs(&Slice::consistent(&order)), pairs);
     step("all quiet pairs", || all_pairs(&quiet), pairs);
     let status = std::fs::read_to_string("/proc/self/status").expect("memory is measured on Linux");
@@ -83,7 +85,7 @@ fn step<T>(name: &str, work: impl FnOnce() -> T, show: impl FnOnce(&T) -> String
 
 fn components(slice: &Slice<'_>) -> String {
     let count = slice.components().map_or(0, |components| components.count);
-    format!("{} components", whole(count as u64))
+    format!("{} components", thousands(count as u64))
 }
 
 fn all_pairs(slice: &Slice<'_>) -> u64 {

@@ -7,7 +7,9 @@ use everhold_systems::two_phase::{Bug, system};
 
 use crate::explore::stateright;
 use crate::measure::{Bound, Contender, Rates, Scorecard, Size, Work, fastest, race};
-use crate::table::{Table, short, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::{Table, short};
 
 /// The required multiple of Stateright's generated states, in its faster mode.
 const BAR: f64 = 2.0;
@@ -63,8 +65,8 @@ fn print(managers: usize, rates: &[Rates]) {
     for row in rates {
         table.row(vec![
             row.name.clone(),
-            whole(row.work.units / row.work.executions),
-            whole(row.work.steps / row.work.executions),
+            thousands(row.work.units / row.work.executions),
+            thousands(row.work.steps / row.work.executions),
             short(row.units),
             short(row.steps),
             format!("{:.2}x", row.units / peer),
@@ -99,13 +101,13 @@ fn reductions(size: Size, scores: &mut Scorecard) {
 
 fn row(name: String, report: &Report) -> Vec<String> {
     let progress = report.exhaustive.expect("the search was exhaustive");
-    let told_apart = |count: u64| if count > 0 { whole(count) } else { "-".to_owned() };
+    let told_apart = |count: u64| if count > 0 { thousands(count) } else { "-".to_owned() };
     vec![
         name,
-        whole(report.executions),
-        whole(progress.transitions),
+        thousands(report.executions),
+        thousands(progress.transitions),
         told_apart(progress.states),
-        if progress.states > 0 { "-".to_owned() } else { whole(orders(report)) },
+        if progress.states > 0 { "-".to_owned() } else { thousands(orders(report)) },
         format!("{:.2}", report.time.as_secs_f64()),
         if report.stop == Stop::Exhausted { "yes" } else { "no" }.to_owned(),
     ]

@@ -8,7 +8,9 @@ use everhold::Explorer;
 use everhold_systems::storage::{Bug, system};
 
 use crate::measure::{Bound, Scorecard, Size};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 /// The argument under which this program is the measured process.
 pub(crate) const RESIDENT: &str = "resident";
@@ -22,12 +24,13 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
     let mut table = Table::new(&["executions of the storage system", "VmRSS kB", "VmHWM kB"]);
     let peaks = counts.map(|executions| {
         let (resident, peak) = measure(executions);
-        table.row(vec![whole(executions), whole(resident), whole(peak)]);
+        table.row(vec![thousands(executions), thousands(resident), thousands(peak)]);
         peak
     });
     table.print("Memory");
     let growth = peaks[1] as f64 / peaks[0] as f64;
-    let claim = format!("peak memory, {} to {} executions", whole(counts[0]), whole(counts[1]));
+    let claim =
+        format!("peak memory, {} to {} executions", thousands(counts[0]), thousands(counts[1]));
     scores.hold(claim, growth, Bound::AtMost(GROWTH));
 }
 

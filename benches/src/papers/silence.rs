@@ -8,7 +8,9 @@ use everhold_systems::{fabric, migrating_table};
 
 use crate::Options;
 use crate::measure::{Bound, Scorecard, cpu_seconds};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 /// The executions of each system.
 const EXECUTIONS: u64 = 1_000_000;
@@ -52,7 +54,7 @@ pub(super) fn run(options: &Options, scores: &mut Scorecard) {
         findings += report.findings.len();
         table.row(vec![
             name.to_owned(),
-            whole(report.executions),
+            thousands(report.executions),
             report.findings.len().to_string(),
             format!("{:.0}", cpu_seconds() - before),
         ]);

@@ -9,7 +9,9 @@ use super::{median, seeds};
 use crate::Options;
 use crate::bugs::{Case, case};
 use crate::measure::{Bound, Scorecard, cpu_seconds};
-use crate::table::{Table, whole};
+use everhold_trace::text::thousands;
+
+use crate::table::Table;
 
 /// A row of the paper: a bug, and the seconds that its random and its priority-based scheduler took.
 struct Row {
@@ -114,7 +116,7 @@ impl Measured {
             row.random.to_owned(),
             row.priorities.to_owned(),
             format!("{}/{seeds}", self.found),
-            self.executions.map_or("-".to_owned(), whole),
+            self.executions.map_or("-".to_owned(), thousands),
             self.seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.2}")),
             self.choices.map_or("-".to_owned(), |choices| choices.to_string()),
         ]

@@ -128,9 +128,9 @@ pub(crate) fn run<P: Protocol>(mut protocol: P, recipe: Recipe) -> Execution {
     let (random, faulty) = (Random::new(recipe.seed), recipe.faulty);
     let mut net = Net { random, faulty, trace, ids, flying: Vec::new(), now: 0 };
     let mut decoys = vec![Decoys::default(); nodes.len()];
-    for node in 0..nodes.len() {
+    for (node, decoys) in decoys.iter().enumerate() {
         net.trace.begin(net.ids[node], EventKind::Start);
-        observe(&protocol, node, &decoys[node], &mut net);
+        observe(&protocol, node, decoys, &mut net);
     }
     for _ in nodes.len()..recipe.events {
         // The more messages there are, the sooner one of them arrives.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use everhold::prelude::{Cx, Network, Node, NodeId, Serialize};
+use everhold::Network;
+use everhold::prelude::{Cx, Node, NodeId, Serialize};
 use everhold::timed::{Durations, Quantiles, Timed};
 
 use super::tokens::DELIVERIES;
