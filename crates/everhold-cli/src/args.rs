@@ -19,8 +19,16 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// When to use colour
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    /// When to use colour: auto (on a terminal, unless `NO_COLOR` is set), always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     pub(crate) color: Color,
 }
 
@@ -57,6 +65,10 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Replays a recording of a bundled system's nodes in the explorer, and shrinks it
     ReplayLive(ReplayLiveArgs),
+    /// Lists the last outcome of each test, and the findings
+    Findings(FindingsArgs),
+    /// Runs the test of a finding again, with its schedule
+    Replay(ReplayArgs),
     /// Shows traces and findings in a browser
     View(ViewArgs),
     /// Writes a first test into a crate of your own
@@ -71,6 +83,7 @@ pub(crate) enum Command {
 
 /// The arguments of `everhold demo`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  everhold demo\n  everhold demo find --seed 7")]
 pub(crate) struct DemoArgs {
     /// The tour; without one, all tours run
     #[arg(value_enum)]
@@ -103,10 +116,13 @@ impl TourName {
 
 /// The arguments of `everhold check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Each property is judged on all consistent cuts of each run where that is \
+#[command(
+    after_help = "Examples:\n  everhold check raft.prop run.jsonl\n  everhold check raft.prop \
+server.log --parser '(?<event>.*)' --junit check.xml\n\nEach property is judged on all consistent cuts of each run where that is \
 possible, not only on the order in which things were recorded. Ends with 0 if all hold, 1 if one \
 is violated, 2 if one is unknown, 4 if all hold but one was never put to the test, 64 if the input \
-cannot be used.")]
+cannot be used."
+)]
 pub(crate) struct CheckArgs {
     /// The properties: see `everhold help properties`
     pub(crate) rules: PathBuf,
@@ -154,7 +170,8 @@ pub(crate) enum OrderWord {
 /// The arguments of `everhold infer`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each line held in all runs, wherever its scope asks, and is very unlikely \
+    after_help = "Examples:\n  everhold infer run.jsonl\n  everhold infer run.jsonl --almost\n  everhold \
+infer run.jsonl --why 'forall n in nodes: n.commit <= len(n.log)'\n\nEach line held in all runs, wherever its scope asks, and is very unlikely \
 to have held by chance. Ends with 0 if there are lines, 2 if there is not enough evidence for any, \
 64 if the input cannot be used; with --why, as `check` does."
 )]
@@ -366,10 +383,13 @@ pub(crate) struct ShowArgs {
 
 /// The arguments of `everhold perf`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Systems of your own are analysed by `cargo test`, with `Perf` of the \
+#[command(
+    after_help = "Examples:\n  everhold perf\n  everhold perf randtree --html slow.html\n  everhold \
+perf chord --against none\n\nSystems of your own are analysed by `cargo test`, with `Perf` of the \
 library; see `everhold help perf`. Ends with 0 if no execution is slow, 1 if some are, 2 if that \
 cannot be told (the stopping condition was never reached, or too few executions), 64 if the input \
-cannot be used, 130 if interrupted.")]
+cannot be used, 130 if interrupted."
+)]
 pub(crate) struct PerfArgs {
     /// The system; without one, the systems are listed
     pub(crate) system: Option<String>,
@@ -438,7 +458,7 @@ pub(crate) struct PerfArgs {
 /// The arguments of `everhold replay-live`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Systems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes diverged from the recording, 64 if the recording cannot be used."
+    after_help = "Example:\n  everhold replay-live recordings/ --out shrunk.jsonl\n\nSystems of your own are replayed by `cargo test`, with `Explorer::replay_live` of the library; see `everhold help live`. Ends with 1 if the recording violates a property, 2 if it does not, 3 if the nodes diverged from the recording, 64 if the recording cannot be used."
 )]
 pub(crate) struct ReplayLiveArgs {
     /// Folders with the recordings of the nodes; without one, the systems are listed
@@ -458,14 +478,47 @@ pub(crate) struct ReplayLiveArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
+/// The arguments of `everhold findings`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  everhold findings\n  everhold findings --failing\n  \
+everhold findings --junit target/everhold.xml\n\nEnds with 0 if no test failed when it ran last, 1 if \
+one did, 64 if no test has left an outcome.")]
+pub(crate) struct FindingsArgs {
+    /// The folder in which tests leave their outcomes; without one, that of this workspace
+    pub(crate) folder: Option<PathBuf>,
+
+    /// List only the tests that failed
+    #[arg(long)]
+    pub(crate) failing: bool,
+
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write the outcomes as JUnit XML, one test case for each test
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+/// The arguments of `everhold replay`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  everhold replay no_addition_is_lost-1a2b3c4d\n  everhold replay \
+1a2b3c4d\n\nEnds with 1 if the finding still fails, 0 if it does not, 64 if there is no such finding."
+)]
+pub(crate) struct ReplayArgs {
+    /// The id of a finding, or its beginning or end; `everhold findings` lists them
+    pub(crate) id: String,
+}
+
 /// The arguments of `everhold view`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:\n  everhold view\n  everhold view target/everhold/7f3a91c2\n  \
+#[command(after_help = "Examples:\n  everhold view\n  everhold view 7f3a91c2\n  \
 everhold view run.jsonl --rules raft.prop --out report.html")]
 pub(crate) struct ViewArgs {
-    /// A trace, a finding's folder or id, or a folder of runs
-    #[arg(default_value = "target/everhold")]
-    pub(crate) path: PathBuf,
+    /// A trace, a finding's folder or id, or a folder of runs; without one, the findings of this
+    /// workspace
+    pub(crate) path: Option<PathBuf>,
 
     /// Write the page into this file instead of serving it
     #[arg(long, value_name = "FILE")]
@@ -493,6 +546,11 @@ pub(crate) struct ViewArgs {
 
 /// The arguments of `everhold init`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  everhold init\n  everhold init crates/server\n\nAdds the library \
+to the dev-dependencies, a first test in tests/everhold.rs, and a profile with which tests explore \
+optimised, if the workspace has none for tests."
+)]
 pub(crate) struct InitArgs {
     /// The folder of the crate
     #[arg(default_value = ".")]
@@ -505,8 +563,10 @@ pub(crate) struct InitArgs {
 
 /// The arguments of `everhold emit-test`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  everhold emit-test 1a2b3c4d\n  everhold emit-test 1a2b3c4d \
+--setup two_clients >> tests/regressions.rs")]
 pub(crate) struct EmitTestArgs {
-    /// The token of a schedule, its file, or the id of a finding in target/everhold
+    /// The token of a schedule, its file, or the id of a finding
     pub(crate) token: String,
 
     /// The setup function that your test explores
@@ -516,6 +576,9 @@ pub(crate) struct EmitTestArgs {
 
 /// The arguments of `everhold completions`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  everhold completions bash > ~/.local/share/bash-completion/completions/everhold"
+)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
@@ -533,7 +596,8 @@ pub(crate) enum AlarmArg {
 /// The arguments of `everhold watch`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Runs until it is stopped. With --at it talks to a watch that runs: it prints \
+    after_help = "Examples:\n  everhold watch --rules leader.prop --listen 127.0.0.1:7070\n  everhold watch \
+--at 127.0.0.1:7070 --add more.prop\n\nRuns until it is stopped. With --at it talks to a watch that runs: it prints \
 the rules in force, or changes them with --add and --remove. Ends with 1 if something was violated."
 )]
 pub(crate) struct WatchArgs {

@@ -5,14 +5,17 @@
 //! error.
 
 mod args;
+mod ci;
 mod cmd;
 mod exit;
+mod findings;
 mod hint;
 mod input;
 mod paint;
 mod plain;
 mod progress;
 mod serve;
+mod terminal;
 mod words;
 
 use std::process::ExitCode;
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
         Command::Perf(options) => cmd::perf::run(&options),
         Command::Watch(options) => cmd::watch::run(&options),
         Command::ReplayLive(options) => cmd::replay_live::run(&options),
+        Command::Findings(options) => cmd::findings::run(&options),
+        Command::Replay(options) => cmd::replay::run(&options),
         Command::View(options) => cmd::view::run(&options),
         Command::Init(options) => cmd::init::run(&options),
         Command::EmitTest(options) => cmd::emit_test::run(&options),

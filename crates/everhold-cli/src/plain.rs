@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use crate::terminal::in_locale;
+
 /// Replaces the control characters of a text, except line feeds and tabs.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -43,10 +45,11 @@ fn painted(text: &str) -> String {
 /// Writes what is shown of a text.
 fn write_shown(out: &mut impl Write, bytes: &[u8], shown: fn(&str) -> String) -> io::Result<usize> {
     let dangerous = |byte: &u8| (*byte < 0x20 || *byte == 0x7f || *byte == 0xc2) && *byte != b'\n';
-    if bytes.iter().any(dangerous) {
-        out.write_all(shown(&String::from_utf8_lossy(bytes)).as_bytes())?;
-    } else {
+    if bytes.is_ascii() && !bytes.iter().any(dangerous) {
         out.write_all(bytes)?;
+    } else {
+        let text = shown(&String::from_utf8_lossy(bytes));
+        out.write_all(in_locale(&text).as_bytes())?;
     }
     Ok(bytes.len())
 }

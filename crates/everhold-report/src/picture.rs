@@ -22,13 +22,15 @@
 //! - `words`: values, messages and changes as short text.
 //! - `lanes`: a lane for each node; `list`: one line per step, where lanes do not fit.
 //! - `select`: the steps that are shown if not all can be.
-//! - `glyphs`: the characters: box drawing, or plain ASCII.
+//! - `glyphs`: the characters: box drawing, or plain ASCII; `terminal`: those that the environment
+//!   asks for.
 
 mod events;
 mod glyphs;
 mod lanes;
 mod list;
 mod select;
+mod terminal;
 mod words;
 
 use std::collections::BTreeSet;

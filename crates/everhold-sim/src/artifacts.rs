@@ -43,6 +43,18 @@ pub(crate) fn save_rest(report: &Report, finding: &Finding, saved: &mut Saved) {
     saved.page = saved.kept(folder.join("report.html"), "the page", page);
 }
 
+/// Writes the outcome of a test: the last one of each test, and the one of each finding beside it.
+pub(crate) fn save_outcome(test: &str, finding: Option<&str>, bytes: &[u8], saved: &mut Saved) {
+    let beside = finding.map(|id| folder().join(id).join("outcome.json"));
+    let files = beside.into_iter().chain([folder().join("tests").join(test)]);
+    for file in files {
+        // Made anew by every run, so not worth waiting for the disk.
+        if let Err(problem) = write_file(&file, bytes, false) {
+            saved.problems.push(problem);
+        }
+    }
+}
+
 impl Saved {
     /// Makes and writes a file; returns its path if that succeeded.
     fn kept(
@@ -88,13 +100,18 @@ fn part_name() -> String {
 ///
 /// If it cannot be written, with its path.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    write_file(path, bytes, true)
+}
+
+fn write_file(path: &Path, bytes: &[u8], durable: bool) -> Result<(), String> {
     let write = || -> std::io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         let part = path.with_extension(part_name());
-        let mut file = fs::File::create(&part)?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let file = fs::File::create(&part)?;
+        let sync = || if durable { file.sync_all() } else { Ok(()) };
+        let written = (&file).write_all(bytes).and_then(|()| sync());
         drop(file);
         written.and_then(|()| fs::rename(&part, path)).inspect_err(|_| drop(fs::remove_file(&part)))
     };

@@ -16,6 +16,7 @@ use crate::inline::Inline;
 use crate::interrupt;
 use crate::investigate::{Replayer, investigate_safely};
 use crate::portfolio::Portfolio;
+use crate::progress::ProgressLine;
 use crate::regressions::{self, Known, TestId};
 use crate::repeated::repeated;
 use crate::report::{Finding, Goal, Origin, Report, Stop};
@@ -519,6 +520,7 @@ impl<M: Message> Exploration<M> {
         let mut crew = AnyCrew::hire(&self.setup, &portfolio.searches, &self.options);
         let mut steps = STEPS_GUESS.min(self.options.bounds.steps_max);
         let mut size = EPOCH_FIRST;
+        let mut line = ProgressLine::new();
         while report.executions < self.options.executions {
             let count = size.min(self.options.executions - report.executions);
             let epoch = Arc::new(self.plan(&portfolio, report, count as usize, steps));
@@ -526,6 +528,7 @@ impl<M: Message> Exploration<M> {
             let done = crew.run(&epoch, &self.options, watch, &confirm);
             report.slow += done.slow;
             let (ran, failed) = report.absorb(done.batches);
+            line.tick(report.name(), report.executions, self.options.executions, watch.elapsed());
             portfolio.learn(&ran);
             self.adapt(&ran, report);
             steps = steps.max(longest(&ran, report.steps_max));

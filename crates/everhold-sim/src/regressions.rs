@@ -101,6 +101,18 @@ impl TestId {
         self.test.as_deref()
     }
 
+    /// The source file of its call, as the compiler names it.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The name of the file with its last outcome: like a finding's id, but the same for all of
+    /// its findings.
+    pub(crate) fn outcome_name(&self) -> String {
+        format!("{}.json", self.id_of(""))
+    }
+
     /// The key that distinguishes this exploration from others in the same file.
     fn key(&self) -> Option<String> {
         let test = self.test.as_deref()?;

@@ -1,6 +1,7 @@
 //! The report of an exploration: its findings, its extent, and the meaning of a run without
 //! findings.
 
+mod outcome;
 pub(crate) mod page;
 pub(crate) mod text;
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use everhold_report::Page;
-use everhold_report::picture::Paper;
+use everhold_report::picture::{Charset, Paper};
 use everhold_trace::Execution;
 
 use crate::artifacts;
@@ -25,6 +26,13 @@ use crate::shrink::Shrunk;
 use crate::strategy::ExhaustiveProgress;
 use crate::untested::{self, Expected, Untested};
 use crate::worker::{Batch, Failed, Ran};
+
+/// The lines of a workspace's `Cargo.toml` with which tests explore optimised code: about ten times
+/// more executions in the same time.
+pub const FASTER_TESTS: &str = "[profile.test]\nopt-level = 1\n";
+
+/// The time of a search from which on a report says that it could be faster.
+const SLOW_FROM: Duration = Duration::from_secs(1);
 
 /// The outcome of an exploration.
 #[must_use = "a report may hold a violation; call `assert_holds()`, or look at its findings"]
@@ -204,10 +212,10 @@ impl Finding {
         crate::to_trace::execution(self)
     }
 
-    /// The space-time picture of the execution, at most 40 rows.
+    /// The space-time picture of the execution, at most 40 rows, as wide as `COLUMNS` says.
     #[must_use]
     pub fn picture(&self) -> String {
-        crate::picture::draw(&self.recording, &Paper::default())
+        crate::picture::draw(&self.recording, &Paper::of_environment())
     }
 }
 
@@ -360,16 +368,38 @@ impl Report {
         self.leave_traces();
         let Some(finding) = self.findings.first() else {
             show(&self.to_string());
-            return self.without_finding();
+            self.advise(show);
+            let ended = self.without_finding();
+            self.leave_outcome(ended.is_err(), &mut Saved::default());
+            return ended;
         };
         let mut saved = Saved::default();
         artifacts::save_schedule(&self, finding, &mut saved);
         show(&text::replay(&self, finding, &saved));
         show(&text::body(&self, finding));
         artifacts::save_rest(&self, finding, &mut saved);
+        self.leave_outcome(true, &mut saved);
         let kept = self.keep(finding);
         show(&text::foot(&self, &saved, &kept));
+        self.advise(show);
         Err(text::last_words(&self, finding, &saved))
+    }
+
+    /// Says that the search was slow only because it was compiled without optimisation.
+    fn advise(&self, show: &mut dyn FnMut(&str)) {
+        if env!("EVERHOLD_OPT_LEVEL") == "0" && self.time >= SLOW_FROM {
+            show(&text::unoptimised());
+        }
+    }
+
+    /// Writes the outcome as data, for `everhold findings`. Tests without a name of their own share
+    /// one with others, so theirs is not kept.
+    fn leave_outcome(&self, fails: bool, saved: &mut Saved) {
+        if self.test.test_name().is_some() {
+            let bytes = outcome::bytes(self, fails, saved);
+            let finding = self.findings.first().map(|finding| self.id_of(finding));
+            artifacts::save_outcome(&self.test.outcome_name(), finding.as_deref(), &bytes, saved);
+        }
     }
 
     /// Whether a test without a finding passes.
@@ -481,6 +511,7 @@ impl fmt::Display for Report {
 
 /// Prints a part of a report. A standard output that is closed must not hide what follows.
 fn show(part: &str) {
+    let part = Charset::of_environment().text(part);
     let _ = quietly(|| println!("{part}"));
 }
 

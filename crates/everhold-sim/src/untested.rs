@@ -46,6 +46,8 @@ pub(crate) struct Expected {
     pub(crate) kinds: BTreeSet<String>,
     /// Properties in the language, and whether some state decided them.
     pub(crate) judged: Vec<(String, bool)>,
+    /// The names of all properties and monitors, with their sorts.
+    pub(crate) properties: Vec<String>,
 }
 
 impl Expected {

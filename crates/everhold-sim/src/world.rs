@@ -700,7 +700,27 @@ impl<M: Message> World<M> {
             named: faults.chain(language).collect(),
             kinds: self.kinds.iter().cloned().collect(),
             judged: judged.map(|name| (name, false)).collect(),
+            properties: self.property_names(&env),
         }
+    }
+
+    /// The names of all properties and monitors, with their sorts.
+    fn property_names(&self, env: &Env<M>) -> Vec<String> {
+        let sorts = [
+            ("always", &self.always),
+            ("eventually", &self.eventually),
+            ("finally", &self.finally),
+        ];
+        let closures = sorts.into_iter().flat_map(|(sort, rules)| {
+            rules.iter().map(move |rule| format!("{sort} \"{}\"", rule.name))
+        });
+        let language = self.properties.iter().flat_map(Properties::names);
+        let monitors =
+            env.state.monitors.iter().map(|monitor| format!("monitor \"{}\"", monitor.name));
+        closures
+            .chain(language.map(|name| format!("property \"{name}\"")))
+            .chain(monitors)
+            .collect()
     }
 
     /// For each property in the language, whether a state has decided it.

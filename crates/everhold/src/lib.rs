@@ -67,8 +67,9 @@ pub use everhold_node::{
     Node, NodeId, Random, Ticket, Time, Timer,
 };
 pub use everhold_sim::{
-    Bounds, Cause, Channel, Clocks, Explorer, Failure, Faults, Finding, Links, Network, Reduction,
-    Report, Schedule, Search, Setup, SimVerdict, Stop, System, View, explore, history,
+    Bounds, Cause, Channel, Clocks, Explorer, FASTER_TESTS, Failure, Faults, Finding, Links,
+    Network, Reduction, Report, Schedule, Search, Setup, SimVerdict, Stop, System, View, explore,
+    history,
 };
 #[cfg(feature = "timed")]
 pub use everhold_timed as timed;

@@ -1,12 +1,13 @@
 //! `everhold emit-test`: a test that pins a finding.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use everhold::Schedule;
 
 use crate::args::EmitTestArgs;
 use crate::exit::{BadInput, Code};
+use crate::findings;
 use crate::hint;
 use crate::words::counted;
 
@@ -36,9 +37,9 @@ fn finding_{id}() {{
 /// The token itself, or the one in a schedule's file or in a finding's folder.
 fn token(given: &str) -> Result<String, BadInput> {
     let path = PathBuf::from(given);
-    let finding = Path::new("target/everhold").join(&path);
-    let files = [path.clone(), path.join("schedule.txt"), finding.join("schedule.txt")];
-    let Some(file) = files.into_iter().find(|file| file.is_file()) else {
+    let files = [path.clone(), path.join("schedule.txt")];
+    let file = files.into_iter().find(|file| file.is_file());
+    let Some(file) = file.or_else(|| Some(findings::find(given).ok()?.join("schedule.txt"))) else {
         return Ok(given.trim().to_owned());
     };
     let text = std::fs::read_to_string(&file)

@@ -185,7 +185,9 @@ fn next(report: &PerfReport, name: &str) -> String {
         (Some(finding), _) if finding.growth.is_none() => report.replay_line(&finding.token()),
         (Some(_), _) => format!("everhold perf {name} --against none"),
         (None, Some(_)) => format!("everhold perf {name}"),
-        (None, None) if report.replayed.is_some() => format!("everhold perf {name}"),
+        (None, None) if report.interrupted() || report.replayed.is_some() => {
+            format!("everhold perf {name}")
+        }
         (None, None) => format!("everhold perf {name} --nodes {}", 2 * report.nodes.len().max(1)),
     }
 }

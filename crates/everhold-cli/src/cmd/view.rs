@@ -1,7 +1,9 @@
 //! `everhold view`: traces and findings in a browser.
 //!
-//! - `page`: a trace as a page; `folder`: the runs of a folder.
+//! - `page`: a trace as a page; `folder`: the runs of a folder, with the outcomes of tests
+//!   (`dashboard`).
 
+mod dashboard;
 mod folder;
 mod page;
 
@@ -14,12 +16,13 @@ use anyhow::{Context, Result};
 
 use crate::args::ViewArgs;
 use crate::exit::{BadInput, Code};
+use crate::findings;
 use crate::hint;
 use crate::serve::{Answer, Site, following, listen, serve};
 use folder::Folder;
 
 pub(crate) fn run(args: &ViewArgs) -> Result<Code> {
-    let path = found(&args.path)?;
+    let path = found(args.path.as_deref())?;
     if let Some(out) = &args.out {
         let html = one(&path, args)?;
         std::fs::write(out, html).with_context(|| format!("{}", out.display()))?;
@@ -47,21 +50,23 @@ fn show(args: &ViewArgs, path: &Path, site: Arc<impl Site>) -> Result<Code> {
     drop(out);
     hint::next(&format!(
         "everhold view {} --out report.html",
-        hint::quoted(&args.path.display().to_string())
+        hint::quoted(&path.display().to_string())
     ));
     serve(&listener, site);
     Ok(Code::Holds)
 }
 
-/// The path itself or, if there is no such file, the finding with this id.
-fn found(path: &Path) -> Result<PathBuf, BadInput> {
-    let finding = Path::new("target/everhold").join(path);
-    let found = [path, &finding].into_iter().find(|path| path.exists());
-    found.map(Path::to_path_buf).ok_or_else(|| {
+/// The path itself or, if there is no such file, the finding with this id. Without a path, the
+/// findings of the workspace.
+fn found(path: Option<&Path>) -> Result<PathBuf, BadInput> {
+    let Some(path) = path else { return Ok(findings::folder()) };
+    if path.exists() {
+        return Ok(path.to_path_buf());
+    }
+    findings::find(&path.display().to_string()).map_err(|error| {
+        let path = path.display();
         BadInput(format!(
-            "there is no {}: give a trace, a folder of runs, or the id of a finding in \
-             target/everhold (a failing `cargo test` writes them)",
-            path.display()
+            "there is no {path}: give a trace, a folder of runs, or the id of a finding; {error}"
         ))
     })
 }

@@ -8,7 +8,7 @@ use everhold_trace::text::thousands;
 
 use crate::fault::FaultKind;
 use crate::regressions::Kept;
-use crate::report::{Finding, Report, Saved, Stop};
+use crate::report::{FASTER_TESTS, Finding, Report, Saved, Stop};
 use crate::shrink::ShrinkBound;
 use crate::untested::Untested;
 
@@ -86,6 +86,17 @@ pub(super) fn foot(report: &Report, saved: &Saved, kept: &Option<Kept>) -> Strin
         None => Ok(()),
     };
     let _ = write!(out, "\n{}", summary(report));
+    out
+}
+
+/// The remedy for a search that was compiled without optimisation.
+pub(super) fn unoptimised() -> String {
+    let mut out = "    ! slow build this was compiled without optimisation, which makes exploring about ten times \
+                   slower; put into the workspace's Cargo.toml:"
+        .to_owned();
+    for line in FASTER_TESTS.lines() {
+        let _ = write!(out, "\n                   {line}");
+    }
     out
 }
 

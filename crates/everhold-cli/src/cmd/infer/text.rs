@@ -9,10 +9,8 @@ use everhold_property::{Binder, Domain, ExprKind, Property, Scope, print};
 use crate::args::InferArgs;
 use crate::hint;
 use crate::paint::Paint;
+use crate::terminal;
 use crate::words::{counted, number};
-
-/// The width of the output, in columns.
-const COLUMNS: usize = 100;
 
 pub(super) fn write(
     found: &Always,
@@ -53,7 +51,7 @@ fn write_line(place: usize, line: &Line, paint: Paint, out: &mut impl Write) -> 
     let text = print(&line.property);
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
-    let mut first = wrapped(first).into_iter();
+    let mut first = wrapped(first, terminal::width()).into_iter();
     writeln!(out, "{place:>3}. {}", paint.bold(&first.next().unwrap_or_default()))?;
     for more in first {
         writeln!(out, "       {}", paint.bold(&more))?;
@@ -65,7 +63,7 @@ fn write_line(place: usize, line: &Line, paint: Paint, out: &mut impl Write) -> 
 }
 
 /// Breaks a line between words; the scope after the name is not broken.
-fn wrapped(line: &str) -> Vec<String> {
+fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut found: Vec<String> = vec![String::new()];
     let (name, scope) = match line.rfind("\" ") {
         Some(end) => (&line[..=end], Some(&line[end + 2..])),
@@ -75,7 +73,7 @@ fn wrapped(line: &str) -> Vec<String> {
         let last = found.last_mut().expect("there is one");
         if last.is_empty() {
             last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() > COLUMNS - 7 {
+        } else if last.chars().count() + 1 + word.chars().count() > width - 7 {
             found.push(word.to_owned());
         } else {
             *last += " ";

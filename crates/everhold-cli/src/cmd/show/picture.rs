@@ -1,23 +1,26 @@
 //! A space-time picture, as in the report of a failing test.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use everhold_report::picture::{self, Paper, Picture};
 
 use super::Part;
-use crate::words;
+use crate::{terminal, words};
 
-/// The widths that are tried, in columns. The wider one is used where only it has room for a lane
-/// for each node.
-const WIDTHS: [usize; 2] = [100, 140];
+/// The width that is tried where output does not go to a terminal and lanes for all nodes do not
+/// fit.
+const WIDE: usize = 140;
 
 pub(super) fn write(part: &Part<'_>, out: &mut impl Write) -> io::Result<()> {
     let execution = part.execution;
     let chosen = picture::Part { events: Some(part.range.clone()), nodes: part.nodes.clone() };
-    let paper = |width_max| Paper { width_max, rows_max: usize::MAX, ..Paper::default() };
-    let picture = Picture::of(execution, &chosen, &paper(WIDTHS[0]));
-    let papers = WIDTHS.map(paper);
-    let paper = papers.iter().find(|paper| picture.has_lanes(paper)).unwrap_or(&papers[0]);
+    let own = Paper { rows_max: usize::MAX, ..terminal::paper() };
+    let picture = Picture::of(execution, &chosen, &own);
+    let mut papers = vec![own];
+    if !io::stdout().is_terminal() && std::env::var_os("COLUMNS").is_none() {
+        papers.push(Paper { width_max: WIDE, ..own });
+    }
+    let paper = papers.iter().find(|paper| picture.has_lanes(paper)).unwrap_or(&own);
     out.write_all(picture.draw(paper).as_bytes())?;
     if !part.is_whole() {
         let (all, shown) = (execution.events().len(), part.events().count());

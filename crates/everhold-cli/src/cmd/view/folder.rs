@@ -1,13 +1,15 @@
 //! The runs of a folder, newest first.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::args::ViewArgs;
+use crate::ci::escaped;
 use crate::exit::BadInput;
+use crate::findings;
 use crate::serve::{Answer, Site, following};
 
+use super::dashboard::{self, Run};
 use super::{one, written};
 
 /// The depth to which nested folders are searched.
@@ -24,7 +26,7 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn new(path: &Path, args: &ViewArgs) -> Result<Folder, BadInput> {
         let folder = Folder { path: path.to_owned(), args: args.clone() };
-        if folder.runs().is_empty() {
+        if folder.runs().is_empty() && findings::outcomes(path).is_empty() {
             return Err(BadInput(format!(
                 "{} has no runs: neither report.html nor traces (.jsonl, .jsonl.zst). A failing \
                  `cargo test` writes them to target/everhold",
@@ -44,20 +46,13 @@ impl Folder {
     }
 
     fn index(&self) -> String {
-        let mut rows = String::new();
-        for (place, (_, path)) in self.runs().iter().enumerate() {
-            let name = path.strip_prefix(&self.path).unwrap_or(path).display().to_string();
-            let _ = writeln!(rows, "<li><a href=\"/run/{place}\">{}</a></li>", escaped(&name));
-        }
-        format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             script-src 'unsafe-inline'; style-src 'unsafe-inline'\">\
-             <title>Everhold</title><style>body{{font:15px/1.6 system-ui;margin:2em;\
-             color-scheme:light dark}}</style><body><h1>Runs in {}</h1>\
-             <p>Newest first; this page follows the folder.</p><ol>{rows}</ol></body></html>",
-            escaped(&self.path.display().to_string())
-        )
+        let name =
+            |path: &Path| path.strip_prefix(&self.path).unwrap_or(path).display().to_string();
+        let runs = self.runs().into_iter().enumerate();
+        let runs: Vec<Run> = runs
+            .map(|(place, (_, path))| Run { name: name(&path), link: format!("/run/{place}") })
+            .collect();
+        dashboard::page(&self.path, &findings::outcomes(&self.path), &runs)
     }
 }
 
@@ -79,18 +74,6 @@ fn collect(folder: &Path, depth: u32, found: &mut Vec<(SystemTime, PathBuf)>) {
     }
 }
 
-/// Escapes text for HTML.
-fn escaped(text: &str) -> String {
-    let escape = |c| match c {
-        '&' => "&amp;".to_owned(),
-        '<' => "&lt;".to_owned(),
-        '>' => "&gt;".to_owned(),
-        '"' => "&quot;".to_owned(),
-        other => other.to_string(),
-    };
-    text.chars().map(escape).collect()
-}
-
 impl Site for Folder {
     fn get(&self, path: &str) -> Answer {
         if path == "/" {
@@ -108,6 +91,11 @@ impl Site for Folder {
     }
 
     fn version(&self) -> String {
-        self.runs().iter().map(|(time, path)| format!("{time:?} {}\n", path.display())).collect()
+        let runs = self.runs();
+        let runs = runs.iter().map(|(time, path)| format!("{time:?} {}\n", path.display()));
+        let outcomes = findings::outcomes(&self.path);
+        let outcomes =
+            outcomes.iter().map(|outcome| format!("{:?} {}\n", outcome.written, outcome.name));
+        runs.chain(outcomes).collect()
     }
 }

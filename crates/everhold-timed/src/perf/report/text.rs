@@ -409,11 +409,16 @@ pub(super) fn summary(report: &PerfReport) -> String {
         }
         None => sure(report),
     };
+    let nodes = match report.nodes.len() {
+        // An interruption can come before the first execution.
+        0 => String::new(),
+        1 => " of 1 node".to_owned(),
+        many => format!(" of {many} nodes"),
+    };
     format!(
-        "{found} · {} · {} executions of {} nodes · {} events · {} simulated in {wall:.2} s ({} events/s) · {stop}",
+        "{found} · {} · {} executions{nodes} · {} events · {} simulated in {wall:.2} s ({} events/s) · {stop}",
         report.name(),
         thousands(report.executions),
-        report.nodes.len(),
         thousands(report.events),
         span(report.simulated.as_secs_f64()),
         thousands(rate as u64),
