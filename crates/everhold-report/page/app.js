@@ -7,7 +7,8 @@ import { button, copyButton, el, save } from "./dom.js";
 import { mermaid } from "./mermaid.js";
 import { Execution } from "./model.js";
 import { search } from "./query.js";
-import { facts, header, property, showHelp, table } from "./sections.js";
+import { facts, header, property, rememberedTheme, showHelp, table } from "./sections.js";
+import { Strip } from "./strip.js";
 
 /** @typedef {import("./sections.js").PageData} PageData */
 /** @typedef {import("./charts.js").Link} Link */
@@ -44,6 +45,8 @@ class App {
       select: (at) => this.select(number, at),
       scrolled: (top) => this.#align(number, top),
     }));
+    // The verdicts belong to the first execution.
+    this.strips = this.executions.map((execution, number) => new Strip(execution, number === 0 ? data.properties : [], (at) => this.select(number, at)));
   }
 
   get execution() {
@@ -78,7 +81,7 @@ class App {
 
   #stage() {
     this.frames = this.diagrams.map((diagram, number) => el("div", { class: "frame" },
-      this.executions.length > 1 ? el("h3", {}, this.executions[number].data.title) : undefined, diagram.element));
+      this.executions.length > 1 ? el("h3", {}, this.executions[number].data.title) : undefined, this.strips[number].element, diagram.element));
     const cut = this.executions.map(({ data }) => this.#window(data)).filter((text) => text !== "");
     this.stage = el("section", { class: "stage" }, this.#controls(),
       ...[...new Set(cut)].map((text) => el("p", { class: "notice" }, text)),
@@ -150,6 +153,7 @@ class App {
       made.setAttribute("aria-pressed", String(now));
       set(now);
       this.#choose();
+      this.#address();
     }, { class: "chip", "aria-pressed": String(on) });
     return made;
   }
@@ -190,7 +194,7 @@ class App {
     this.cone = undefined;
     this.#draw();
     this.diagram.reveal(this.selected);
-    this.live.textContent = `step ${this.execution.number(this.selected)}, ${this.execution.names[this.execution.event(this.selected).n]}, ${this.execution.words(this.selected)}`;
+    this.live.textContent = `step ${this.execution.step(this.selected)}, ${this.execution.names[this.execution.event(this.selected).n]}, ${this.execution.words(this.selected)}`;
     this.#address();
   }
 
@@ -209,6 +213,7 @@ class App {
       diagram.lit = number === this.current ? lit : undefined;
       diagram.hits = number === this.current ? new Set(this.hits) : new Set();
       diagram.select(number === this.current ? this.selected : -1);
+      this.strips[number].draw(number === this.current ? this.selected : -1, number === this.current ? this.hits : []);
     });
     // The verdicts belong to the first execution.
     this.aside.replaceChildren(...detail(this.execution, this.selected, this.current === 0 ? this.data.properties : [], {
@@ -282,6 +287,8 @@ class App {
       case "ArrowLeft": go(own[place - 1]); return true;
       case "n": this.#jump(1); return true;
       case "p": this.#jump(-1); return true;
+      case "Home": go(this.diagram.end(-1)); return true;
+      case "End": go(this.diagram.end(1)); return true;
       case "v": go(this.execution.data.violating); return true;
       case "c": this.#light(this.cone === undefined ? "past" : this.cone === "past" ? "future" : undefined); return true;
       case "[": this.select(this.current - 1, -1); return true;
@@ -299,6 +306,9 @@ class App {
     if (this.current > 0) said.set("x", String(this.current));
     said.set("step", String(this.execution.number(this.selected)));
     if (this.searchBox?.value) said.set("q", this.searchBox.value);
+    const hidden = this.hiddenNodes[this.current];
+    if (hidden.size > 0) said.set("hide", [...hidden].join(" "));
+    if (this.hiddenKinds.size > 0) said.set("without", [...this.hiddenKinds].join(" "));
     history.replaceState(null, "", `#${said}`);
   }
 
@@ -307,6 +317,10 @@ class App {
     const said = new URLSearchParams(location.hash.slice(1));
     const number = Number(said.get("x") ?? 0);
     this.current = Math.min(Math.max(0, number || 0), this.executions.length - 1);
+    const listed = (/** @type {string} */ name) => (said.get(name) ?? "").split(" ").filter((word) => word !== "");
+    this.hiddenNodes[this.current] = new Set(listed("hide").map(Number).filter((node) => node < this.execution.names.length));
+    this.hiddenKinds = new Set(listed("without"));
+    this.#choose();
     this.#show(false);
     const step = said.get("step");
     this.select(this.current, step === null ? -1 : Number(step) - this.execution.data.first);
@@ -331,6 +345,7 @@ async function read() {
 }
 
 async function main() {
+  rememberedTheme();
   try {
     const data = await read();
     if (data.version !== VERSION) throw new Error(`this page is of version ${VERSION}, its data of version ${data.version}; write the report again`);

@@ -35,7 +35,7 @@ export function detail(execution, at, properties, actions) {
   const { data, names } = execution;
   const event = data.events[at];
   const time = execution.time(at);
-  const heading = el("h2", {}, `Step ${execution.number(at)} · ${names[event.n]} · ${execution.words(at)}`);
+  const heading = el("h2", {}, `Step ${execution.step(at)} · ${names[event.n]} · ${execution.words(at)}`);
   const facts = [data.nodes[event.n].kind && `kind ${data.nodes[event.n].kind}`, time && `time ${time}`].filter(Boolean).join(" · ");
   return [
     heading,
@@ -96,7 +96,7 @@ function messages(execution, at, actions) {
     return el("div", { class: "message" },
       el("b", {}, message.l || "message"), ` ${who}${fate}${again} `,
       other === undefined ? undefined : button(received ? "sent at" : "arrives at", () => actions.select(other)),
-      other === undefined ? undefined : ` ${execution.number(other)}`,
+      other === undefined ? undefined : ` ${execution.step(other)}`,
       message.p === undefined ? undefined : tree(message.p, names));
   };
   return [

@@ -17,6 +17,34 @@ const NARROW = { lanes: 256, gap: 46, text: 150 };
 const EXPORT_ROWS = 2000;
 const MARKS = { partition: "network parted: ", heal: "network whole again", fault: "" };
 
+/** A text with its middle left out where it has more than some characters. @param {string} text @param {number} most */
+function middle(text, most) {
+  if (text.length <= most) return text;
+  const kept = Math.max(2, most - 1);
+  return `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
+}
+
+/** The places of a label along its arrow, in the order in which they are tried. */
+const ALONG = [0.5, 0.3, 0.7, 0.4, 0.6, 0.2, 0.8];
+
+/** @typedef {{left: number, right: number, y: number}} Box */
+
+/**
+ * The first place at which a label overlaps no other one, or the first place of all.
+ * @param {string} label
+ * @param {number[][]} places
+ * @param {Box[]} labels
+ */
+function free(label, places, labels) {
+  // Labels are centred, and their letters are about this wide.
+  const half = (label.length * 6.2) / 2;
+  const box = (/** @type {number[]} */ [x, y]) => ({ left: x - half, right: x + half, y });
+  const meets = (/** @type {Box} */ one) => labels.some((other) => one.left < other.right && other.left < one.right && Math.abs(one.y - other.y) < 11);
+  const place = places.find((place) => !meets(box(place))) ?? places[0];
+  labels.push(box(place));
+  return place;
+}
+
 export class Diagram {
   /**
    * @param {Execution} execution
@@ -78,7 +106,7 @@ export class Diagram {
     const { name, kind } = this.execution.data.nodes[node];
     const title = kind && kind !== name ? `${name} (${kind})` : name;
     const style = `left:${this.columns[node]}px;max-width:${this.gap - 6}px`;
-    return el("span", { class: "head", style, title }, name);
+    return el("span", { class: "head", style, title }, middle(name, Math.floor((this.gap - 6) / 7.5)));
   }
 
   #later() {
@@ -134,7 +162,7 @@ export class Diagram {
     if (data.violating !== undefined && events.includes(data.violating)) classes.push("violating");
     if (data.turning !== undefined && events.includes(data.turning)) classes.push("turning");
     const line = el("span", { class: "what" },
-      el("span", { class: "number" }, this.choice.axis === "time" ? this.execution.time(at) : String(this.execution.number(at))),
+      el("span", { class: "number" }, this.choice.axis === "time" ? this.execution.time(at) || String(this.execution.step(at)) : String(this.execution.step(at))),
       el("span", { class: "who" }, names[event.n]), words);
     const then = this.#then(events, at);
     const title = then.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
@@ -227,6 +255,8 @@ export class Diagram {
   /** @param {number} first @param {number} last */
   #arrows(first, last) {
     const arrows = [];
+    /** @type {Box[]} */
+    const labels = [];
     for (const { message, from, to } of this.rows.crossing(first, last)) {
       const { l, f, to: target, lost, d } = this.execution.data.messages[message];
       const [x1, y1] = [this.columns[f], this.rows.middle(from)];
@@ -239,7 +269,7 @@ export class Diagram {
       if (this.#isDim(ends.slice(-1))) classes.push("dim");
       if (ends.includes(this.selected)) classes.push("touched");
       const whole = { x1, y1, x2: this.columns[node], y2: to >= 0 ? this.rows.middle(to) : y1 + ROW * 0.9 };
-      arrows.push(this.#arrow(l, classes, whole, to >= 0 ? 1 : 0.6, lost === true && to < 0));
+      arrows.push(this.#arrow(l, classes, whole, to >= 0 ? 1 : 0.6, lost === true && to < 0, labels));
     }
     return arrows;
   }
@@ -250,8 +280,9 @@ export class Diagram {
    * @param {{x1: number, y1: number, x2: number, y2: number}} ends
    * @param {number} share the part of the way that the message covers
    * @param {boolean} lost
+   * @param {Box[]} labels the places that other labels take
    */
-  #arrow(label, classes, { x1, y1, x2, y2 }, share, lost) {
+  #arrow(label, classes, { x1, y1, x2, y2 }, share, lost, labels) {
     const toSelf = x1 === x2;
     const [endX, endY] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
     const length = Math.hypot(endX - x1, endY - y1) || 1;
@@ -264,8 +295,9 @@ export class Diagram {
     const wing = (/** @type {number} */ side) => `${tipX - ux * 8 - uy * side * 4} ${tipY - uy * 8 + ux * side * 4}`;
     // A message that arrives has its label half-way; one that does not has it at its end, away from
     // others on the same way.
-    const along = share === 1 ? 0.5 : 1;
-    const [midX, midY] = toSelf ? [x1 + 34, (y1 + y2) / 2] : [x1 + (tipX - x1) * along, y1 + (tipY - y1) * along - (share === 1 ? 4 : 8)];
+    const at = (/** @type {number} */ along) => [x1 + (tipX - x1) * along, y1 + (tipY - y1) * along - (share === 1 ? 4 : 8)];
+    const places = toSelf ? [[x1 + 34, (y1 + y2) / 2]] : share === 1 ? ALONG.map(at) : [at(1)];
+    const [midX, midY] = free(label, places, labels);
     return svg("g", { class: classes.join(" ") },
       svg("path", { class: "line", d: path }),
       lost ? svg("text", { class: "cross", x: tipX, y: tipY + 5 }, "✕") : svg("path", { class: "tip", d: `M${tipX} ${tipY} L${wing(1)} L${wing(-1)} Z` }),
@@ -304,6 +336,20 @@ export class Diagram {
     if (top < scrollTop + 2 * ROW || top > scrollTop + clientHeight - 4 * ROW) {
       this.element.scrollTop = Math.max(0, top - clientHeight / 3);
     }
+    this.#revealLane(this.columns[this.execution.event(at).n]);
+  }
+
+  /** Brings a lane into view, where there are more than fit. @param {number} x */
+  #revealLane(x) {
+    const { scrollLeft, clientWidth } = this.element;
+    if (x < scrollLeft + 20 || x > scrollLeft + clientWidth - 20) {
+      this.element.scrollLeft = Math.max(0, x < clientWidth - this.size.gap ? 0 : x - clientWidth / 2);
+    }
+  }
+
+  /** The first or the last visible event. @param {1 | -1} way */
+  end(way) {
+    return this.rows.rows.at(way === 1 ? -1 : 0)?.at(-1);
   }
 
   /** The next visible event in a direction. @param {number} at @param {1 | -1} way */

@@ -54,7 +54,7 @@ import { changed, differences } from "./values.js";
  * @property {number} [turning]
  * @property {string} [turned]
  * @property {number[]} [path] the critical path
- * @property {"ns" | "ticks" | "wall"} [unit]
+ * @property {"ns" | "ticks" | "steps" | "wall"} [unit]
  */
 
 /** The number of events between two whole states that are kept of a node. */
@@ -91,6 +91,15 @@ export class Execution {
   /** @param {number} at */
   number(at) {
     return this.data.first + at;
+  }
+
+  /**
+   * The number under which people know an event: that of its step where a test numbers steps.
+   * @param {number} at
+   */
+  step(at) {
+    const { t } = this.data.events[at];
+    return this.data.unit === "steps" && t !== undefined ? t : this.number(at);
   }
 
   /**
@@ -158,7 +167,8 @@ export class Execution {
     const place = this.place[at];
     const old = place > 0 ? this.#state(n, place - 1) : undefined;
     const now = this.#state(n, place);
-    if (old === undefined || now === undefined) return [];
+    // A node that shows null shows nothing, such as after a panic.
+    if (old === undefined || now === undefined || now === null) return [];
     return differences(old, now, this.names);
   }
 
@@ -270,6 +280,7 @@ export class Execution {
     if (t === undefined) return "";
     switch (this.data.unit) {
       case "ns": return duration(t);
+      case "steps": return "";
       case "wall": return new Date(t / 1e6).toISOString().slice(11, 23);
       default: return String(t);
     }

@@ -52,7 +52,25 @@ export function header(data) {
 function toggleTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
-  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  const next = now === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem(THEME, next);
+  } catch {
+    // A page from a file may not be allowed to remember anything.
+  }
+}
+
+const THEME = "everhold-theme";
+
+/** Takes on the colours that were chosen last. */
+export function rememberedTheme() {
+  try {
+    const theme = localStorage.getItem(THEME);
+    if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+  } catch {
+    // As above.
+  }
 }
 
 /** @param {PageData} data */
@@ -92,8 +110,11 @@ function annotated(text, witness) {
   /** @type {(string | HTMLElement)[]} */
   const found = [];
   let plain = "";
+  let quoted = false;
   for (let at = 0; at < text.length; ) {
-    const hit = parts.find(([part]) => text.startsWith(part, at) && !isWord(text[at - 1]) && !isWord(text[at + part.length]));
+    // Names and texts in quotes are no expressions.
+    if (text[at] === '"') quoted = !quoted;
+    const hit = quoted ? undefined : parts.find(([part]) => text.startsWith(part, at) && !isWord(text[at - 1]) && !isWord(text[at + part.length]));
     if (hit) {
       found.push(plain, el("mark", {}, hit[0], el("span", { class: "is" }, ` ${hit[1]}`)));
       plain = "";
@@ -124,6 +145,7 @@ const KEYS = [
   ["↓ ↑  or  j k", "next and previous event"],
   ["→ ←", "next and previous event of the same node"],
   ["n  p", "next and previous violation or search hit"],
+  ["Home  End", "first and last event"],
   ["v", "the violating event"],
   ["c", "past of the event, its future, all"],
   ["/", "search: text, or an expression such as  role == \"leader\" and term > 2"],

@@ -87,6 +87,57 @@ function parts(value, names) {
   return undefined;
 }
 
+/** The largest number of changed items of a list that are compared with each other. */
+const EDITS_MAX = 64;
+
+/**
+ * The items that were taken out of a set or a list and put into it, each as a pair of the item
+ * before and after; undefined where that is not shorter than the changes of positions.
+ * @param {Value | undefined} old
+ * @param {Value | undefined} now
+ * @returns {[Value | undefined, Value | undefined][] | undefined}
+ */
+function edits(old, now) {
+  if (tagOf(old) === "$set" && tagOf(now) === "$set") return moved(old.$set, now.$set);
+  if (!Array.isArray(old) || !Array.isArray(now)) return undefined;
+  let first = 0;
+  while (first < old.length && first < now.length && same(old[first], now[first])) first += 1;
+  let end = 0;
+  const rest = Math.min(old.length, now.length) - first;
+  while (end < rest && same(old[old.length - 1 - end], now[now.length - 1 - end])) end += 1;
+  const [gone, come] = [old.slice(first, old.length - end), now.slice(first, now.length - end)];
+  if (Math.max(gone.length, come.length) > EDITS_MAX || gone.length === come.length) return undefined;
+  const found = moved(gone, come);
+  return found.length < Math.max(old.length, now.length) - first ? found : undefined;
+}
+
+/**
+ * @param {Value[]} old
+ * @param {Value[]} now
+ * @returns {[Value | undefined, Value | undefined][]}
+ */
+function moved(old, now) {
+  const count = (/** @type {Value[]} */ items) => {
+    /** @type {Map<string, number>} */
+    const held = new Map();
+    for (const item of items) held.set(JSON.stringify(item), (held.get(JSON.stringify(item)) ?? 0) + 1);
+    return held;
+  };
+  const without = (/** @type {Value[]} */ items, /** @type {Value[]} */ others) => {
+    const held = count(others);
+    return items.filter((item) => {
+      const left = held.get(JSON.stringify(item)) ?? 0;
+      held.set(JSON.stringify(item), left - 1);
+      return left <= 0;
+    });
+  };
+  /** @type {[Value | undefined, Value | undefined][]} */
+  const gone = without(old, now).map((item) => [item, undefined]);
+  /** @type {[Value | undefined, Value | undefined][]} */
+  const come = without(now, old).map((item) => [undefined, item]);
+  return [...gone, ...come];
+}
+
 /**
  * The differences between two values, recursively; unchanged parts are omitted.
  * @param {Value | undefined} old
@@ -97,6 +148,8 @@ function parts(value, names) {
  */
 export function differences(old, now, names, path = "") {
   if (same(old, now)) return [];
+  const items = edits(old, now);
+  if (items) return items.map(([was, is]) => ({ path: path.replace(/^\./, "") || "state", old: was, now: is }));
   const before = old === undefined ? undefined : parts(old, names);
   const after = now === undefined ? undefined : parts(now, names);
   if (!before || !after || tagOf(old) !== tagOf(now) || Array.isArray(old) !== Array.isArray(now)) {

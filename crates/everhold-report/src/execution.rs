@@ -21,6 +21,9 @@ pub struct Window {
     pub events_max: usize,
     /// Whether times count nanoseconds of a virtual clock, not steps.
     pub simulated: bool,
+    /// Whether logical times are the numbers of steps under which a person knows the events, as in
+    /// the report of a failing test.
+    pub steps: bool,
 }
 
 impl Default for Window {
@@ -31,6 +34,7 @@ impl Default for Window {
             path: Vec::new(),
             events_max: 100_000,
             simulated: false,
+            steps: false,
         }
     }
 }
@@ -172,6 +176,7 @@ impl ExecutionData {
 fn unit(execution: &Execution, window: &Window) -> &'static str {
     match execution.events().first().map(|event| event.time) {
         _ if window.simulated => "ns",
+        _ if window.steps => "steps",
         Some(time) if time.logical.is_none() && time.physical_ns.is_some() => "wall",
         _ => "ticks",
     }

@@ -16,7 +16,7 @@ const LIVE_MODULES: [(&str, &str); 5] = [
 ];
 
 /// The modules of a report, each after those it imports.
-const MODULES: [(&str, &str); 11] = [
+const MODULES: [(&str, &str); 12] = [
     ("values.js", include_str!("../page/values.js")),
     ("model.js", include_str!("../page/model.js")),
     ("query.js", include_str!("../page/query.js")),
@@ -27,6 +27,7 @@ const MODULES: [(&str, &str); 11] = [
     ("detail.js", include_str!("../page/detail.js")),
     ("charts.js", include_str!("../page/charts.js")),
     ("sections.js", include_str!("../page/sections.js")),
+    ("strip.js", include_str!("../page/strip.js")),
     ("app.js", include_str!("../page/app.js")),
 ];
 

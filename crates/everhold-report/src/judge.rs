@@ -46,8 +46,10 @@ pub fn judged(rule: &Rule, execution: &Execution) -> PropertyView {
     view
 }
 
-/// Splits lines of the form `a.term = 3` into names and values.
-fn pairs(witness: &str) -> Vec<(String, String)> {
+/// Splits lines of the form `a.term = 3` into the parts of a property's text and their values, as
+/// [`PropertyView::witness`] takes them.
+#[must_use]
+pub fn pairs(witness: &str) -> Vec<(String, String)> {
     let lines = witness.lines().filter_map(|line| line.split_once(" = "));
     lines.map(|(part, value)| (part.trim().to_owned(), format!("= {value}"))).collect()
 }

@@ -34,5 +34,5 @@ pub mod picture;
 
 pub use execution::Window;
 pub use html::live_page;
-pub use judge::judged;
+pub use judge::{judged, pairs};
 pub use page::{Axis, Chart, Form, Kind, Line, Link, Page, PropertyView, Row, Series, Table, Unit};

@@ -1,12 +1,14 @@
 //! The system under test: nodes, environment, properties.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::path::Path;
 use std::rc::Rc;
 
 use everhold_node::{AsyncCx, Blueprint, Message, Monitor, Node, NodeId};
-use everhold_property::{Library, Property};
+use everhold_property::{Library, Property, print};
 
 use crate::env::{Rules, node_id};
 use crate::fault::Faults;
@@ -120,6 +122,8 @@ pub struct System<M: Message> {
     pub(crate) eventually: Vec<Rule<M>>,
     pub(crate) finally: Vec<Rule<M>>,
     pub(crate) properties: Vec<Property>,
+    /// Where each property is declared, by its name.
+    pub(crate) declared: BTreeMap<String, Declared>,
     pub(crate) library: Library,
     pub(crate) rules: Rules,
     /// Kinds of nodes that only generate load.
@@ -129,6 +133,15 @@ pub struct System<M: Message> {
     pub(crate) answers: Vec<u32>,
     /// The source of the answers; without one, the first possibility is chosen.
     pub(crate) oracle: Option<Oracle>,
+}
+
+/// The declaration of a property.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The file and line.
+    pub(crate) place: String,
+    /// Its text in the language; empty if it is code.
+    pub(crate) text: String,
 }
 
 /// Answers a choice of the setup, given a label and the number of possibilities.
@@ -235,6 +248,7 @@ impl<M: Message> System<M> {
             eventually: Vec::new(),
             finally: Vec::new(),
             properties: Vec::new(),
+            declared: BTreeMap::new(),
             library: Library::new(),
             rules: Rules {
                 network: Network::default(),
@@ -410,14 +424,18 @@ impl<M: Message> System<M> {
     /// Adds a property of every reachable state, which is checked after each step.
     ///
     /// Return `bool`, or `Result<(), impl Display>` to say which values are wrong.
+    #[track_caller]
     pub fn always<A: Answer>(&mut self, name: &str, holds: impl Fn(&View<'_, M>) -> A + 'static) {
+        self.declare(name);
         self.always.push(rule(name, holds));
     }
 
     /// Adds a goal: a state that some execution should reach. If no execution of a search does,
     /// [`Report::assert_holds`](crate::Report::assert_holds) fails: otherwise a system that does
     /// nothing would pass. [`may_be_missed`](Self::may_be_missed) allows it.
+    #[track_caller]
     pub fn sometimes(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.declare(name);
         self.sometimes.push(rule(name, reached));
     }
 
@@ -426,7 +444,9 @@ impl<M: Message> System<M> {
     ///
     /// It is violated if an execution ends by itself without it, or if it is not reached in a long
     /// fair tail without faults. Where an execution is cut off in another way, nothing is known.
+    #[track_caller]
     pub fn eventually(&mut self, name: &str, reached: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.declare(name);
         self.eventually.push(rule(name, reached));
     }
 
@@ -453,7 +473,9 @@ impl<M: Message> System<M> {
     /// #     }
     /// # }
     /// ```
+    #[track_caller]
     pub fn finally(&mut self, name: &str, holds: impl Fn(&View<'_, M>) -> bool + 'static) {
+        self.declare(name);
         self.finally.push(rule(name, holds));
     }
 
@@ -478,9 +500,9 @@ impl<M: Message> System<M> {
     /// If the text has errors; the message shows all of them, each with its place and a remedy.
     #[track_caller]
     pub fn property(&mut self, text: &str) {
-        let caller = std::panic::Location::caller().to_string();
+        let caller = Location::caller().to_string();
         match properties::read(text, &caller) {
-            Ok(properties) => self.properties.extend(properties),
+            Ok(properties) => self.declare_all(properties, &caller),
             Err(errors) => panic!("{errors}"),
         }
     }
@@ -502,7 +524,7 @@ impl<M: Message> System<M> {
         let text = std::fs::read_to_string(&file)
             .unwrap_or_else(|error| panic!("{} cannot be read: {error}", file.display()));
         match properties::read(&text, &file.display().to_string()) {
-            Ok(properties) => self.properties.extend(properties),
+            Ok(properties) => self.declare_all(properties, &path.display().to_string()),
             Err(errors) => panic!("{errors}"),
         }
     }
@@ -512,13 +534,32 @@ impl<M: Message> System<M> {
         self.properties.extend_from_slice(properties);
     }
 
+    /// Notes where a property is declared: at the caller of the method that calls this one.
+    #[track_caller]
+    fn declare(&mut self, name: &str) {
+        let caller = Location::caller();
+        let place = format!("{}:{}", caller.file(), caller.line());
+        self.declared.insert(name.to_owned(), Declared { place, text: String::new() });
+    }
+
+    /// Adds properties in the language that were read at a place.
+    fn declare_all(&mut self, properties: Vec<Property>, place: &str) {
+        for property in &properties {
+            let declared = Declared { place: place.to_owned(), text: print(property) };
+            self.declared.insert(property.name.clone(), declared);
+        }
+        self.properties.extend(properties);
+    }
+
     /// The constants and functions that properties in the language may use.
     pub fn library(&mut self, library: Library) {
         self.library = library;
     }
 
     /// Adds a monitor, a specification with a memory; see [`Monitor`].
+    #[track_caller]
     pub fn monitor(&mut self, name: &str, monitor: impl Monitor) {
+        self.declare(name);
         self.monitors.push(MonitorSlot::new(name, monitor));
     }
 

@@ -1,7 +1,7 @@
 //! A recording as a trace.
 
 use everhold_node::NodeId;
-use everhold_trace::{EventKind, Execution, Time, TraceBuilder, notes};
+use everhold_trace::{EventKind, Execution, Time, TraceBuilder, Value, notes};
 
 use crate::env::DUPLICATE;
 use crate::failure::Failure;
@@ -106,7 +106,10 @@ fn add(trace: &mut TraceBuilder, recording: &RunRecord, step: &StepRecord, numbe
     trace.begin(step.node, kind);
     trace.time(Time::logical(number as u64));
     sends(trace, &step.sends);
-    if !matches!(step.event, EventRecord::Fault(_)) {
+    // A handler that panicked left no state behind.
+    let is_last = number + 1 == recording.steps.len();
+    let unseen = step.state == Value::Null && is_last && recording.failure.is_some();
+    if !matches!(step.event, EventRecord::Fault(_)) && !unseen {
         trace.observe(step.state.clone());
     }
     for note in &step.notes {

@@ -1,13 +1,14 @@
 //! Reasons why a run without findings says less than it seems to: goals that no execution reached,
 //! kinds of nodes that no execution had, properties that no state decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use everhold_property::nearest;
 
 use crate::report::Goal;
 use crate::report::text::count;
+use crate::system::Declared;
 
 /// Something that a test is about but that its executions never showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) struct Expected {
     pub(crate) judged: Vec<(String, bool)>,
     /// The names of all properties and monitors, with their sorts.
     pub(crate) properties: Vec<String>,
+    /// Where they are declared, by their names.
+    pub(crate) declared: BTreeMap<String, Declared>,
 }
 
 impl Expected {

@@ -1,7 +1,7 @@
 //! The nodes and their environment in one execution: a step function that decides nothing itself.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::record::{NodeRecord, Recorder, RunRecord};
 use crate::scene::Scene;
 use crate::strategy::{Random, Strategy};
 use crate::stuck::Witness;
-use crate::system::{Rule, System};
+use crate::system::{Declared, Rule, System};
 use crate::untested::{Allowed, Expected};
 use crate::variants::Variants;
 use crate::view::View;
@@ -69,6 +69,8 @@ pub(crate) struct World<M: Message> {
     pub(crate) finally: Vec<Rule<M>>,
     /// Properties in the language.
     pub(crate) properties: Option<Properties>,
+    /// Where the properties are declared, by their names.
+    declared: BTreeMap<String, Declared>,
     library: Library,
     allowed: Allowed,
     has_no_rules: bool,
@@ -106,7 +108,7 @@ impl<M: Message> World<M> {
         let variants = Variants::of(setup, &system);
         let names = system.names();
         let System { nodes, monitors, always, sometimes, eventually, finally, .. } = system;
-        let System { properties, library, rules, allowed, .. } = system;
+        let System { properties, declared, library, rules, allowed, .. } = system;
         let properties = Properties::new(&properties, &library);
         let strategy: Box<dyn Strategy> = Box::new(Random::default());
         let mut env = Env::new(rules, strategy);
@@ -128,6 +130,7 @@ impl<M: Message> World<M> {
                 && finally.is_empty()
                 && properties.is_none(),
             properties,
+            declared,
             library,
             allowed,
             always,
@@ -701,6 +704,7 @@ impl<M: Message> World<M> {
             kinds: self.kinds.iter().cloned().collect(),
             judged: judged.map(|name| (name, false)).collect(),
             properties: self.property_names(&env),
+            declared: self.declared.clone(),
         }
     }
 

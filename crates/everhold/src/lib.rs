@@ -104,6 +104,10 @@ struct ReadmeDoctests;
 #[doc = include_str!("../../../docs/hosts.md")]
 struct HostsDoctests;
 
+#[cfg(all(doctest, feature = "hosts", feature = "live"))]
+#[doc = include_str!("../../../docs/existing.md")]
+struct ExistingDoctests;
+
 #[cfg(all(doctest, feature = "timed"))]
 #[doc = include_str!("../../../docs/perf.md")]
 struct PerfDoctests;

@@ -75,6 +75,23 @@ fn guide() {
     check("docs/guide.md", "guide");
 }
 
+/// Rust blocks are doctests of the library, with the features that the page names.
+#[test]
+fn existing() {
+    let shell = Shell::new("existing");
+    let mut commands = 0;
+    for Block { info, text, line } in blocks(&read("docs/existing.md")) {
+        match info.split_once(' ') {
+            Some((_, file)) => shell.write(file, &text),
+            None if info == "console" => {
+                commands += shell.run(&text, &format!("docs/existing.md:{line}"));
+            }
+            None => {}
+        }
+    }
+    assert!(commands > 0, "the page has no commands");
+}
+
 /// Needs `openssl`; where it is missing, only CI fails.
 #[test]
 fn security() {

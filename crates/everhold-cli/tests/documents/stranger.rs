@@ -25,13 +25,33 @@ fn manifest(dependencies: &str) -> String {
 /// Tests the project with the versions of the workspace's lock file, so that nothing is downloaded.
 fn cargo_test(project: &Path) -> Output {
     fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).expect("a copy can be made");
-    Command::new(env!("CARGO"))
-        .args(["test", "--offline", "--quiet", "no_addition_is_lost"])
-        .current_dir(project)
+    let mut cargo = Command::new(env!("CARGO"));
+    run(cargo.args(["test", "--offline", "--quiet", "no_addition_is_lost"]), project)
+}
+
+/// Runs a command in a folder of the project, without a network.
+fn run(command: &mut Command, folder: &Path) -> Output {
+    command
+        .current_dir(folder)
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("stranger"))
+        .env("CARGO_NET_OFFLINE", "true")
         .env_remove("EVERHOLD_REPLAY")
         .output()
-        .expect("cargo runs")
+        .expect("it runs")
+}
+
+/// Runs the program in a folder of the project, and checks its exit code and what it prints.
+#[track_caller]
+fn everhold(folder: &Path, arguments: &[&str], code: i32, prints: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_everhold"));
+    let ended = run(program.args(arguments), folder);
+    let text = [ended.stdout, ended.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
+    let text = text.concat();
+    assert_eq!(ended.status.code(), Some(code), "{arguments:?}:\n{text}");
+    for expected in prints {
+        assert!(text.contains(expected), "{arguments:?} does not print {expected:?}:\n{text}");
+    }
+    text
 }
 
 #[test]
@@ -51,5 +71,34 @@ fn the_first_test_of_the_readme_runs_outside_the_workspace() {
     assert!(text.contains("VIOLATED  always \"no addition is lost\""), "{text}");
     let regressions = project.join("src/everhold-regressions");
     assert!(regressions.is_dir(), "the schedule is kept beside the test:\n{text}");
+    the_program_finds_it_from_anywhere(&project.join("src"), &project);
     fs::remove_dir_all(&project).expect("it is ours");
+}
+
+fn the_program_finds_it_from_anywhere(folder: &Path, project: &Path) {
+    let cause = "always \"no addition is lost\"";
+    let listed = everhold(folder, &["findings"], 1, &["✗ no_addition_is_lost", cause, "6 steps"]);
+    let id =
+        listed.split("everhold replay ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let id = id.expect("the list names the finding");
+    let digits = id.rsplit('-').next().expect("an id ends in digits");
+    everhold(folder, &["replay", digits], 1, &["VIOLATED", cause, "replayed one schedule"]);
+    everhold(
+        folder,
+        &["replay", "nothing"],
+        64,
+        &["there is no finding `nothing`", "everhold findings"],
+    );
+    everhold(folder, &["emit-test", id], 0, &["#[test]", "Schedule::parse"]);
+    let page = project.join("finding.html");
+    let out = page.to_str().expect("a path is text");
+    everhold(folder, &["view", id, "--out", out], 0, &["finding.html"]);
+    assert!(fs::read_to_string(&page).expect("it was written").contains("no addition is lost"));
+    let junit = project.join("tests.xml");
+    everhold(folder, &["findings", "--junit", junit.to_str().expect("text")], 1, &[]);
+    let xml = fs::read_to_string(&junit).expect("it was written");
+    assert!(
+        xml.contains("failures=\"1\"") && xml.contains("name=\"no_addition_is_lost\""),
+        "{xml}"
+    );
 }

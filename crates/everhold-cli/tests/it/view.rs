@@ -143,3 +143,33 @@ fn a_first_test_is_written_once() {
     check(&["init", path], 64, &["already exists"]);
     check(&["init", "nowhere"], 64, &["there is no", "cargo new"]);
 }
+
+#[test]
+fn a_member_of_a_workspace_is_asked_for_and_the_profile_goes_to_the_root() {
+    let folder = temporary("workspace");
+    let _ = fs::remove_dir_all(&folder);
+    let member = folder.join("crates/server");
+    fs::create_dir_all(member.join("src")).expect("a folder can be made");
+    let root = "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n";
+    fs::write(folder.join("Cargo.toml"), root).expect("it can be written");
+    let package = "[package]\nname = \"server\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    fs::write(member.join("Cargo.toml"), package).expect("it can be written");
+    fs::write(member.join("src/lib.rs"), "").expect("it can be written");
+    let read = |path: &Path| fs::read_to_string(path).expect("it is there");
+
+    let path = folder.to_str().expect("a path is text");
+    check(&["init", path], 64, &["without a package of its own", "everhold init crates/server"]);
+    assert_eq!(read(&folder.join("Cargo.toml")), root, "nothing was changed");
+
+    check(&["init", member.to_str().expect("text")], 0, &["[profile.test]", "tests/everhold.rs"]);
+    assert!(read(&member.join("Cargo.toml")).contains("everhold = "));
+    assert!(read(&folder.join("Cargo.toml")).contains("[profile.test]\nopt-level = 1\n"));
+}
+
+#[test]
+fn a_folder_without_outcomes_is_told_what_writes_them() {
+    let empty = temporary("no-outcomes");
+    fs::create_dir_all(&empty).expect("a folder can be made");
+    let empty = empty.to_str().expect("a path is text");
+    check(&["findings", empty], 64, &["has no outcomes of tests", "cargo test"]);
+}

@@ -165,9 +165,7 @@ impl Writer<'_> {
         };
         let before = seen.replace(state.clone());
         match before {
-            Some(before) => {
-                diff(&before, state).iter().map(|change| self.words.change(change)).collect()
-            }
+            Some(before) => self.words.changes(&diff(&before, state)),
             None => vec![self.words.value(state)],
         }
     }

@@ -220,7 +220,7 @@ impl<'r> Writer<'r> {
         }
         let changes = diff(before, &step.state);
         before.clone_from(&step.state);
-        changes.iter().map(|change| self.words.change(change)).collect()
+        self.words.changes(&changes)
     }
 
     /// The messages that no fault took, and that still had nowhere to go.

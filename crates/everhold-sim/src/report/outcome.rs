@@ -56,6 +56,7 @@ fn about(report: &Report, finding: &Finding, saved: &Saved) -> Value {
         "id": report.id_of(finding),
         "cause": finding.failure.cause.to_string(),
         "message": finding.failure.message,
+        "declared": report.expected.declared.get(finding.failure.cause.name()).map(|at| &at.place),
         "execution": finding.origin.execution,
         "found_by": finding.origin.search,
         "steps": finding.schedule.steps(),

@@ -1,6 +1,6 @@
 //! Reports as pages.
 
-use everhold_report::{Kind, Page, Row, Table, Window};
+use everhold_report::{Kind, Page, PropertyView, Row, Table, Window, pairs};
 use everhold_trace::text::thousands;
 
 use crate::fault::FaultKind;
@@ -16,6 +16,10 @@ pub(crate) fn finding(report: &Report, finding: &Finding) -> Page {
     if !finding.failure.message.is_empty() {
         page.message(&finding.failure.message);
     }
+    let declared = report.expected.declared.get(finding.failure.cause.name());
+    if let Some(declared) = declared {
+        page.fact("declared at", &declared.place);
+    }
     page.fact("found in", origin(report, finding));
     page.fact("size", sizes(finding));
     page.fact("search", summary(report));
@@ -27,13 +31,30 @@ pub(crate) fn finding(report: &Report, finding: &Finding) -> Page {
     }
     page.command("replay", &replay_line(report, finding, &Saved::default()));
     let trace = finding.trace();
+    if let Some(declared) = declared.filter(|declared| !declared.text.is_empty()) {
+        page.property(violated(finding, &declared.text, trace.events().len()));
+    }
     let window = Window {
         violating: trace.events().len().checked_sub(1),
         events_max: EVENTS_MAX,
+        steps: true,
         ..Window::default()
     };
     page.execution("the smallest execution that was found", &trace, &window);
     page
+}
+
+/// The violated property with its text, and with the values that the failure names.
+fn violated(finding: &Finding, text: &str, events: usize) -> PropertyView {
+    let last = events.saturating_sub(1);
+    PropertyView {
+        name: finding.failure.cause.name().to_owned(),
+        text: text.to_owned(),
+        verdict: "violated".to_owned(),
+        changes: vec![(0, "holds".to_owned()), (last, "violated".to_owned())],
+        witness: pairs(&finding.failure.message),
+        ..PropertyView::default()
+    }
 }
 
 /// The page of a run without findings.

@@ -40,7 +40,11 @@ pub(super) fn replay(report: &Report, finding: &Finding, saved: &Saved) -> Strin
 
 /// The second part of a report: how the violation came about.
 pub(super) fn body(report: &Report, finding: &Finding) -> String {
-    let mut out = format!("\n            {}\n\n", sizes(finding));
+    let mut out = format!("\n            {}\n", sizes(finding));
+    if let Some(declared) = report.expected.declared.get(finding.failure.cause.name()) {
+        let _ = writeln!(out, "  Declared   {}", declared.place);
+    }
+    out.push('\n');
     match attempt("the picture", || Ok(finding.picture())) {
         Ok(picture) if picture.is_empty() => {}
         Ok(picture) => {
