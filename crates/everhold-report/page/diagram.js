@@ -330,7 +330,7 @@ export class Diagram {
   /** Brings an event into view. @param {number} at */
   reveal(at) {
     const row = this.rows.rowOf[at];
-    if (row < 0) return;
+    if (!(row >= 0)) return;
     const { scrollTop, clientHeight } = this.element;
     const top = this.rows.tops[row];
     if (top < scrollTop + 2 * ROW || top > scrollTop + clientHeight - 4 * ROW) {

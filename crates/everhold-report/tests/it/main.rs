@@ -99,6 +99,32 @@ fn a_violation_is_shown_and_can_be_walked_through() {
 }
 
 #[test]
+fn verdicts_are_shown_over_all_steps_and_lists_change_by_items() {
+    let Some(mut browser) = opened("numbered", &samples::numbered(), "") else { return };
+    // The second of two steps is violated, so the strip has both parts.
+    for what in [".part-holds", ".part-violated", ".tick-bad", ".tick-now"] {
+        let found = browser.run(&format!("document.querySelectorAll({}).length", json!(what)));
+        assert_eq!(found, json!(1), "{what}");
+    }
+    // Steps have the numbers that the test's report gave them, not those of events.
+    assert!(browser.text(".detail h2").starts_with("Step 7 "), "{}", browser.text(".detail h2"));
+    let then = browser.text(".event.violating .then");
+    assert!(then.contains("owned + 0") && !then.contains("owned["), "{then}");
+    // Values stand beside expressions, never within a quoted name.
+    let text = browser.text(".property pre");
+    assert!(text.contains("\"every owned key\"") && text.contains("n.owned = [0, 1, 2]"), "{text}");
+    browser.key("Home");
+    assert!(browser.text(".detail h2").starts_with("Step 0 "), "{}", browser.text(".detail h2"));
+    browser.run(
+        "(() => { const box = document.querySelector('.strip .marks').getBoundingClientRect(); \
+        document.querySelector('.strip').dispatchEvent(new MouseEvent('click', \
+        { clientX: box.right - 1, clientY: box.top + 1, bubbles: true })); })()",
+    );
+    assert!(browser.text(".detail h2").starts_with("Step 7 "), "{}", browser.text(".detail h2"));
+    check_quiet(&browser);
+}
+
+#[test]
 fn searches_understand_text_and_properties() {
     let Some(mut browser) = opened("search", &samples::violation(), "") else { return };
     let mut check = |text: &str, hits: u64, how: &str| {

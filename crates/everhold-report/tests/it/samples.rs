@@ -78,6 +78,37 @@ pub(crate) fn violation() -> Page {
     page
 }
 
+/// Two events whose steps have the numbers 0 and 7; the second puts a key in front of others.
+pub(crate) fn numbered() -> Page {
+    let keys = |keys: &[i64]| {
+        let keys = keys.iter().map(|key| Value::Int(*key)).collect();
+        Value::record([("owned", Value::List(keys))])
+    };
+    let mut trace = TraceBuilder::new();
+    let node = trace.add_node("n1", "server");
+    trace.begin(node, EventKind::Start);
+    trace.time(Time::logical(0));
+    trace.observe(keys(&[1, 2]));
+    trace.begin(node, EventKind::Timer { name: "take".to_owned() });
+    trace.time(Time::logical(7));
+    trace.observe(keys(&[0, 1, 2]));
+    let mut page = Page::new(Kind::Violation, "every owned key", "tests::keys");
+    page.property(everhold_report::PropertyView {
+        name: "every owned key".to_owned(),
+        text: "always \"every owned key\":\n  forall n in nodes: 0 not in n.owned".to_owned(),
+        verdict: "violated".to_owned(),
+        changes: vec![(0, "holds".to_owned()), (1, "violated".to_owned())],
+        witness: vec![
+            ("owned".to_owned(), "= corrupted".to_owned()),
+            ("n.owned".to_owned(), "= [0, 1, 2]".to_owned()),
+        ],
+        ..everhold_report::PropertyView::default()
+    });
+    let window = Window { violating: Some(1), steps: true, ..Window::default() };
+    page.execution("the execution", &trace.finish(), &window);
+    page
+}
+
 /// Text with markup, which every field receives.
 pub(crate) const HOSTILE: &str =
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>";
