@@ -37,7 +37,7 @@ const ALONG = [0.5, 0.3, 0.7, 0.4, 0.6, 0.2, 0.8];
  */
 function free(label, places, labels) {
   // Labels are centred, and their letters are about this wide.
-  const half = (label.length * 6.2) / 2;
+  const half = (label.length * 7) / 2 + 2;
   const box = (/** @type {number[]} */ [x, y]) => ({ left: x - half, right: x + half, y });
   const meets = (/** @type {Box} */ one) => labels.some((other) => one.left < other.right && other.left < one.right && Math.abs(one.y - other.y) < 11);
   const place = places.find((place) => !meets(box(place))) ?? places[0];

@@ -46,10 +46,56 @@ pub fn judged(rule: &Rule, execution: &Execution) -> PropertyView {
     view
 }
 
-/// Splits lines of the form `a.term = 3` into the parts of a property's text and their values, as
-/// [`PropertyView::witness`] takes them.
+/// The parts of a property's text with their values, from a text such as `a.term = 3, b.up = true`
+/// or from one on several lines, as [`PropertyView::witness`] takes them.
 #[must_use]
 pub fn pairs(witness: &str) -> Vec<(String, String)> {
-    let lines = witness.lines().filter_map(|line| line.split_once(" = "));
-    lines.map(|(part, value)| (part.trim().to_owned(), format!("= {value}"))).collect()
+    let parts = witness.lines().flat_map(split);
+    let pairs = parts.filter_map(|part| part.split_once(" = "));
+    pairs.map(|(part, value)| (part.trim().to_owned(), format!("= {value}"))).collect()
+}
+
+/// Splits a text at its commas, except those within brackets or quotes.
+fn split(line: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut from) = (0usize, false, 0);
+    let mut parts = Vec::new();
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '(' | '[' | '{' if !quoted => depth += 1,
+            ')' | ']' | '}' if !quoted => depth = depth.saturating_sub(1),
+            ',' if !quoted && depth == 0 => {
+                parts.push(&line[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&line[from..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pairs;
+
+    #[test]
+    fn values_keep_their_commas() {
+        let check = |text: &str, expected: &[(&str, &str)]| {
+            let expected: Vec<(String, String)> = expected
+                .iter()
+                .map(|(part, value)| ((*part).to_owned(), (*value).to_owned()))
+                .collect();
+            assert_eq!(pairs(text), expected, "{text}");
+        };
+        check(
+            "a = n1, a.log = [1, 2], f(a, b) = 3",
+            &[("a", "= n1"), ("a.log", "= [1, 2]"), ("f(a, b)", "= 3")],
+        );
+        check(
+            "a.name = \"x, y\"\nb = {k: 1, l: 2}",
+            &[("a.name", "= \"x, y\""), ("b", "= {k: 1, l: 2}")],
+        );
+        check("no values here", &[]);
+    }
 }

@@ -125,6 +125,21 @@ impl Properties {
         self.checkers.iter().map(|checker| checker.rule().property().name.clone())
     }
 
+    /// The names of all properties with their modalities, in order; `sometimes` goals are listed
+    /// elsewhere.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = String> {
+        self.checkers.iter().filter_map(|checker| {
+            let property = checker.rule().property();
+            let modality = match property.modality {
+                Modality::Sometimes => return None,
+                Modality::Always | Modality::LeadsTo { .. } => "always",
+                Modality::Eventually { .. } => "eventually",
+                Modality::Finally { .. } => "finally",
+            };
+            Some(format!("{modality} \"{}\"", property.name))
+        })
+    }
+
     /// Whether a state has decided each property.
     pub(crate) fn judged(&self) -> Vec<bool> {
         let decided = |checker: &Checker| {

@@ -393,9 +393,10 @@ impl Report {
     }
 
     /// Writes the outcome as data, for `everhold findings`. Tests without a name of their own share
-    /// one with others, so theirs is not kept.
+    /// one with others, so theirs is not kept, and a replay says nothing about the search.
     fn leave_outcome(&self, fails: bool, saved: &mut Saved) {
-        if self.test.test_name().is_some() {
+        let searched = !matches!(self.stop, Stop::Replayed { .. });
+        if searched && self.test.test_name().is_some() {
             let bytes = outcome::bytes(self, fails, saved);
             let finding = self.findings.first().map(|finding| self.id_of(finding));
             artifacts::save_outcome(&self.test.outcome_name(), finding.as_deref(), &bytes, saved);

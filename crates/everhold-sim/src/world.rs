@@ -718,7 +718,7 @@ impl<M: Message> World<M> {
         let closures = sorts.into_iter().flat_map(|(sort, rules)| {
             rules.iter().map(move |rule| format!("{sort} \"{}\"", rule.name))
         });
-        let language = self.properties.iter().flat_map(Properties::names);
+        let language = self.properties.iter().flat_map(Properties::claims);
         let monitors =
             env.state.monitors.iter().map(|monitor| format!("monitor \"{}\"", monitor.name));
         closures

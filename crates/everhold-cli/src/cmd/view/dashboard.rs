@@ -13,7 +13,7 @@ const STYLE: &str = "
 body{font:15px/1.5 system-ui,sans-serif;margin:1.5em auto;max-width:1200px;padding:0 1em}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.45em .7em;
 border-bottom:1px solid var(--line)}th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}
-.bad{color:var(--bad);font-weight:600}.good{color:var(--good);font-weight:600}code{font-size:13px;overflow-wrap:anywhere}
+td.bad,td.good{white-space:nowrap}.bad{color:var(--bad);font-weight:600}.good{color:var(--good);font-weight:600}code{font-size:13px;overflow-wrap:anywhere}
 details summary{cursor:pointer}ul{margin:.2em 0;padding-left:1.2em}.quiet{opacity:.7}
 @media (prefers-color-scheme:dark){:root{--bad:#ff7b72;--good:#56d364}}
 @media (max-width:700px){thead{display:none}tr{display:block;border:1px solid var(--line);border-radius:6px;
