@@ -331,6 +331,9 @@ pub(crate) enum ScopeWord {
 
 /// The arguments of `everhold convert`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  everhold convert server.log run.jsonl\n  everhold convert run.jsonl - --to mermaid"
+)]
 pub(crate) struct ConvertArgs {
     /// A trace or log; `-` is the standard input
     pub(crate) input_file: PathBuf,
@@ -353,6 +356,9 @@ pub(crate) struct ConvertArgs {
 
 /// The arguments of `everhold show`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  everhold show run.jsonl\n  everhold show run.jsonl --as text --from 10 --to 20"
+)]
 pub(crate) struct ShowArgs {
     /// A trace or log; `-` is the standard input
     pub(crate) trace: PathBuf,
@@ -686,6 +692,7 @@ pub(crate) struct WatchArgs {
 
 /// The arguments of `everhold help`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  everhold help properties\n  everhold help watch")]
 pub(crate) struct HelpArgs {
     /// The topic; without one, the topics are listed
     pub(crate) topic: Option<String>,

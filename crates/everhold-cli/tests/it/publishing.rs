@@ -165,3 +165,25 @@ fn help_pages_are_documents() {
         assert!(text.starts_with("# "), "{} does not begin with a title", path.display());
     }
 }
+
+/// The names of the metrics in a text, without the prefix.
+fn metrics(text: &str) -> BTreeSet<String> {
+    let names = text.split("everhold_").skip(1);
+    let name = |rest: &str| {
+        rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().map(str::to_owned)
+    };
+    names.filter_map(name).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_dashboard_shows_metrics_that_exist() {
+    let dashboard = fs::read_to_string(root().join("docs/grafana.json")).expect("it is there");
+    serde_json::from_str::<Value>(&dashboard).expect("it is JSON");
+    let source = root().join("crates/everhold-watch/src/export/metrics.rs");
+    let source = fs::read_to_string(source).expect("it is there");
+    let shown = metrics(&dashboard);
+    assert!(shown.len() > 10, "{shown:?}");
+    for name in shown {
+        assert!(source.contains(&format!("(\"{name}\"")), "no metric is called everhold_{name}");
+    }
+}
