@@ -16,6 +16,7 @@ use crate::inline::Inline;
 use crate::interrupt;
 use crate::investigate::{Replayer, investigate_safely};
 use crate::portfolio::Portfolio;
+use crate::profile;
 use crate::progress::ProgressLine;
 use crate::regressions::{self, Known, TestId};
 use crate::repeated::repeated;
@@ -398,13 +399,16 @@ impl Options {
     }
 }
 
-/// Reads a whole number from a variable of the environment, if it is set.
+/// Reads a whole number from a variable of the environment, or from the profile that
+/// `EVERHOLD_PROFILE` chooses, if it is set in one of them.
 ///
 /// # Errors
 ///
-/// If its value is something else.
+/// If its value is something else, or there is no such profile.
 pub fn number(variable: &str) -> Result<Option<u64>, BadOption> {
-    let Ok(text) = std::env::var(variable) else { return Ok(None) };
+    let Ok(text) = std::env::var(variable) else {
+        return profile::number(variable).map_err(BadOption);
+    };
     let digits = text.trim().replace('_', "");
     digits.parse().map(Some).map_err(|_| {
         BadOption(format!("{variable}={text} is not a whole number; set it to one, or unset it"))

@@ -42,6 +42,7 @@ mod moves;
 mod owed;
 mod picture;
 mod portfolio;
+mod profile;
 mod progress;
 mod properties;
 mod recorded;
