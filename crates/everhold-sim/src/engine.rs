@@ -8,6 +8,8 @@ pub use crate::artifacts::{bytes, file_name, folder, write_whole};
 pub use crate::clock::Stopwatch;
 pub use crate::env::node_id;
 pub use crate::execute::{Panic, attempt, quietly};
+pub use crate::halt::{EFFECTS_MAX, Halt, too_much};
+pub use crate::record::{Room, payload};
 pub use crate::explore::{BadOption, number, scale};
 pub use crate::interrupt::requested as is_interrupted;
 pub use crate::links::{Line, Spared};
