@@ -774,7 +774,9 @@ impl Crew {
     ) {
         if let Some(finding) = hangs_again(execution) {
             done.stuck = Some(Box::new(finding));
-            done.slow = done.slow.saturating_sub(1);
+            // They have not returned either.
+            let still = looks.iter().filter(|look| look.still > 0 && look.counted > 0).count();
+            done.slow = done.slow.saturating_sub(still as u64);
             return;
         }
         looks[worker].cleared += 1;
