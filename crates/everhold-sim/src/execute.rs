@@ -347,7 +347,8 @@ pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
     let node = world.name_of(world.current);
     let failure = match (panic.halt, monitor, property) {
         (Some(Halt::Undecided(text)), monitor, _) => {
-            let whose = monitor.as_ref().map(|name| format!("monitor \"{name}\": ")).unwrap_or_default();
+            let whose =
+                monitor.as_ref().map(|name| format!("monitor \"{name}\": ")).unwrap_or_default();
             env.undecided = Some(Undecided { bound: format!("{whose}{text}"), monitor });
             return Ended::Undecided;
         }

@@ -597,7 +597,9 @@ impl<M: Message> World<M> {
         };
         let env = self.env.borrow();
         let view = View { scene: Scene::explored(&self.slots, &env), looked: None };
-        for rule in [&self.sometimes, &self.eventually, &self.finally, &self.always].into_iter().flatten() {
+        for rule in
+            [&self.sometimes, &self.eventually, &self.finally, &self.always].into_iter().flatten()
+        {
             tell(Some(rule.name.clone()));
             let _ = quietly(|| (rule.holds)(&view));
         }

@@ -54,10 +54,9 @@ impl TimedRun {
     pub fn verdict(&self) -> SimVerdict {
         match self.ended {
             Ended::Done => SimVerdict::Holds,
-            Ended::TimeLimit(_)
-            | Ended::EventLimit(_)
-            | Ended::Quiet(_)
-            | Ended::Undecided(_) => SimVerdict::Unknown,
+            Ended::TimeLimit(_) | Ended::EventLimit(_) | Ended::Quiet(_) | Ended::Undecided(_) => {
+                SimVerdict::Unknown
+            }
             Ended::Failed(_) => SimVerdict::Violated,
         }
     }

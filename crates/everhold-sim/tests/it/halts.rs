@@ -128,7 +128,7 @@ impl Node for Swelling {
 #[test]
 fn messages_that_swell_are_stopped() {
     for (answers, grows, says) in [
-        (1, true, "sent a message of 512 MiB (step "),
+        (1, true, "sent a message of 256 MiB (step "),
         (100_000, false, "sent messages under way of "),
     ] {
         let explorer = Explorer::new().executions(2).workers(1).shrink_time(Duration::ZERO);
