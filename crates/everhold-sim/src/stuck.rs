@@ -1,14 +1,13 @@
 //! Handlers and properties that do not return: work is done on a thread that may be left behind.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everhold_node::Message;
 
