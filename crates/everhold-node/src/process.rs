@@ -54,6 +54,10 @@ pub trait Process<M> {
     fn state(&self) -> Option<&dyn Any>;
     /// The state as a value.
     fn observe(&self) -> Value;
+    /// The size of the state that [`observe`](Process::observe) shows, in bytes of a plain binary form.
+    fn size(&self) -> u64 {
+        0
+    }
     /// A hash of the whole state, or `None` if some of it cannot be seen (async programs).
     fn fingerprint(&self) -> Option<u64>;
     /// The node's phase; see [`fingerprint::phase`].
@@ -201,6 +205,9 @@ impl<N: Node> Process<N::Msg> for Handlers<N> {
     fn observe(&self) -> Value {
         Value::of(&self.node)
     }
+    fn size(&self) -> u64 {
+        fingerprint::size(&self.node)
+    }
     fn fingerprint(&self) -> Option<u64> {
         Some(fingerprint::hash(&self.node))
     }
@@ -229,6 +236,7 @@ impl<N: Node> Process<N::Msg> for Handlers<N> {
 pub(crate) trait Shown {
     fn as_any(&self) -> &dyn Any;
     fn value(&self) -> Value;
+    fn size(&self) -> u64;
     fn phase(&self, out: &mut String);
 }
 
@@ -238,6 +246,9 @@ impl<T: Serialize + 'static> Shown for T {
     }
     fn value(&self) -> Value {
         Value::of(self)
+    }
+    fn size(&self) -> u64 {
+        fingerprint::size(self)
     }
     fn phase(&self, out: &mut String) {
         fingerprint::phase(self, out);

@@ -536,6 +536,9 @@ impl<M: Message> Process<M> for Program<M> {
     fn observe(&self) -> Value {
         self.state.as_deref().map_or(Value::Null, Shown::value)
     }
+    fn size(&self) -> u64 {
+        self.state.as_deref().map_or(0, Shown::size)
+    }
     fn fingerprint(&self) -> Option<u64> {
         None
     }

@@ -15,6 +15,7 @@ mod runtime;
 mod state;
 mod streams;
 mod time;
+mod weight;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use std::rc::Rc;
 use everhold_node::fingerprint::mix;
 use everhold_node::{Blueprint, Message, NodeId, Tag, TaskId, Timer};
 
+use crate::execute::Undecided;
 use crate::failure::Failure;
 use crate::fault::{FaultKind, Faults};
 use crate::halt::{self, EFFECTS_MAX, UNDER_WAY_BYTES_MAX, UNDER_WAY_MAX};
@@ -139,7 +141,7 @@ pub(crate) struct Env<M> {
     /// The number of effects of nodes in the present step.
     pub(crate) effects: u32,
     /// The bound of a checker that ended the execution.
-    pub(crate) undecided: Option<String>,
+    pub(crate) undecided: Option<Undecided>,
     /// The message that the present step delivers.
     pub(crate) delivered: Option<(NodeId, u32)>,
     /// Whether the schedule follows the clocks of a real execution.
@@ -152,6 +154,7 @@ pub(crate) struct Env<M> {
     pub(crate) at_disk: Option<disk::AtDisk>,
     /// The steps in which time passed, with the time after each; kept where timers have patience.
     pub(crate) passed: Vec<(u32, u64)>,
+    scales: weight::Scales,
 }
 
 impl<M: Message> Env<M> {
@@ -182,6 +185,7 @@ impl<M: Message> Env<M> {
             fitted: 0,
             at_disk: None,
             passed: Vec::new(),
+            scales: weight::Scales::default(),
         };
         env.set_rules(rules);
         env
@@ -222,6 +226,7 @@ impl<M: Message> Env<M> {
         self.undecided = None;
         self.at_disk = None;
         self.passed.clear();
+        self.scales = weight::Scales::default();
         self.reset_state(nodes);
     }
 

@@ -62,7 +62,18 @@ pub(crate) struct Outcome {
     pub(crate) tail_at: Option<usize>,
     pub(crate) lasso: Option<(usize, usize)>,
     /// The bound of a checker that was reached.
-    pub(crate) undecided: Option<String>,
+    pub(crate) undecided: Option<Undecided>,
+    /// The property of which nobody knows whether it would have become true.
+    pub(crate) unjudged: Option<String>,
+}
+
+/// A checker that gave up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Undecided {
+    /// The monitor that it is in.
+    pub(crate) monitor: Option<String>,
+    /// The monitor and the bound in words.
+    pub(crate) bound: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +111,8 @@ pub(crate) fn execute<M: Message>(world: &mut World<M>, run: &Run, bounds: Bound
     let (steps, failure) = (env.state.step, env.failure.take());
     env.failure.clone_from(&failure);
     let undecided = env.undecided.take();
-    Outcome { ended, steps, failure, tail_at: execution.tail_at, lasso, undecided }
+    let Execution { tail_at, unjudged, .. } = execution;
+    Outcome { ended, steps, failure, tail_at, lasso, undecided, unjudged }
 }
 
 struct Execution {
@@ -115,6 +127,7 @@ struct Execution {
     /// The idle ticks so far, and those since the last step that was not one.
     ticks: u32,
     in_a_row: u32,
+    unjudged: Option<String>,
 }
 
 impl Execution {
@@ -128,6 +141,7 @@ impl Execution {
             lasso: None,
             ticks: 0,
             in_a_row: 0,
+            unjudged: None,
         }
     }
 
@@ -226,7 +240,7 @@ impl Execution {
 
     /// Ends an execution in which progress was owed for so long that it is taken to be owed for
     /// ever, or that cannot be judged.
-    fn at_patience<M: Message>(&self, world: &World<M>) -> Option<Ended> {
+    fn at_patience<M: Message>(&mut self, world: &World<M>) -> Option<Ended> {
         let nodes = u32::try_from(world.slots.len()).unwrap_or(u32::MAX);
         let most = self.bounds.temperature_max.saturating_mul(PATIENCE_MAX);
         let at_most = self.tail_steps > most.saturating_mul((nodes / 4).max(1));
@@ -235,7 +249,10 @@ impl Execution {
             let message = self.out_of_patience(world);
             return Some(self.owed(world, message));
         }
-        at_most.then_some(Ended::Unjudged)
+        at_most.then(|| {
+            self.unjudged = world.hot().map(|hot| hot.name().to_owned());
+            Ended::Unjudged
+        })
     }
 
     /// Compares states, from the start of the tail if the execution is recorded for a picture.
@@ -330,8 +347,9 @@ pub(crate) fn blame<M: Message>(world: &mut World<M>, panic: Panic) -> Ended {
     let node = world.name_of(world.current);
     let failure = match (panic.halt, monitor, property) {
         (Some(Halt::Undecided(text)), monitor, _) => {
-            let whose = monitor.map(|name| format!("monitor \"{name}\": ")).unwrap_or_default();
-            env.undecided = Some(format!("{whose}{text}"));
+            let whose =
+                monitor.as_ref().map(|name| format!("monitor \"{name}\": ")).unwrap_or_default();
+            env.undecided = Some(Undecided { bound: format!("{whose}{text}"), monitor });
             return Ended::Undecided;
         }
         (Some(Halt::TooMuch(text)), ..) => Failure {
@@ -364,7 +382,7 @@ pub struct Panic {
     /// The place in the source.
     pub place: String,
     /// The bound that was reached, if it was not a real panic.
-    pub(crate) halt: Option<Halt>,
+    pub halt: Option<Halt>,
 }
 
 /// Whether panics on this thread are findings.

@@ -1,6 +1,8 @@
 //! Every execution, depth first, on the calling thread. Going back to a branch restores a copy
 //! of the world where its nodes can be copied, and runs the beginning again where not.
 
+use std::sync::Arc;
+
 use everhold_node::{Message, NodeId, Process};
 
 use crate::clock::Stopwatch;
@@ -9,31 +11,102 @@ use crate::env::{Env, State};
 use crate::execute::{Ended, blame, execute, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
 use crate::failure::{Cause, Failure};
-use crate::investigate::{Replayer, investigate_safely};
+use crate::investigate::{Replayer, investigate_safely, stuck_at};
 use crate::properties::Properties;
-use crate::report::{Finding, Report, Stop};
+use crate::report::{Report, Stop};
 use crate::strategy::{Done, Exhaustive, ExhaustiveProgress, Reduction, Run};
-use crate::stuck::Watchdog;
+use crate::stuck::{Seen, aside};
 use crate::worker::{Failed, SharedSetup};
-use crate::world::{Stepped, World};
+use crate::world::{Stepped, World, number_of_beat};
 
 /// The number of executions between two looks at the clock.
 const CLOCK_ONE_IN: u64 = 256;
 
-/// Runs every execution within the bounds, or stops at the first that fails.
+/// Runs every execution within the bounds, or stops at the first that fails. If a handler does not
+/// return, the search is run again up to that handler, to learn what led to it, and then this
+/// execution alone: it is a finding if the handler hangs there as well.
 pub(crate) fn exhaust<M: Message>(
     setup: &SharedSetup<M>,
     options: &Options,
     reduction: Reduction,
     report: &mut Report,
 ) {
-    if let Some(finding) = compare_one(setup, options) {
+    let failed = if options.inline {
+        search_all(setup, options, reduction, report, None)
+    } else {
+        let attempt = |suspect: Option<u64>| {
+            let (setup, options, mut report) = (Arc::clone(setup), options.clone(), report.clone());
+            aside(options.patience, move |seen| {
+                let seen = Some((seen, suspect));
+                let failed = search_all(&setup, &options, reduction, &mut report, seen);
+                (report, failed)
+            })
+        };
+        let done = match attempt(None) {
+            Ok(done) => done,
+            Err(seen) => match attempt(Some(number_of_beat(seen.beat()))) {
+                Ok((done, failed)) => (Report { slow: done.slow + 1, ..done }, failed),
+                Err(seen) => return judge_stuck(setup, options, &seen, report),
+            },
+        };
+        *report = done.0;
+        done.1
+    };
+    if let Some(failed) = failed {
+        report.findings.push(investigate_safely(setup, &failed, options));
+        report.stop = Stop::Found;
+    }
+}
+
+/// Reports a handler that did not return, twice, if it does not return alone either.
+fn judge_stuck<M: Message>(
+    setup: &SharedSetup<M>,
+    options: &Options,
+    seen: &Seen,
+    report: &mut Report,
+) {
+    let failed = Failed {
+        index: 0,
+        search: "exhaustive".to_owned(),
+        seed: options.seed,
+        failure: Failure { cause: Cause::Nondeterminism, message: String::new() },
+        log: seen.witness().log.take().unwrap_or_default(),
+        tail_at: None,
+    };
+    report.stop = Stop::Stalled { execution: 0 };
+    if let Some(mut finding) = stuck_at(setup, failed, options) {
+        finding.origin.execution = None;
         report.findings.push(finding);
         report.stop = Stop::Found;
-        return;
+    }
+}
+
+/// Lets others see what happens in a world, and learn what leads to a suspected handler.
+fn show<M: Message>(world: &mut World<M>, seen: Option<(&Seen, Option<u64>)>) {
+    match seen {
+        Some((seen, Some(suspect))) => {
+            seen.follow_closely(world);
+            world.suspect = Some(suspect);
+        }
+        Some((seen, None)) => seen.follow(world),
+        None => {}
+    }
+}
+
+/// Runs every execution within the bounds; returns the first that fails.
+fn search_all<M: Message>(
+    setup: &SharedSetup<M>,
+    options: &Options,
+    reduction: Reduction,
+    report: &mut Report,
+    seen: Option<(&Seen, Option<u64>)>,
+) -> Option<Failed> {
+    if let Some(failed) = compare_one(setup, options, seen) {
+        return Some(failed);
     }
     report.rechecked = 1;
-    let world = World::new(setup);
+    let mut world = World::new(setup);
+    show(&mut world, seen);
     let reduction = supported(&world, reduction, report);
     world.env.borrow_mut().strategy = Box::new(Exhaustive::new(reduction));
     world.env.borrow_mut().hashing = reduction == Reduction::States;
@@ -44,31 +117,22 @@ pub(crate) fn exhaust<M: Message>(
     let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals, judged };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
-    let watchdog = Watchdog::over(&mut search.world, "the exhaustive search", options.patience);
     let failed = search.run(options, report);
-    drop(watchdog);
     report.exhaustive = search.progress();
-    {
-        let env = search.world.env.borrow();
-        (report.refused, report.fitted) = (env.refused, env.fitted);
-    }
-    if let Some(failed) = failed {
-        let Options { bounds, shrink_time, .. } = *options;
-        report.findings.push(investigate_safely(
-            setup,
-            &failed,
-            bounds,
-            shrink_time,
-            options.inline,
-        ));
-        report.stop = Stop::Found;
-    }
+    let env = search.world.env.borrow();
+    (report.refused, report.fitted) = (env.refused, env.fitted);
+    failed
 }
 
 /// Runs one execution twice, in worlds that the setup describes anew: a program that is not a
 /// function of its schedule cannot be searched exhaustively.
-fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<Finding> {
+fn compare_one<M: Message>(
+    setup: &SharedSetup<M>,
+    options: &Options,
+    seen: Option<(&Seen, Option<u64>)>,
+) -> Option<Failed> {
     let mut world = World::new(setup);
+    show(&mut world, seen);
     let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
     let outcome = execute(&mut world, &run, options.bounds);
     let env = world.env.borrow();
@@ -83,11 +147,11 @@ fn compare_one<M: Message>(setup: &SharedSetup<M>, options: &Options) -> Option<
         log: env.log.clone(),
         tail_at: outcome.tail_at,
     };
-    let mut replayer = Replayer::new(setup, options.bounds);
+    let mut replayer = Replayer::new(setup, options.bounds).seen(seen.map(|(seen, _)| seen));
     let (_, first) = replayer.raw(&failed);
     let (_, second) = replayer.raw(&failed);
     first_difference(&first, &second)?;
-    Some(investigate_safely(setup, &failed, options.bounds, options.shrink_time, options.inline))
+    Some(failed)
 }
 
 fn name(reduction: Reduction) -> &'static str {
@@ -157,9 +221,9 @@ impl<M: Message> DepthFirst<M> {
             report.executions += 1;
             blame(&mut self.world, panic);
             let undecided = self.world.env.borrow_mut().undecided.take();
-            if let Some(bound) = undecided {
-                report.undecided += 1;
-                report.stop = Stop::Undecided { bound };
+            if let Some(undecided) = undecided {
+                report.stop = Stop::Undecided { bound: undecided.bound.clone() };
+                report.give_up(undecided);
             }
         }
         report.steps = self.progress().map_or(0, |progress| progress.transitions);

@@ -14,7 +14,7 @@ use crate::clock::Stopwatch;
 use crate::execute::{Bounds, quietly};
 use crate::inline::Inline;
 use crate::interrupt;
-use crate::investigate::{Replayer, investigate_safely};
+use crate::investigate::{investigate_safely, replay_aside};
 use crate::portfolio::Portfolio;
 use crate::profile;
 use crate::progress::ProgressLine;
@@ -464,14 +464,17 @@ impl<M: Message> Exploration<M> {
 
     /// Runs one schedule.
     fn replay(&self, schedule: &Schedule, report: &mut Report) {
-        let mut replayer = Replayer::new(&self.setup, self.options.bounds);
-        let _watchdog = (!self.options.inline).then(|| replayer.watched());
-        let replayed = replayer.replay(schedule);
+        let origin = || Origin { execution: None, search: "replay".to_owned() };
         report.executions = 1;
-        report.steps = u64::from(replayed.outcome.steps);
         report.stop = Stop::Replayed { skipped: None };
-        report.undecided = u64::from(replayed.outcome.undecided.is_some());
-        report.undecided_bound = replayed.outcome.undecided;
+        let replayed = match replay_aside(&self.setup, schedule, &self.options, origin) {
+            Ok(replayed) => replayed,
+            Err(stuck) => return report.findings.push(*stuck),
+        };
+        report.steps = u64::from(replayed.outcome.steps);
+        if let Some(undecided) = replayed.outcome.undecided {
+            report.give_up(undecided);
+        }
         if let Some(skipped) = replayed.trail.skipped {
             let choice = &schedule.choices[skipped];
             report.stop = Stop::Replayed { skipped: Some(format!("choice {skipped}, {choice}")) };
@@ -483,7 +486,7 @@ impl<M: Message> Exploration<M> {
                 original: schedule.clone(),
                 recording: replayed.recording,
                 shrunk: Shrunk::default(),
-                origin: Origin { execution: None, search: "replay".to_owned() },
+                origin: origin(),
             });
         }
     }
@@ -492,29 +495,29 @@ impl<M: Message> Exploration<M> {
     fn run_regressions(&self, report: &mut Report) -> bool {
         let (saved, problems) = regressions::load(&report.test);
         report.problems.extend(problems);
-        if saved.is_empty() {
-            return false;
-        }
-        let mut replayer = Replayer::new(&self.setup, self.options.bounds);
-        let _watchdog = (!self.options.inline).then(|| replayer.watched());
         for Known { execution: schedule, story } in saved {
             report.regressions += 1;
-            let replayed = replayer.replay(&schedule);
-            if let Some(failure) = replayed.outcome.failure {
-                let story = story.map(|story| format!(", found in {story}"));
-                let search = format!("a saved schedule{}", story.unwrap_or_default());
-                let origin = Origin { execution: None, search };
-                report.findings.push(Finding {
-                    failure,
-                    original: schedule.clone(),
-                    schedule,
-                    recording: replayed.recording,
-                    shrunk: Shrunk::default(),
-                    origin,
-                });
-                report.stop = Stop::Found;
-                return true;
-            }
+            let story = story.map(|story| format!(", found in {story}")).unwrap_or_default();
+            let search = format!("a saved schedule{story}");
+            let origin = || Origin { execution: None, search };
+            let finding = match replay_aside(&self.setup, &schedule, &self.options, origin.clone())
+            {
+                Err(stuck) => *stuck,
+                Ok(replayed) => {
+                    let Some(failure) = replayed.outcome.failure else { continue };
+                    Finding {
+                        failure,
+                        original: schedule.clone(),
+                        schedule,
+                        recording: replayed.recording,
+                        shrunk: Shrunk::default(),
+                        origin: origin(),
+                    }
+                }
+            };
+            report.findings.push(finding);
+            report.stop = Stop::Found;
+            return true;
         }
         false
     }
@@ -592,8 +595,7 @@ impl<M: Message> Exploration<M> {
     }
 
     fn investigate(&self, failed: &Failed) -> Finding {
-        let Options { bounds, shrink_time, inline, .. } = self.options;
-        investigate_safely(&self.setup, failed, bounds, shrink_time, inline)
+        investigate_safely(&self.setup, failed, &self.options)
     }
 }
 
@@ -779,7 +781,9 @@ impl Crew {
     ) {
         if let Some(finding) = hangs_again(execution) {
             done.stuck = Some(Box::new(finding));
-            done.slow = done.slow.saturating_sub(1);
+            // They have not returned either.
+            let still = looks.iter().filter(|look| look.still > 0 && look.counted > 0).count();
+            done.slow = done.slow.saturating_sub(still as u64);
             return;
         }
         looks[worker].cleared += 1;

@@ -31,6 +31,8 @@ pub enum Cause {
     Deadlock(String),
     /// A handler of this kind of node did not return.
     Stuck(String),
+    /// The evaluation of a property did not return.
+    StuckProperty(String),
     /// A node of this kind sent messages, set timers or added nodes without end.
     Flood(String),
     /// The execution is not a function of its schedule.
@@ -55,6 +57,7 @@ impl Cause {
             | Cause::Finally(name)
             | Cause::Deadlock(name)
             | Cause::Stuck(name)
+            | Cause::StuckProperty(name)
             | Cause::Flood(name) => name,
             Cause::Nondeterminism => "a run is a function of its schedule",
         }
@@ -72,6 +75,7 @@ impl fmt::Display for Cause {
             Cause::Finally(name) => write!(f, "finally \"{name}\""),
             Cause::Deadlock(kind) => write!(f, "no deadlock (kind \"{kind}\")"),
             Cause::Stuck(kind) => write!(f, "handlers return (kind \"{kind}\")"),
+            Cause::StuckProperty(name) => write!(f, "properties return (\"{name}\")"),
             Cause::Flood(kind) => write!(f, "handlers do a bounded amount (kind \"{kind}\")"),
             Cause::Nondeterminism => f.write_str("a run is a function of its schedule"),
         }

@@ -8,17 +8,17 @@ use crate::execute::is_muted;
 
 /// The largest number of effects of a node in one step: messages, timers, choices, draws, notes,
 /// disk operations, new nodes. A handler in an endless loop reaches it before memory runs out.
-pub(crate) const EFFECTS_MAX: u32 = 65_536;
+pub const EFFECTS_MAX: u32 = 65_536;
 /// The largest number of nodes of a system in which nodes add others.
 pub(crate) const NODES_MAX: usize = 10_000;
 /// The largest number of messages under way at the same time.
 pub(crate) const UNDER_WAY_MAX: usize = 250_000;
-/// The memory that messages under way may take, not counting data that they point to.
+/// The memory that messages under way may take, with the data that they point to.
 pub(crate) const UNDER_WAY_BYTES_MAX: usize = 256 << 20;
 
 /// The bound that ended an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
+pub enum Halt {
     /// A node did too much, which is a failure.
     TooMuch(String),
     /// A checker gave up: whether the execution is right is unknown.
@@ -39,7 +39,7 @@ impl Halt {
 
 /// Ends the execution because a node did too much.
 #[cold]
-pub(crate) fn too_much(text: String) -> ! {
+pub fn too_much(text: String) -> ! {
     resume_unwind(Box::new(Halt::TooMuch(text)))
 }
 

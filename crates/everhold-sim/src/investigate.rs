@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use everhold_node::{CrashModel, Message};
@@ -10,6 +11,7 @@ use everhold_node::{CrashModel, Message};
 use crate::differ::first_difference;
 use crate::env::DISK_NOTE;
 use crate::execute::{Bounds, Outcome, execute, quietly};
+use crate::explore::Options;
 use crate::failure::{Cause, Failure};
 use crate::owed;
 use crate::record::RunRecord;
@@ -18,12 +20,9 @@ use crate::schedule::{Choice, Schedule};
 use crate::shrink::{Oracle, Shrunk, Tried, shrink};
 use crate::strategy::script::{Fit, Script};
 use crate::strategy::{RawReplay, Replay, Run, Strategy, Trail};
-use crate::stuck::Watchdog;
+use crate::stuck::{Seen, aside, aside_twice};
 use crate::worker::{Failed, SharedSetup};
 use crate::world::World;
-
-/// The time after which a handler that does not return in a replay is reported.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The outcome and the recording of a replay.
 pub(crate) struct Replayed {
@@ -38,17 +37,21 @@ pub(crate) struct Replayer<M: Message> {
     bounds: Bounds,
     /// The cause that a search saw, which a recording should show again.
     sought: Option<Cause>,
+    /// The thread on which this happens, seen from outside.
+    seen: Option<Seen>,
 }
 
 impl<M: Message> Replayer<M> {
     pub(crate) fn new(setup: &SharedSetup<M>, bounds: Bounds) -> Self {
-        Replayer { world: World::new(setup), bounds, sought: None }
+        Replayer { world: World::new(setup), bounds, sought: None, seen: None }
     }
 
-    /// Returns a guard that reports a handler that does not return for as long as the guard is
-    /// kept.
-    pub(crate) fn watched(&mut self) -> Watchdog {
-        Watchdog::over(&mut self.world, "a replay", PATIENCE)
+    /// Lets others see whether the handlers return.
+    pub(crate) fn seen(mut self, seen: Option<&Seen>) -> Self {
+        if let Some(seen) = seen {
+            seen.follow(&mut self.world);
+        }
+        Replayer { seen: seen.cloned(), ..self }
     }
 
     fn seeking(self, cause: &Cause) -> Self {
@@ -222,6 +225,60 @@ impl<M: Message> Oracle for Replayer<M> {
             skipped: skipped.is_some(),
         }
     }
+
+    fn keep(&mut self, schedule: Schedule) {
+        if let Some(seen) = &self.seen {
+            seen.witness().smallest = Some(schedule);
+        }
+    }
+}
+
+/// Replays a schedule on a thread of its own. If a handler does not return there, twice, that is a
+/// finding.
+pub(crate) fn replay_aside<M: Message>(
+    setup: &SharedSetup<M>,
+    schedule: &Schedule,
+    options: &Options,
+    origin: impl FnOnce() -> Origin,
+) -> Result<Replayed, Box<Finding>> {
+    let Options { bounds, patience, .. } = *options;
+    if options.inline {
+        return Ok(Replayer::new(setup, bounds).replay(schedule));
+    }
+    let (setup, again) = (Arc::clone(setup), schedule.clone());
+    let replay = move |seen: &Seen| {
+        let mut replayer = Replayer::new(&setup, bounds);
+        seen.follow_closely(&mut replayer.world);
+        replayer.replay(&again)
+    };
+    aside_twice(patience, replay)
+        .map_err(|seen| Box::new(seen.finding(schedule.seed, origin(), patience)))
+}
+
+/// The finding that an execution that a search is at does not return, if it hangs alone as well.
+pub(crate) fn stuck_at<M: Message>(
+    setup: &SharedSetup<M>,
+    failed: Failed,
+    options: &Options,
+) -> Option<Finding> {
+    let Options { bounds, patience, .. } = *options;
+    let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
+    let (setup, seed) = (Arc::clone(setup), failed.seed);
+    let again = move |seen: &Seen| {
+        let mut replayer = Replayer::new(&setup, bounds);
+        seen.follow_closely(&mut replayer.world);
+        drop(replayer.raw(&failed));
+    };
+    Some(aside(patience, again).err()?.finding(seed, origin, patience))
+}
+
+/// How a finding gets its small schedule.
+#[derive(Clone)]
+enum Making {
+    /// By shrinking, for at most this long.
+    For(Duration),
+    /// It is known, or the original has to do: a handler did not return while it was shrunk.
+    Known(Option<Schedule>),
 }
 
 /// Replays a failing execution until it is certain, then makes it small.
@@ -229,13 +286,11 @@ fn investigate<M: Message>(
     setup: &SharedSetup<M>,
     failed: &Failed,
     bounds: Bounds,
-    shrink_time: Duration,
-    inline: bool,
+    making: Making,
+    seen: Option<&Seen>,
 ) -> Finding {
     let origin = Origin { execution: Some(failed.index), search: failed.search.clone() };
-    let mut replayer = Replayer::new(setup, bounds).seeking(&failed.failure.cause);
-    let _watchdog = (!inline)
-        .then(|| Watchdog::over(&mut replayer.world, "a replay or the shrinker", PATIENCE));
+    let mut replayer = Replayer::new(setup, bounds).seeking(&failed.failure.cause).seen(seen);
     let (outcome, recording) = replayer.raw(failed);
     let original = Schedule { seed: failed.seed, choices: recording.choices.clone() };
     let cause = &failed.failure.cause;
@@ -252,16 +307,22 @@ fn investigate<M: Message>(
             return diverged(setup, &mut replayer, failed, original, again.recording, seen, origin);
         }
     }
+    let shrink_time = match making {
+        Making::For(time) => time,
+        Making::Known(small) => {
+            let schedule = small.unwrap_or_else(|| original.clone());
+            return show(&mut replayer, schedule, original, origin, &failed.failure);
+        }
+    };
     match quietly(|| replayer.shrink(original.clone(), cause, shrink_time)) {
         Ok((schedule, shrunk)) => {
             finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure)
         }
         Err(panic) => {
             // The world may be in disorder, so the schedule is recorded in a new one.
-            let (mut replayer, shrunk) = (Replayer::new(setup, bounds), Shrunk::default());
+            let mut replayer = Replayer::new(setup, bounds).seen(seen);
             let schedule = original.clone();
-            let mut finding =
-                finish(&mut replayer, schedule, original, shrunk, origin, &failed.failure);
+            let mut finding = show(&mut replayer, schedule, original, origin, &failed.failure);
             finding.recording.problems.push(format!("shrinking failed: {panic}"));
             finding
         }
@@ -272,22 +333,49 @@ fn investigate<M: Message>(
 pub(crate) fn investigate_safely<M: Message>(
     setup: &SharedSetup<M>,
     failed: &Failed,
-    bounds: Bounds,
-    shrink_time: Duration,
-    inline: bool,
+    options: &Options,
 ) -> Finding {
-    quietly(|| investigate(setup, failed, bounds, shrink_time, inline)).unwrap_or_else(|panic| {
-        let schedule = Schedule { seed: failed.seed, choices: Vec::new() };
-        let problems = vec![format!("replaying it failed: {panic}")];
-        Finding {
-            failure: failed.failure.clone(),
-            original: schedule.clone(),
-            schedule,
-            recording: RunRecord { problems, ..RunRecord::default() },
-            shrunk: Shrunk::default(),
-            origin: Origin { execution: Some(failed.index), search: failed.search.clone() },
-        }
+    let Options { bounds, shrink_time, patience, inline, .. } = *options;
+    let making = Making::For(shrink_time);
+    if inline {
+        return quietly(|| investigate(setup, failed, bounds, making, None))
+            .unwrap_or_else(|panic| unreplayed(failed, format!("replaying it failed: {panic}")));
+    }
+    let attempt = |making: Making| {
+        let (setup, failed) = (Arc::clone(setup), failed.clone());
+        let work = move |seen: &Seen| {
+            quietly(|| investigate(&setup, &failed, bounds, making, Some(seen))).unwrap_or_else(
+                |panic| unreplayed(&failed, format!("replaying it failed: {panic}")),
+            )
+        };
+        aside(patience, work)
+    };
+    attempt(making).unwrap_or_else(|seen| {
+        let stuck = seen.words(patience);
+        let known = seen.witness().smallest.take();
+        let mut finding = attempt(Making::Known(known)).unwrap_or_else(|again| {
+            unreplayed(failed, format!("replaying it failed: {}", again.words(patience)))
+        });
+        let problem = format!(
+            "shrinking ended early: in another execution {stuck}. That is a second mistake, or it is \
+             only slow: then raise `Explorer::patience`"
+        );
+        finding.recording.problems.push(problem);
+        finding
     })
+}
+
+/// The violation alone, where nothing else is known.
+fn unreplayed(failed: &Failed, problem: String) -> Finding {
+    let schedule = Schedule { seed: failed.seed, choices: Vec::new() };
+    Finding {
+        failure: failed.failure.clone(),
+        original: schedule.clone(),
+        schedule,
+        recording: RunRecord { problems: vec![problem], ..RunRecord::default() },
+        shrunk: Shrunk::default(),
+        origin: Origin { execution: Some(failed.index), search: failed.search.clone() },
+    }
 }
 
 /// Records the schedule that is reported.
@@ -299,11 +387,23 @@ pub(crate) fn finish<M: Message>(
     origin: Origin,
     failure: &Failure,
 ) -> Finding {
-    let last = replayer.replay(&schedule);
-    let mut recording = last.recording;
-    let failure = last.outcome.failure.unwrap_or_else(|| failure.clone());
-    recording.crash_model = replayer.weakest_model(&schedule, &failure.cause);
-    Finding { failure, schedule, original, recording, shrunk, origin }
+    let mut finding = show(replayer, schedule, original, origin, failure);
+    let model = replayer.weakest_model(&finding.schedule, &finding.failure.cause);
+    finding.recording.crash_model = model;
+    Finding { shrunk, ..finding }
+}
+
+/// Records a schedule as it is.
+fn show<M: Message>(
+    replayer: &mut Replayer<M>,
+    schedule: Schedule,
+    original: Schedule,
+    origin: Origin,
+    failure: &Failure,
+) -> Finding {
+    let Replayed { outcome, recording, .. } = replayer.replay(&schedule);
+    let failure = outcome.failure.unwrap_or_else(|| failure.clone());
+    Finding { failure, schedule, original, recording, shrunk: Shrunk::default(), origin }
 }
 
 /// The finding that the execution is not a function of its schedule, with the place of the first

@@ -271,6 +271,12 @@ impl Links {
         self.rules.iter().map(|rule| rule.channel.remark.as_ref()?.0.as_any().downcast_ref())
     }
 
+    /// The kinds of nodes that the rules name.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &String> {
+        let sides = self.rules.iter().flat_map(|rule| rule.from.iter().chain(&rule.to));
+        sides.chain(self.mailboxes.iter().map(|(kind, _)| kind))
+    }
+
     /// Describes the rules that are useless, if only those in `fitted` fitted any message.
     pub(crate) fn problems(&self, fitted: u64, nodes: &[NodeRecord]) -> Vec<String> {
         let both = |rule: &Rule| {

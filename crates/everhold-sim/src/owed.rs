@@ -80,7 +80,10 @@ fn sort(event: &EventRecord) -> String {
         }
         EventRecord::Poll(_) => "task".to_owned(),
         EventRecord::Restart => "restart".to_owned(),
-        _ => "other".to_owned(),
+        EventRecord::Start => "start".to_owned(),
+        EventRecord::Heal => "end of the partition".to_owned(),
+        EventRecord::Fault(_) => "fault".to_owned(),
+        EventRecord::Disconnected(_) => "end of a connection".to_owned(),
     }
 }
 

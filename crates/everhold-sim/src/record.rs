@@ -16,6 +16,43 @@ use crate::schedule::Choice;
 /// The number of different problems with showing states and messages that are kept.
 const PROBLEMS_MAX: usize = 8;
 
+/// The problem that something was too large to be recorded.
+const LEFT_OUT: &str = "states and messages of more than 1 MiB, or all larger ones after 32 MiB of \
+    them, are left out of the picture, the trace and the page";
+/// A state or a message of more bytes than this is left out of a record.
+const ITEM_MAX: u64 = 1 << 20;
+/// The bytes of states and messages that a record has room for. As values they take up to 32 times
+/// as much memory.
+const ITEMS_MAX: u64 = 32 << 20;
+/// The bytes of a state or a message that is recorded even where there is no room left.
+const ITEM_SMALL: u64 = 256;
+
+/// The room that a record has left for states and messages: whatever an execution does, showing it
+/// must not take all memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Room(u64);
+
+impl Default for Room {
+    fn default() -> Self {
+        Room(ITEMS_MAX)
+    }
+}
+
+impl Room {
+    /// Whether there is room for something of this many bytes, which it takes then.
+    #[must_use]
+    pub fn takes(&mut self, bytes: u64) -> bool {
+        let fits = bytes <= ITEM_MAX && bytes <= self.0;
+        self.0 -= if fits { bytes } else { 0 };
+        fits || bytes <= ITEM_SMALL
+    }
+}
+
+/// A message as a value, or null if there is no room for it.
+pub fn payload<M: Message>(msg: &M, room: &mut Room) -> Value {
+    if room.takes(fingerprint::size(msg)) { Value::of(msg) } else { Value::Null }
+}
+
 /// Everything that happened in one execution, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RunRecord {
@@ -174,6 +211,7 @@ fn cut(sends: &mut Vec<SendRecord>, notes: &mut Vec<String>) {
 pub(crate) struct Recorder {
     pub(crate) recording: RunRecord,
     arriving: Option<EventRecord>,
+    room: Room,
 }
 
 impl Recorder {
@@ -190,6 +228,17 @@ impl Recorder {
     }
 
     fn message<M: Message>(&mut self, msg: &M) -> (String, Value) {
+        let bytes = match quietly(|| fingerprint::size(msg)) {
+            Ok(bytes) => bytes,
+            Err(panic) => {
+                self.unshown("a message", panic);
+                return (fingerprint::kind(msg).to_owned(), Value::Null);
+            }
+        };
+        if !self.has_room(bytes) {
+            let kind = fingerprint::kind(msg);
+            return (format!("{kind}({bytes} bytes)"), Value::Null);
+        }
         match quietly(|| (format!("{msg:?}"), Value::of(msg))) {
             Ok(shown) => shown,
             Err(panic) => {
@@ -197,6 +246,17 @@ impl Recorder {
                 (fingerprint::kind(msg).to_owned(), Value::Null)
             }
         }
+    }
+
+    /// Whether there is room for a state or a message of this many bytes. Whatever is left out is
+    /// told once.
+    pub(crate) fn has_room(&mut self, bytes: u64) -> bool {
+        let fits = self.room.takes(bytes);
+        let told = &mut self.recording.problems;
+        if !fits && !told.iter().any(|told| told == LEFT_OUT) {
+            told.push(LEFT_OUT.to_owned());
+        }
+        fits
     }
 
     /// Opens the step in which all nodes start.

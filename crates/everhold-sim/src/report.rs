@@ -15,7 +15,7 @@ use everhold_trace::Execution;
 
 use crate::artifacts;
 use crate::coverage::Coverage;
-use crate::execute::{attempt, quietly};
+use crate::execute::{Undecided, attempt, quietly};
 use crate::explore::{Options, in_order};
 use crate::failure::{Cause, Failure};
 use crate::portfolio::StrategyTally;
@@ -300,10 +300,23 @@ impl Report {
             self.stop,
             Stop::Exhausted | Stop::Executions(_) | Stop::Time(_) | Stop::Steps(_)
         );
-        if !whole || !self.findings.is_empty() || self.executions == 0 {
+        let given_up = matches!(self.stop, Stop::Undecided { .. });
+        if !(whole || given_up) || !self.findings.is_empty() || self.executions == 0 {
             return Vec::new();
         }
-        self.expected.untested(&self.goals)
+        // Where a checker ended the whole search, nothing else can be expected of it.
+        let mut untested = if whole { self.expected.untested(&self.goals) } else { Vec::new() };
+        if given_up || self.unjudged + self.undecided >= self.executions {
+            untested.extend(self.expected.undecided(self.undecided_bound.as_deref()));
+        }
+        untested
+    }
+
+    /// Counts an execution in which a checker gave up.
+    pub(crate) fn give_up(&mut self, undecided: Undecided) {
+        self.undecided += 1;
+        self.expected.checker.get_or_insert(undecided.monitor.unwrap_or_default());
+        self.undecided_bound.get_or_insert(undecided.bound);
     }
 
     /// The name of the test in reports.
@@ -477,11 +490,13 @@ impl Report {
         self.next_index = self.next_index.max(ran.index + 1);
         self.steps += u64::from(ran.steps);
         self.bounded += u64::from(ran.bounded);
-        self.unjudged += u64::from(ran.unjudged);
+        if let Some(owed) = &ran.unjudged {
+            self.unjudged += 1;
+            self.expected.unjudged.get_or_insert_with(|| owed.clone());
+        }
         self.settled += u64::from(ran.settled);
-        if let Some(bound) = &ran.undecided {
-            self.undecided += 1;
-            self.undecided_bound.get_or_insert_with(|| bound.clone());
+        if let Some(undecided) = &ran.undecided {
+            self.give_up(undecided.clone());
         }
         self.refused += ran.refused;
         self.fitted |= ran.fitted;

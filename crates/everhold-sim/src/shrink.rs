@@ -52,6 +52,11 @@ pub enum ShrinkBound {
 /// Runs scripts.
 pub(crate) trait Oracle {
     fn run(&mut self, script: Script, seed: u64, cause: &Cause) -> Tried;
+
+    /// Learns of the smallest schedule so far.
+    fn keep(&mut self, schedule: Schedule) {
+        drop(schedule);
+    }
 }
 
 /// The result of a script.
@@ -168,7 +173,7 @@ impl Shrinker<'_> {
             if let Some(happened) = tried.failing
                 && measure(happened.iter().map(|h| &h.choice)) < self.measure()
             {
-                self.best = lines(happened);
+                self.keep(happened);
                 return true;
             }
             if !tried.skipped {
@@ -176,6 +181,12 @@ impl Shrinker<'_> {
             }
         }
         false
+    }
+
+    fn keep(&mut self, happened: Vec<Happened>) {
+        self.best = lines(happened);
+        let choices = self.best.iter().map(|line| line.choice.clone()).collect();
+        self.oracle.keep(Schedule { seed: self.seed, choices });
     }
 
     /// Tries the schedule without the choices at these places.
@@ -217,7 +228,7 @@ impl Shrinker<'_> {
             happened.push(Happened { choice: Choice::Tail, sent: 0, newest: false });
         }
         if happened.len() <= self.best.len() + 1 {
-            self.best = lines(happened);
+            self.keep(happened);
         }
         true
     }

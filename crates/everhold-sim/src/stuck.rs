@@ -1,9 +1,11 @@
-//! Handlers that do not return: the execution is run again in a thread that may be left behind.
+//! Handlers and properties that do not return: work is done on a thread that may be left behind.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,11 +28,16 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     pub(crate) choices: Vec<Choice>,
-    pub(crate) node: String,
-    pub(crate) kind: String,
+    /// The names and kinds of the nodes so far.
+    pub(crate) nodes: Vec<(String, String)>,
+    /// The property that is being evaluated by itself.
+    pub(crate) property: Option<String>,
+    /// The smallest schedule so far of a finding that is being shrunk.
+    pub(crate) smallest: Option<Schedule>,
+    /// The choices of the execution up to the suspected handler, by position.
+    pub(crate) log: Option<Vec<u32>>,
     /// The system's account of how long the thread ran and how long it waited for a processor.
     account: Option<PathBuf>,
-    finished: bool,
 }
 
 impl Witness {
@@ -49,6 +56,128 @@ fn account() -> Option<PathBuf> {
     Some(PathBuf::from("/proc").join(thread).join("schedstat"))
 }
 
+/// The parts of work on a thread of its own that can be seen from outside.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Grows with every handler that is called.
+    beats: Arc<AtomicU64>,
+    witness: Arc<Mutex<Witness>>,
+}
+
+impl Seen {
+    pub(crate) fn witness(&self) -> MutexGuard<'_, Witness> {
+        self.witness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a world show that it moves.
+    pub(crate) fn follow<M: Message>(&self, world: &mut World<M>) {
+        world.pulse = Some(Arc::clone(&self.beats));
+        let named = |info: &crate::record::NodeRecord| (info.name.clone(), info.kind.clone());
+        self.witness().nodes = world.names.iter().map(named).collect();
+    }
+
+    /// Lets a world that is recorded write down every step before it is taken.
+    pub(crate) fn follow_closely<M: Message>(&self, world: &mut World<M>) {
+        self.follow(world);
+        world.witness = Some(Arc::clone(&self.witness));
+    }
+
+    /// The last handler that was called, as a number.
+    pub(crate) fn beat(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    /// The culprit in words, and the cause.
+    fn culprit(&self) -> (String, Cause) {
+        let witness = self.witness();
+        if let Some(name) = &witness.property {
+            return (
+                format!("the property \"{name}\" did not return"),
+                Cause::StuckProperty(name.clone()),
+            );
+        }
+        let node = node_of_beat(self.beat()).index();
+        let (name, kind) = witness.nodes.get(node).cloned().unwrap_or_default();
+        (format!("{name} did not return from its handler"), Cause::Stuck(kind))
+    }
+
+    /// The end of work that was left behind, in words.
+    pub(crate) fn words(&self, patience: Duration) -> String {
+        format!("{} within {patience:?}", self.culprit().0)
+    }
+
+    /// The finding that a handler hangs whenever its execution is run.
+    pub(crate) fn finding(&self, seed: u64, origin: Origin, patience: Duration) -> Finding {
+        let (culprit, cause) = self.culprit();
+        let choices = self.witness().choices.clone();
+        let event = choices.last().map_or("the start".to_owned(), ToString::to_string);
+        let message = format!(
+            "{culprit} ({event}) within {patience:?}, nor when the execution was run again alone; look \
+             for an endless loop or a blocking call there, or raise `Explorer::patience` if it is only \
+             slow. The thread cannot be ended and stays behind"
+        );
+        let schedule = Schedule { seed, choices };
+        Finding {
+            failure: Failure { cause, message },
+            original: schedule.clone(),
+            schedule,
+            recording: RunRecord::default(),
+            shrunk: Shrunk::default(),
+            origin,
+        }
+    }
+}
+
+/// Does something on a thread of its own. If a handler does not return there, the thread is left
+/// behind, and the error is what was seen of it.
+pub(crate) fn aside<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce(&Seen) -> T + Send + 'static,
+) -> Result<T, Seen> {
+    let (tell, told) = channel();
+    let seen = Seen::default();
+    let mine = seen.clone();
+    let run = move || {
+        mine.witness().account = account();
+        // Nobody listens any more if the thread was left behind.
+        let _ = tell.send(catch_unwind(AssertUnwindSafe(|| work(&mine))));
+    };
+    thread::Builder::new()
+        .name("everhold-aside".to_owned())
+        .spawn(run)
+        .expect("the operating system starts a thread");
+    // Counts looks, not time, and leaves out the time for which the thread waited for a processor:
+    // if the machine stands still or is busy with something else, that is no reason to suspect a
+    // handler.
+    let (mut beat, mut looked, mut queued) = (u64::MAX, Duration::ZERO, Duration::ZERO);
+    loop {
+        match told.recv_timeout(LOOK) {
+            Ok(Ok(result)) => return Ok(result),
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(RecvTimeoutError::Disconnected) => return Err(seen),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        looked += LOOK;
+        let (now, queues) = (seen.beat(), seen.witness().queued());
+        if now != beat {
+            (beat, looked, queued) = (now, Duration::ZERO, queues);
+        }
+        if looked.saturating_sub(queues.saturating_sub(queued)) > patience {
+            return Err(seen);
+        }
+    }
+}
+
+/// Does something aside that always takes the same steps, and once more if a handler hangs in it: a
+/// verdict needs more than a wall clock.
+pub(crate) fn aside_twice<T, F>(patience: Duration, work: F) -> Result<T, Seen>
+where
+    T: Send + 'static,
+    F: Fn(&Seen) -> T + Clone + Send + 'static,
+{
+    aside(patience, work.clone()).or_else(|_| aside(patience, work))
+}
+
 /// Runs the execution again, alone, with every step written down before it is taken. Returns a
 /// finding if it hangs there as well.
 pub(crate) fn hangs_again<M: Message>(
@@ -57,138 +186,17 @@ pub(crate) fn hangs_again<M: Message>(
     index: u64,
     options: &Options,
 ) -> Option<Finding> {
-    let witness = Arc::new(Mutex::new(Witness::default()));
     let search = epoch.searches[epoch.search_of(index) as usize].clone();
-    let (job, name) =
-        ((Arc::clone(setup), Arc::clone(epoch), Arc::clone(&witness)), search.to_string());
-    let rerun = move || {
-        let (setup, epoch, witness) = job;
-        let _finished = Finished(Arc::clone(&witness));
-        lock(&witness).account = account();
+    let origin = Origin { execution: Some(index), search: search.to_string() };
+    let (setup, again) = (Arc::clone(setup), Arc::clone(epoch));
+    let rerun = move |seen: &Seen| {
         let mut world: World<M> = World::new(&setup);
         let faults = world.faults_max();
         world.env.borrow_mut().strategy = search.strategy();
         world.set_recording(true);
-        world.witness = Some(Arc::clone(&witness));
-        execute(&mut world, &epoch.run_of(index, faults), epoch.bounds);
+        seen.follow_closely(&mut world);
+        execute(&mut world, &again.run_of(index, faults), again.bounds);
     };
-    thread::Builder::new()
-        .name("everhold-stuck".to_owned())
-        .spawn(rerun)
-        .expect("the operating system starts a thread");
-    wait(&witness, options.patience);
-    let witness = lock(&witness);
-    let seed = epoch.run_of(index, 0).seed;
-    (!witness.finished).then(|| finding(&witness, index, name, seed, options.patience))
-}
-
-/// Notes that the thread is done, even if it panics.
-struct Finished(Arc<Mutex<Witness>>);
-
-impl Drop for Finished {
-    fn drop(&mut self) {
-        lock(&self.0).finished = true;
-    }
-}
-
-fn lock(witness: &Mutex<Witness>) -> std::sync::MutexGuard<'_, Witness> {
-    witness.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until no step was added for a while. Counts looks, not time, and leaves out the time for
-/// which the thread waited for a processor: if the machine stands still or is busy with something
-/// else, that is no reason to suspect a handler.
-#[expect(clippy::disallowed_methods, reason = "waits in wall time for a thread that may be stuck")]
-fn wait(witness: &Mutex<Witness>, patience: Duration) {
-    let (mut length, mut looked) = (usize::MAX, Duration::ZERO);
-    let mut queued = Duration::ZERO;
-    while !lock(witness).finished {
-        thread::sleep(LOOK);
-        looked += LOOK;
-        let witness = lock(witness);
-        let queues = witness.queued();
-        if witness.choices.len() != length {
-            (length, looked, queued) = (witness.choices.len(), Duration::ZERO, queues);
-        }
-        if looked.saturating_sub(queues.saturating_sub(queued)) > patience {
-            return;
-        }
-    }
-}
-
-/// Reports on standard error that a handler does not return, where nothing else can be done: in an
-/// exhaustive search, a replay or the shrinker, which run on the caller's own thread.
-#[derive(Debug)]
-pub(crate) struct Watchdog {
-    done: Arc<AtomicBool>,
-    thread: thread::Thread,
-}
-
-impl Watchdog {
-    pub(crate) fn over<M: Message>(
-        world: &mut World<M>,
-        what: &'static str,
-        patience: Duration,
-    ) -> Watchdog {
-        let beats = Arc::clone(world.pulse.get_or_insert_default());
-        let names: Vec<String> = world.names.iter().map(|info| info.name.clone()).collect();
-        let done = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&done);
-        let watch = move || watch(&beats, &ended, &names, what, patience);
-        let spawned = thread::Builder::new().name("everhold-watchdog".to_owned()).spawn(watch);
-        let thread = spawned.expect("the operating system starts a thread").thread().clone();
-        Watchdog { done, thread }
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-        self.thread.unpark();
-    }
-}
-
-fn watch(beats: &AtomicU64, ended: &AtomicBool, names: &[String], what: &str, patience: Duration) {
-    let mut told = None;
-    loop {
-        let before = beats.load(Ordering::Relaxed);
-        thread::park_timeout(patience);
-        if ended.load(Ordering::Relaxed) {
-            return;
-        }
-        let beat = beats.load(Ordering::Relaxed);
-        if beat == before && told != Some(beat) {
-            told = Some(beat);
-            let name = names.get(node_of_beat(beat).index()).map_or("a node", String::as_str);
-            eprintln!(
-                "everhold: in {what}, {name} has not returned from its handler for {patience:?}; this \
-                 cannot be ended from outside. Look for an endless loop or a blocking call there"
-            );
-        }
-    }
-}
-
-fn finding(
-    witness: &Witness,
-    index: u64,
-    search: String,
-    seed: u64,
-    patience: Duration,
-) -> Finding {
-    let event = witness.choices.last().map_or("its start".to_owned(), ToString::to_string);
-    let message = format!(
-        "{} did not return from its handler ({event}) within {patience:?}, nor when the execution \
-         was run again alone; look for an endless loop or a blocking call there, or raise \
-         `Explorer::patience` if it is only slow. The thread cannot be ended and stays behind",
-        witness.node
-    );
-    let schedule = Schedule { seed, choices: witness.choices.clone() };
-    Finding {
-        failure: Failure { cause: Cause::Stuck(witness.kind.clone()), message },
-        original: schedule.clone(),
-        schedule,
-        recording: RunRecord::default(),
-        shrunk: Shrunk::default(),
-        origin: Origin { execution: Some(index), search },
-    }
+    let seen = aside(options.patience, rerun).err()?;
+    Some(seen.finding(epoch.run_of(index, 0).seed, origin, options.patience))
 }

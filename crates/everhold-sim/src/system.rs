@@ -569,14 +569,15 @@ impl<M: Message> System<M> {
         self.allowed.goals.insert(goal.to_owned());
     }
 
-    /// Lets the search pass although properties or faults name this kind of node and no execution
-    /// has one: for property files that several systems share.
+    /// Lets the search pass although properties, faults or rules of links name this kind of node and
+    /// no execution has one: for property files that several systems share.
     pub fn may_be_absent(&mut self, kind: &str) {
         self.allowed.kinds.insert(kind.to_owned());
     }
 
     /// Lets the search pass although this property in the language is unknown, or out of its scope,
-    /// in every state.
+    /// in every state; or although no execution could judge this property or monitor, because a
+    /// timer takes too long or a checker reached its bound.
     pub fn may_be_untested(&mut self, property: &str) {
         self.allowed.properties.insert(property.to_owned());
     }

@@ -20,13 +20,23 @@ pub enum Untested {
     Kind {
         /// The kind.
         kind: String,
-        /// The source of the name: a property, or the faults.
+        /// The source of the name: a property, the faults, or a rule of links.
         named_by: String,
         /// A kind that exists and has a similar name.
         near: Option<String>,
     },
     /// A property that was unknown, or out of its scope, in every state.
     Property(String),
+    /// Progress that was still owed at the end of every execution, and could not be judged in any
+    /// because the longest timer is too long.
+    Progress(String),
+    /// A checker that reached its bound in every execution, or ended an exhaustive search.
+    Checker {
+        /// The monitor.
+        monitor: String,
+        /// The bound in words.
+        bound: String,
+    },
 }
 
 /// The omissions that the setup allows.
@@ -51,6 +61,10 @@ pub(crate) struct Expected {
     pub(crate) properties: Vec<String>,
     /// Where they are declared, by their names.
     pub(crate) declared: BTreeMap<String, Declared>,
+    /// The property that was owed in the first execution that could not be judged.
+    pub(crate) unjudged: Option<String>,
+    /// The monitor in which a checker gave up first.
+    pub(crate) checker: Option<String>,
 }
 
 impl Expected {
@@ -89,6 +103,18 @@ impl Expected {
     }
 }
 
+impl Expected {
+    /// The properties that were decided in no execution, where every one ended undecided.
+    pub(crate) fn undecided(&self, bound: Option<&str>) -> Vec<Untested> {
+        let counts = |name: &&String| !self.allowed.properties.contains(*name);
+        let progress = self.unjudged.iter().filter(counts).cloned().map(Untested::Progress);
+        let bound = bound.unwrap_or_default();
+        let checker = self.checker.iter().filter(counts).cloned();
+        let checker = checker.map(|monitor| Untested::Checker { monitor, bound: bound.to_owned() });
+        progress.chain(checker).collect()
+    }
+}
+
 impl fmt::Display for Untested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,6 +131,18 @@ impl fmt::Display for Untested {
                 }
                 write!(f, " allow it with `system.may_be_absent({kind:?})`")
             }
+            Untested::Progress(name) => write!(
+                f,
+                "\"{name}\" was still owed at the end of every execution and could be judged in none, \
+                 because the longest timer takes too long compared with the others: set timers of \
+                 similar lengths, raise `temperature_max`, or allow it with \
+                 `system.may_be_untested({name:?})`"
+            ),
+            Untested::Checker { monitor, bound } => write!(
+                f,
+                "no execution could be judged to its end: {bound}; or allow it with \
+                 `system.may_be_untested({monitor:?})`"
+            ),
             Untested::Property(name) => write!(
                 f,
                 "the property \"{name}\" was unknown or out of its scope in every state, so it was \

@@ -9,7 +9,7 @@ use everhold_trace::Execution;
 
 use crate::coverage::Coverage;
 use crate::differ::{acts_differently, first_difference};
-use crate::execute::{Bounds, Ended, execute};
+use crate::execute::{Bounds, Ended, Undecided, execute};
 use crate::failure::{Cause, Failure};
 use crate::fault::FaultKind;
 use crate::record::RunRecord;
@@ -109,9 +109,9 @@ pub(crate) struct Ran {
     pub(crate) order: u64,
     pub(crate) steps: u32,
     pub(crate) bounded: bool,
-    pub(crate) unjudged: bool,
+    pub(crate) unjudged: Option<String>,
     pub(crate) settled: bool,
-    pub(crate) undecided: Option<String>,
+    pub(crate) undecided: Option<Undecided>,
     pub(crate) refused: u64,
     pub(crate) fitted: u64,
     pub(crate) reached: Vec<bool>,
@@ -245,7 +245,7 @@ impl<M: Message> Worker<M> {
             order: env.state.partial_order(),
             steps: outcome.steps,
             bounded: outcome.ended == Ended::Bounded,
-            unjudged: outcome.ended == Ended::Unjudged,
+            unjudged: outcome.unjudged,
             settled: outcome.ended == Ended::Settled,
             undecided: outcome.undecided,
             refused: std::mem::take(&mut env.refused),

@@ -32,6 +32,9 @@ use crate::worker::SharedSetup;
 const NODE_BITS: u32 = 20;
 const NODE_MASK: u64 = (1 << NODE_BITS) - 1;
 
+/// The largest state that is printed with a violation, in bytes.
+const STATE_SHOWN: u64 = 16 << 10;
+
 /// A node as the world holds it.
 pub(crate) struct Slot<M> {
     pub(crate) process: Box<dyn Process<M>>,
@@ -91,8 +94,10 @@ pub(crate) struct World<M: Message> {
     /// The coverage, while the execution is examined closely.
     pub(crate) coverage: Option<Coverage>,
     phase: String,
-    /// Records every step before it is taken, when a handler is known not to return.
+    /// Is told of every handler before it is called, where one may not return.
     pub(crate) witness: Option<Arc<Mutex<Witness>>>,
+    /// The handler, by its number, at which the witness is given the log.
+    pub(crate) suspect: Option<u64>,
     /// Sum of the slots' hashes.
     pub(crate) hash: u64,
     /// Nodes that died in the middle of their start and are not down yet.
@@ -146,6 +151,7 @@ impl<M: Message> World<M> {
             coverage: None,
             phase: String::new(),
             witness: None,
+            suspect: None,
             hash: 0,
             fallen: Vec::new(),
             variants,
@@ -248,8 +254,7 @@ impl<M: Message> World<M> {
         }
         self.watched = {
             let env = self.env.borrow();
-            let recorded = env.recorder.is_some() || self.witness.is_some();
-            recorded || env.hashing || self.coverage.is_some()
+            env.recorder.is_some() || env.hashing || self.coverage.is_some()
         };
         // After the processes: dropping an async program may still cancel its timers.
         self.env.borrow_mut().reset(seed, self.initial);
@@ -319,14 +324,14 @@ impl<M: Message> World<M> {
         if let Some(pulse) = &self.pulse {
             self.beats += 1;
             pulse.store(beat(self.beats, node), Ordering::Relaxed);
+            if self.witness.is_some() {
+                self.tell_witness();
+            }
         }
     }
 
     /// Carries out a step in an execution that is examined closely.
     fn step_watched(&mut self, action: Action<M>, node: NodeId) {
-        if self.witness.is_some() {
-            self.tell_witness(node);
-        }
         if self.coverage.is_some() {
             self.cover_pair(&action, node);
         }
@@ -487,6 +492,7 @@ impl<M: Message> World<M> {
             env.set_clock(id);
         }
         self.current = id;
+        self.tell_pulse(id);
         self.slots[id.index()].plain = false;
         let died = self.survive(|world| world.slots[id.index()].process.start(&world.handle, id));
         if let Some(model) = died {
@@ -563,14 +569,44 @@ impl<M: Message> World<M> {
         }
     }
 
-    fn tell_witness(&self, node: NodeId) {
+    /// Writes down what leads to the handler that is called next, in case that it does not return.
+    #[cold]
+    fn tell_witness(&self) {
         let Some(mut witness) = self.witness.as_ref().and_then(|w| w.lock().ok()) else { return };
-        if let Some(recorder) = &self.env.borrow().recorder {
+        let env = self.env.borrow();
+        if let Some(recorder) = &env.recorder {
+            let choices = &recorder.recording.choices;
+            if choices.len() < witness.choices.len() {
+                // Another execution has begun.
+                witness.choices.clear();
+            }
             let known = witness.choices.len();
-            witness.choices.extend_from_slice(&recorder.recording.choices[known..]);
+            witness.choices.extend_from_slice(&choices[known..]);
         }
-        witness.node = self.name_of(node).to_owned();
-        witness.kind = self.kind_of(node).to_owned();
+        let added = self.names.iter().skip(witness.nodes.len());
+        witness.nodes.extend(added.map(|info| (info.name.clone(), info.kind.clone())));
+        if self.suspect == Some(self.beats) {
+            witness.log = Some(env.log.clone());
+        }
+    }
+
+    /// Evaluates every property by itself, so that one that does not return is known by name.
+    #[cold]
+    fn try_rules(&self, witness: &Mutex<Witness>) {
+        let tell = |name: Option<String>| {
+            if let Ok(mut witness) = witness.lock() {
+                witness.property = name;
+            }
+        };
+        let env = self.env.borrow();
+        let view = View { scene: Scene::explored(&self.slots, &env), looked: None };
+        for rule in
+            [&self.sometimes, &self.eventually, &self.finally, &self.always].into_iter().flatten()
+        {
+            tell(Some(rule.name.clone()));
+            let _ = quietly(|| (rule.holds)(&view));
+        }
+        tell(None);
     }
 
     fn cover_pair(&mut self, action: &Action<M>, node: NodeId) {
@@ -622,6 +658,9 @@ impl<M: Message> World<M> {
     fn check_rules(&mut self) -> bool {
         if !self.check_properties() {
             return false;
+        }
+        if let Some(witness) = &self.witness {
+            self.try_rules(witness);
         }
         self.judging = true;
         let failure = {
@@ -696,15 +735,18 @@ impl<M: Message> World<M> {
         let env = self.env.borrow();
         let faults = env.rules.faults.kinds().iter();
         let faults = faults.map(|kind| (kind.clone(), "`Faults::only`".to_owned()));
+        let links: BTreeSet<&String> = env.rules.links.kinds().collect();
+        let links = links.into_iter().map(|kind| (kind.clone(), "a rule of `Links`".to_owned()));
         let language = self.properties.iter().flat_map(Properties::named_kinds);
         let judged = self.properties.iter().flat_map(Properties::names);
         Expected {
             allowed: self.allowed.clone(),
-            named: faults.chain(language).collect(),
+            named: faults.chain(links).chain(language).collect(),
             kinds: self.kinds.iter().cloned().collect(),
             judged: judged.map(|name| (name, false)).collect(),
             properties: self.property_names(&env),
             declared: self.declared.clone(),
+            ..Expected::default()
         }
     }
 
@@ -750,8 +792,12 @@ impl<M: Message> World<M> {
         let view = View { scene: Scene::explored(&self.slots, &env), looked: Some(&looked) };
         let _ = (self.always[index].holds)(&view);
         let show = |node: &NodeId| {
-            let state = quietly(|| self.slots[node.index()].process.observe());
-            let state = state.map_or_else(|panic| panic.to_string(), |state| state.to_string());
+            let process = &self.slots[node.index()].process;
+            let state = quietly(|| match process.size() {
+                0..=STATE_SHOWN => process.observe().to_string(),
+                bytes => format!("({bytes} bytes)"),
+            });
+            let state = state.unwrap_or_else(|panic| panic.to_string());
             format!("{} = {state}", self.name_of(*node))
         };
         looked.borrow().iter().map(show).collect::<Vec<_>>().join(", ")
@@ -808,7 +854,13 @@ impl<M: Message> World<M> {
 
     /// The node's state for the recording. A `Serialize` that panics does not end the execution.
     fn observe(&self, node: NodeId) -> Value {
-        quietly(|| self.slots[node.index()].process.observe()).unwrap_or_else(|panic| {
+        let process = &self.slots[node.index()].process;
+        let shown = quietly(|| process.size()).and_then(|bytes| {
+            let recorder = &mut self.env.borrow_mut().recorder;
+            let has_room = recorder.as_mut().is_none_or(|recorder| recorder.has_room(bytes));
+            if has_room { quietly(|| process.observe()) } else { Ok(Value::Null) }
+        });
+        shown.unwrap_or_else(|panic| {
             if let Some(recorder) = &mut self.env.borrow_mut().recorder {
                 recorder.unshown(&format!("the state of {}", self.name_of(node)), panic);
             }
@@ -878,6 +930,11 @@ impl<M: Message> World<M> {
 /// A number that differs from step to step and says at which node the step is.
 fn beat(beats: u64, node: NodeId) -> u64 {
     beats << NODE_BITS | u64::from(node.0) & NODE_MASK
+}
+
+/// The number of a beat.
+pub(crate) fn number_of_beat(beat: u64) -> u64 {
+    beat >> NODE_BITS
 }
 
 /// The node in a beat.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use everhold_node::{Blueprint, Disk, DiskUse, Message, NodeId, Tag, TaskId, Time, Timer};
 use everhold_sim::Failure;
-use everhold_sim::engine::{MonitorSlot, node_id};
+use everhold_sim::engine::{EFFECTS_MAX, MonitorSlot, node_id, too_much};
 
 use super::draw::{Stream, below, draw};
 use super::draws::Draws;
@@ -37,6 +37,8 @@ pub(crate) struct Env<M: Message> {
     pub(super) events_max: u64,
     /// The kind of the present event.
     pub(super) kind_of_event: u16,
+    /// The number of effects of the node in the present event.
+    pub(super) effects: u32,
 }
 
 #[derive(Clone)]
@@ -364,6 +366,7 @@ impl<M: Message> Env<M> {
             time_max,
             events_max,
             kind_of_event: 0,
+            effects: 0,
         }
     }
 
@@ -607,6 +610,7 @@ impl<M: Message> Env<M> {
             duration = self.draws.duration(node, index, duration);
         }
         self.kind_of_event = kind;
+        self.effects = 0;
         state.end = state.now + duration;
         state.delivered = None;
         let what = state.take(slot);
@@ -623,6 +627,15 @@ impl<M: Message> Env<M> {
             self.record_begin(node, kind, index, ready, record, &what);
         }
         Next::Run(node, what)
+    }
+
+    /// Counts an effect of a node; ends the execution if an event has too many.
+    #[inline]
+    pub(super) fn act(&mut self) {
+        self.effects += 1;
+        if self.effects > EFFECTS_MAX {
+            too_much(format!("did more than {EFFECTS_MAX} things in one event"));
+        }
     }
 
     #[cold]

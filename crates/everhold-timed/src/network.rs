@@ -3,7 +3,7 @@
 use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Message, NodeId, Tag, Time};
 use everhold_sim::FaultKind;
-use everhold_sim::engine::Spared;
+use everhold_sim::engine::{Spared, payload};
 
 use super::draw::{Stream, draw};
 use super::draws::OnLink;
@@ -278,7 +278,7 @@ impl<M: Message> Env<M> {
         if recorder.full
             && let What::Message(flight) = &item.what
         {
-            recorder.payloads.push(everhold_trace::Value::of(&flight.msg));
+            recorder.payloads.push(payload(&flight.msg, &mut recorder.room));
         }
         let (by, sent) = (recorder.current(), Time(leaves));
         let (arrives, fate) = (None, Fate::UnderWay);

@@ -1,6 +1,7 @@
 //! The record of one timed execution, with enough detail to trace its end back to its beginning.
 
 use everhold_node::{NodeId, Time};
+use everhold_sim::engine::Room;
 use everhold_sim::record::NodeRecord;
 use everhold_trace::Value;
 
@@ -182,6 +183,8 @@ pub(crate) struct Recorder {
     pub(crate) payloads: Vec<Value>,
     /// Whether states and contents are kept as well.
     pub(crate) full: bool,
+    /// The room for them.
+    pub(crate) room: Room,
 }
 
 impl Recorder {

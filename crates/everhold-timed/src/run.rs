@@ -36,8 +36,10 @@ pub enum Ended {
     /// No further event was possible; with the unmet part of the stopping condition, if it can be
     /// named.
     Quiet(Option<String>),
-    /// A property of the system was violated, or a node panicked.
+    /// A property of the system was violated, a node panicked, or did too much in one event.
     Failed(Failure),
+    /// A checker reached its bound, which this names: neither right nor wrong.
+    Undecided(String),
 }
 
 impl TimedRun {
@@ -52,7 +54,9 @@ impl TimedRun {
     pub fn verdict(&self) -> SimVerdict {
         match self.ended {
             Ended::Done => SimVerdict::Holds,
-            Ended::TimeLimit(_) | Ended::EventLimit(_) | Ended::Quiet(_) => SimVerdict::Unknown,
+            Ended::TimeLimit(_) | Ended::EventLimit(_) | Ended::Quiet(_) | Ended::Undecided(_) => {
+                SimVerdict::Unknown
+            }
             Ended::Failed(_) => SimVerdict::Violated,
         }
     }
@@ -65,6 +69,9 @@ impl fmt::Display for TimedRun {
         let (how, nearest) = match &self.ended {
             Ended::Done => return write!(f, "done after {time:?} ({rest})"),
             Ended::Failed(failure) => return write!(f, "{failure}, after {time:?} ({rest})"),
+            Ended::Undecided(bound) => {
+                return write!(f, "unknown: not judged after {time:?} ({rest}): {bound}");
+            }
             Ended::TimeLimit(nearest) => ("the time limit", nearest),
             Ended::EventLimit(nearest) => ("the limit of events", nearest),
             Ended::Quiet(nearest) => ("a state in which nothing can happen", nearest),

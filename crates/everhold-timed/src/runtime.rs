@@ -5,12 +5,15 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use everhold_node::{Blueprint, Disk, Message, NodeId, Runtime, Tag, Time, Timer, Weights};
-use everhold_sim::engine::node_id;
+use everhold_sim::engine::{node_id, too_much};
 use everhold_sim::{Cause, Failure};
 
 use super::draw::{Stream, below, draw};
 use super::durations::nanoseconds;
 use super::env::{Env, NodeState, Status};
+
+/// The largest number of nodes of a system in which nodes add others.
+const NODES_MAX: usize = 100_000;
 
 impl<M: Message> Runtime<M> for Env<M> {
     fn now(&self, node: NodeId) -> Time {
@@ -19,16 +22,19 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     #[inline]
     fn send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) {
+        self.act();
         // A message for which there is no room is lost, unless the sender asks first whether there
         // is.
         let _ = self.launch(from, to, tag, msg);
     }
 
     fn try_send(&mut self, from: NodeId, to: NodeId, tag: Tag, msg: M) -> Result<(), M> {
+        self.act();
         self.launch(from, to, tag, msg)
     }
 
     fn set_timer(&mut self, node: NodeId, timer: Timer, after: Duration) {
+        self.act();
         self.arm(node, timer, nanoseconds(after));
     }
 
@@ -41,12 +47,14 @@ impl<M: Message> Runtime<M> for Env<M> {
 
     #[inline]
     fn random(&mut self, node: NodeId) -> u64 {
+        self.act();
         let state = &mut self.state.nodes[node.index()];
         state.drawn += 1;
         draw(self.state.seed, Stream::Own(node.0), u64::from(state.drawn))
     }
 
     fn choose(&mut self, node: NodeId, _: &'static str, domain: u32) -> u32 {
+        self.act();
         let state = &mut self.state.nodes[node.index()];
         state.rest.chosen += 1;
         let drawn = draw(self.state.seed, Stream::Choices(node.0), u64::from(state.rest.chosen));
@@ -62,10 +70,12 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn disk(&mut self, node: NodeId) -> &mut Disk {
+        self.act();
         self.state.nodes[node.index()].rest.disk.get_or_insert_default()
     }
 
     fn notify(&mut self, _: NodeId, event: &dyn Any, shown: &dyn Debug) {
+        self.act();
         if let Some(recorder) = &mut self.recorder {
             recorder.note(format!("notifies {shown:?}"));
         }
@@ -77,7 +87,11 @@ impl<M: Message> Runtime<M> for Env<M> {
     }
 
     fn spawn(&mut self, _: NodeId, kind: &str, blueprint: Blueprint<M>) -> NodeId {
+        self.act();
         let id = node_id(self.state.nodes.len());
+        if id.index() >= NODES_MAX {
+            too_much(format!("added a node when there were {NODES_MAX} already"));
+        }
         let mut state = NodeState::new(false);
         state.status = Status::Down;
         self.state.nodes.push(state);

@@ -1,15 +1,18 @@
 //! One timed execution: nodes with their environment, and a step function.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId, Time};
 use everhold_sim::View;
-use everhold_sim::engine::{Names, Panic, Properties, Scene, Stage, Stopwatch, node_id, quietly};
+use everhold_sim::engine::{
+    Halt, Names, Panic, Properties, Scene, Stage, Stopwatch, node_id, quietly,
+};
 use everhold_sim::record::NodeRecord;
 use everhold_sim::{Cause, Failure};
+use everhold_trace::Value;
 
 use super::busy::Busy;
 use super::draws::{Change, Draws};
@@ -86,6 +89,17 @@ pub struct World<M: Message> {
     ready: Vec<TaskId>,
     /// Receives every handler's real duration during training.
     pub(super) probe: Option<super::train::Probe>,
+    /// The closure that is being evaluated, for blaming a panic.
+    judging: Cell<Option<Judging>>,
+}
+
+/// A closure over the states.
+#[derive(Clone, Copy)]
+enum Judging {
+    /// The `always` closure with this number.
+    Always(usize),
+    /// The stopping condition.
+    Stop,
 }
 
 impl<M: Message> fmt::Debug for World<M> {
@@ -112,6 +126,7 @@ impl<M: Message> World<M> {
             current: NodeId(0),
             ready: Vec::new(),
             probe: None,
+            judging: Cell::new(None),
         }
     }
 
@@ -257,6 +272,7 @@ impl<M: Message> World<M> {
             current: self.current,
             ready: Vec::new(),
             probe: None,
+            judging: Cell::new(None),
         };
         if let Some(seed) = seed {
             world.reseed(seed);
@@ -291,20 +307,38 @@ impl<M: Message> World<M> {
         }
     }
 
+    /// Turns a panic into a failure of the node, monitor or closure in which it happened, and a
+    /// bound into the outcome that it stands for.
     fn blame(&mut self, panic: Panic) {
         let mut env = self.env.borrow_mut();
-        let failure = match env.in_monitor.take() {
-            Some(index) => {
-                let cause = Cause::Monitor(env.state.monitors[index].name.clone());
-                Failure { cause, message: panic.message }
+        let monitor = env.in_monitor.take().map(|index| env.state.monitors[index].name.clone());
+        drop(env);
+        let info = self.names.get(self.current.index());
+        let name = info.map_or("?", |info| &info.name);
+        let closure = self.judging.take().map(|judging| match judging {
+            Judging::Always(index) => {
+                format!("in the property \"{}\"", self.model.always[index].name)
             }
-            None => {
-                let name = self.names.get(self.current.index()).map_or("?", |info| &info.name);
-                let message = format!("{name}: {}", panic.message);
+            Judging::Stop => "in the stopping condition".to_owned(),
+        });
+        let failure = match (panic.halt, monitor) {
+            (Some(Halt::Undecided(text)), monitor) => {
+                let whose = monitor.map(|name| format!("monitor \"{name}\": "));
+                let bound = format!("{}{text}", whose.unwrap_or_default());
+                self.ended = Some(Ended::Undecided(bound));
+                return;
+            }
+            (Some(Halt::TooMuch(text)), _) => Failure {
+                cause: Cause::Flood(info.map_or_else(String::new, |info| info.kind.clone())),
+                message: format!("{name} {text}; look for an endless loop there"),
+            },
+            (None, Some(name)) => Failure { cause: Cause::Monitor(name), message: panic.message },
+            (None, None) => {
+                let place = closure.as_deref().unwrap_or(name);
+                let message = format!("{place}: {}", panic.message);
                 Failure { cause: Cause::Panic(panic.place), message }
             }
         };
-        drop(env);
         self.ended = Some(Ended::Failed(failure));
     }
 
@@ -363,9 +397,10 @@ impl<M: Message> World<M> {
             self.adopt_and_leave();
         }
         if self.env.borrow().recorder.as_ref().is_some_and(|recorder| recorder.full) {
-            let state = self.slots[node.index()].process.observe();
+            let process = &self.slots[node.index()].process;
             if let Some(recorder) = &mut self.env.borrow_mut().recorder {
-                recorder.states.push(state);
+                let has_room = recorder.room.takes(process.size());
+                recorder.states.push(if has_room { process.observe() } else { Value::Null });
             }
         }
     }
@@ -386,7 +421,10 @@ impl<M: Message> World<M> {
     fn judge_done(&mut self, node: NodeId) -> bool {
         let env = self.env.borrow();
         let stand = Stand { slots: &self.slots, env: &env };
-        if self.progress.look(&self.model.stopping, &stand, &Names(&self.names), node) {
+        self.judging.set(Some(Judging::Stop));
+        let done = self.progress.look(&self.model.stopping, &stand, &Names(&self.names), node);
+        self.judging.set(None);
+        if done {
             drop(env);
             self.ended = Some(Ended::Done);
             return false;
@@ -400,10 +438,12 @@ impl<M: Message> World<M> {
     fn judge_rules(&mut self, node: NodeId) -> bool {
         self.current = node;
         self.check_properties(false);
-        let wrong = self.model.always.iter().find_map(|rule| {
+        let wrong = self.model.always.iter().enumerate().find_map(|(index, rule)| {
+            self.judging.set(Some(Judging::Always(index)));
             let why = self.look(|view| (rule.holds)(view)).err()?;
             Some(Failure { cause: Cause::Always(rule.name.clone()), message: why })
         });
+        self.judging.set(None);
         let failure = self.env.borrow_mut().failure.take().or(wrong);
         match failure {
             Some(failure) => {
@@ -570,6 +610,7 @@ impl<M: Message> Env<M> {
             model: Rc::clone(&self.model),
             draws: Rc::clone(&self.draws),
             state,
+            effects: 0,
             failure: self.failure.clone(),
             recorder: self.recorder.clone(),
             spawned: Vec::new(),

@@ -28,6 +28,7 @@ impl<M: Message> Runtime<M> for Env<M> {
         }
         self.worked = true;
         self.bound_under_way();
+        self.weigh(&msg);
         let sender = &mut self.state.nodes[from.index()];
         let sequence = sender.sent;
         sender.sent += 1;

@@ -98,6 +98,51 @@ fn a_handler_that_goes_on_for_ever_is_stopped() {
     }
 }
 
+/// Answers each message: with one of twice the length, or with many of the same.
+#[derive(Clone, Serialize)]
+struct Swelling {
+    peer: Option<NodeId>,
+    answers: usize,
+    grows: bool,
+}
+
+impl Node for Swelling {
+    type Msg = Vec<u8>;
+    fn start(&mut self, cx: &mut Cx<Vec<u8>>) {
+        if let Some(peer) = self.peer {
+            cx.send(peer, vec![1; 16 << 10]);
+        }
+    }
+    fn message(&mut self, cx: &mut Cx<Vec<u8>>, from: NodeId, mut msg: Vec<u8>) {
+        // Without a bound the machine would not have the memory for this test.
+        assert!(msg.len() <= 1 << 30, "it was not stopped");
+        if self.grows {
+            msg.resize(2 * msg.len(), 1);
+        }
+        (0..self.answers).for_each(|_| cx.send(from, msg.clone()));
+    }
+}
+
+/// What messages point to counts: one that grows at every hop, and large ones that pile up, end the
+/// execution before memory does.
+#[test]
+fn messages_that_swell_are_stopped() {
+    for (answers, grows, says) in [
+        (1, true, "sent a message of 256 MiB (step "),
+        (100_000, false, "sent messages under way of "),
+    ] {
+        let explorer = Explorer::new().executions(2).workers(1).shrink_time(Duration::ZERO);
+        let report = explorer.run(move |system: &mut System<Vec<u8>>| {
+            let first = Swelling { peer: None, answers, grows };
+            let peer = Some(system.node("swelling", first.clone()));
+            system.node("swelling", Swelling { peer, ..first });
+        });
+        let finding = report.finding().expect("it is a flood");
+        assert_eq!(finding.failure.cause, Cause::Flood("swelling".to_owned()), "{says}");
+        assert!(finding.failure.message.contains(says), "{}", finding.failure.message);
+    }
+}
+
 /// The bound on the time for shrinking is kept, also with tens of thousands of choices, and wherever in
 /// shrinking it is reached.
 #[test]
@@ -347,38 +392,178 @@ fn a_handler_that_hangs_again_is_named_with_its_schedule() {
     }
 }
 
-/// The test that the next one runs in a process of its own.
+/// An exhaustive search comes to the hang as well, and says what led to it.
 #[test]
-fn blocks_in_an_exhaustive_search() {
-    if std::env::var("EVERHOLD_TEST_BLOCKS").is_err() {
-        return;
+fn a_handler_that_hangs_in_an_exhaustive_search_is_named_with_its_schedule() {
+    for reduction in [Reduction::None, Reduction::Orders, Reduction::States] {
+        let search = Search::Exhaustive { reduction };
+        let explorer = Explorer::new().search(search).patience(Duration::from_millis(300));
+        let report = explorer.run(|system: &mut System<Msg>| {
+            let picky = system.node("picky", Picky::default());
+            system.node("sender", Sender { to: (1..=4).map(|msg| (picky, msg)).collect() });
+        });
+        let finding = report.finding().expect("3 can come before 2");
+        assert_eq!(finding.failure.cause, Cause::Stuck("picky".to_owned()), "{report}");
+        assert!(finding.schedule.choices.len() >= 2, "{report}");
+        assert!(finding.failure.message.contains("picky did not return"), "{report}");
     }
-    let search = Search::Exhaustive { reduction: Reduction::None };
-    let explorer = Explorer::new().search(search).patience(Duration::from_millis(200));
-    let report = explorer.run(|system: &mut System<Msg>| {
-        let sleeper = system.node("sleeper", Sleeper);
-        system.node("sender", Sender { to: vec![(sleeper, 1)] });
-    });
-    assert!(report.findings.is_empty(), "{report}");
 }
 
+/// Hangs as it starts.
 #[derive(Clone, Serialize)]
 struct Sleeper;
 
-impl Node for Sleeper {
-    type Msg = Msg;
-    #[expect(clippy::disallowed_methods, reason = "a handler that blocks")]
-    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {
-        std::thread::sleep(Duration::from_secs(2));
+impl Sleeper {
+    fn sleep() {
+        loop {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
     }
 }
 
-/// Where a hang cannot be ended, it is at least reported while it lasts.
+impl Node for Sleeper {
+    type Msg = Msg;
+    fn start(&mut self, _: &mut Cx<Msg>) {
+        Sleeper::sleep();
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+}
+
+/// Adds a node when it hears something.
+#[derive(Clone, Serialize)]
+struct Parent;
+
+impl Node for Parent {
+    type Msg = Msg;
+    fn message(&mut self, cx: &mut Cx<Msg>, _: NodeId, _: Msg) {
+        cx.spawn("sleeper", Sleeper);
+    }
+}
+
+/// The start of a node is a handler too, and a node that is added is not its parent.
 #[test]
-fn a_handler_that_blocks_an_exhaustive_search_is_told() {
-    let place = Place::new("blocks", file!());
-    let test = "halts::blocks_in_an_exhaustive_search";
-    let printed = text(&place.run(test, &[("EVERHOLD_TEST_BLOCKS", "yes")]));
-    let says = "in the exhaustive search, sleeper has not returned from its handler for 200ms";
-    assert!(printed.contains(says), "{printed}");
+fn a_start_that_hangs_is_named() {
+    let setups: [fn(&mut System<Msg>); 2] = [
+        |system| {
+            system.node("log", Log::default());
+            system.node("sleeper", Sleeper);
+        },
+        |system| {
+            let parent = system.node("parent", Parent);
+            system.node("sender", Sender { to: vec![(parent, 1)] });
+        },
+    ];
+    for (setup, name) in setups.into_iter().zip(["sleeper", "sleeper-0"]) {
+        let explorer = Explorer::new().executions(5).patience(Duration::from_millis(300));
+        let report = explorer.run(setup);
+        let finding = report.finding().expect("it hangs always");
+        assert_eq!(finding.failure.cause, Cause::Stuck("sleeper".to_owned()), "{report}");
+        let says = format!("{name} did not return from its handler");
+        assert!(finding.failure.message.contains(&says), "{report}");
+    }
+}
+
+/// A property that does not return is the property's mistake, whichever node moved last.
+#[test]
+fn a_property_that_hangs_is_named() {
+    for search in [Search::Portfolio, Search::Exhaustive { reduction: Reduction::States }] {
+        let explorer = Explorer::new().executions(20).patience(Duration::from_millis(300));
+        let report = explorer.search(search).run(|system: &mut System<Msg>| {
+            let log = system.node("log", Log::default());
+            system.node("sender", Sender { to: vec![(log, 1), (log, 2)] });
+            system.always("something that holds", |_| true);
+            system.always("the endless one", move |s| {
+                if s.get::<Log>(log).is_some_and(|log| log.received.len() == 2) {
+                    Sleeper::sleep();
+                }
+                true
+            });
+        });
+        let finding = report.finding().expect("both messages arrive");
+        let cause = Cause::StuckProperty("the endless one".to_owned());
+        assert_eq!(finding.failure.cause, cause, "{report}");
+        let says = "the property \"the endless one\" did not return";
+        assert!(finding.failure.message.contains(says), "{report}");
+        assert!(finding.schedule.choices.len() >= 2, "{report}");
+    }
+}
+
+/// Set when a violation has been seen.
+static VIOLATED: AtomicBool = AtomicBool::new(false);
+
+/// Fails when 3 comes after two others. Once that has been seen, it hangs when 3 comes after one, as
+/// it does when the execution is made small.
+#[derive(Clone, Default, Serialize)]
+struct Trap {
+    heard: u32,
+    failed: bool,
+}
+
+impl Node for Trap {
+    type Msg = Msg;
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
+        if msg == 3 && self.heard == 1 && VIOLATED.load(Ordering::Relaxed) {
+            Sleeper::sleep();
+        }
+        self.failed |= msg == 3 && self.heard == 2;
+        self.heard += 1;
+    }
+}
+
+/// A handler that hangs while a finding is shrunk costs the rest of the shrinking, not the finding.
+#[test]
+fn a_hang_while_shrinking_loses_no_finding() {
+    let explorer = Explorer::new().workers(1).search(Search::Random);
+    let report = explorer.patience(Duration::from_millis(300)).run(|system: &mut System<Msg>| {
+        let trap = system.node("trap", Trap::default());
+        system.node("sender", Sender { to: (1..=5).map(|msg| (trap, msg)).collect() });
+        system.always("3 is not third", move |s| {
+            let holds = s.get::<Trap>(trap).is_none_or(|trap| !trap.failed);
+            VIOLATED.fetch_or(!holds, Ordering::Relaxed);
+            holds
+        });
+    });
+    let finding = report.finding().expect("3 can be third");
+    assert_eq!(finding.failure.cause, Cause::Always("3 is not third".to_owned()), "{report}");
+    assert!(finding.schedule.choices.len() >= 3, "{report}");
+    assert!(!finding.recording.steps.is_empty(), "it is shown: {report}");
+    let says = "shrinking ended early: in another execution trap did not return from its handler";
+    let problems = &finding.recording.problems;
+    assert!(problems.iter().any(|problem| problem.contains(says)), "{problems:?}");
+}
+
+/// The test that the next one runs in processes of its own.
+#[test]
+fn hangs_in_a_child() {
+    if std::env::var("EVERHOLD_TEST_HANGS").is_err() {
+        return;
+    }
+    let explorer = Explorer::new().executions(200).patience(Duration::from_millis(300));
+    let report = explorer.run(|system: &mut System<Msg>| {
+        let picky = system.node("picky", Picky::default());
+        system.node("sender", Sender { to: (1..=4).map(|msg| (picky, msg)).collect() });
+    });
+    report.assert_holds();
+}
+
+/// The schedule of a hang is kept like any other. The test that runs it first, and the one that
+/// replays it, come to an end with the same finding.
+#[test]
+fn a_kept_schedule_that_hangs_is_a_finding_again() {
+    let place = Place::new("hangs", file!());
+    let run = |environment: &[(&str, &str)]| {
+        let environment = [&[("EVERHOLD_TEST_HANGS", "yes")], environment].concat();
+        text(&place.run("halts::hangs_in_a_child", &environment))
+    };
+    let first = run(&[]);
+    assert!(first.contains("  Keep       "), "{first}");
+    let id = place.ids().pop().expect("a finding");
+    let told: [(&str, &[(&str, &str)]); 2] =
+        [("a saved schedule", &[]), ("replayed one schedule", &[("EVERHOLD_REPLAY", &id)])];
+    for (told, environment) in told {
+        let again = run(environment);
+        assert!(again.contains("picky did not return from its handler"), "{again}");
+        assert!(again.contains(told), "{told}: {again}");
+    }
+    assert_eq!(place.ids().len(), 1, "it is the same finding");
 }

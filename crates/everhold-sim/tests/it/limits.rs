@@ -162,8 +162,8 @@ fn reduced_orders_miss_combinations_of_states() {
     assert!(!run(Reduction::Auto).findings.is_empty(), "so Auto does not use it here");
 }
 
-/// The effects of a handler through its context are bounded. The memory that it allocates by itself
-/// is not, nor the data to which its messages point: nothing is reported until memory runs out.
+/// The effects of a handler through its context are bounded, its messages with the data to which they
+/// point. The memory that it allocates by itself is not: nothing is reported until memory runs out.
 #[test]
 fn memory_that_a_handler_takes_is_not_bounded() {
     #[derive(Clone, Default, Serialize)]

@@ -1,9 +1,13 @@
 //! Silence that would mislead: a search that saw nothing of what a test is about does not pass.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use everhold_node::{Cx, Node, NodeId};
-use everhold_sim::{Explorer, Faults, Reduction, Report, Search, System, Untested};
+use everhold_node::{Cx, Node, NodeId, Timer};
+use everhold_sim::history::{Linearizable, Model};
+use everhold_sim::{
+    Bounds, Channel, Explorer, Faults, Links, Reduction, Report, Search, System, Untested,
+};
 use serde::Serialize;
 
 /// Sends itself a few numbers and keeps the last; the third makes it start a child.
@@ -131,6 +135,27 @@ fn kinds_must_exist() {
         |system| system.faults(Faults::none().crash(1).only(["countr"])),
         &["`Faults::only` names nodes of kind \"countr\""],
     );
+    for links in [
+        Links::new().between("counter", "countr", Channel::fifo()),
+        Links::new().between("countr", "counter", Channel::fifo()),
+        Links::new().mailbox("countr", 3),
+    ] {
+        let run = |allowed: bool| {
+            let links = links.clone();
+            let report = Explorer::new().executions(50).regressions(false);
+            report.run(move |system: &mut System<u32>| {
+                system.node("counter", Counter::default());
+                system.links(links.clone());
+                if allowed {
+                    system.may_be_absent("countr");
+                }
+            })
+        };
+        let text = fails(run(false)).expect("there is no such node");
+        let says = "a rule of `Links` names nodes of kind \"countr\"";
+        assert!(text.contains(says) && text.contains("did you mean \"counter\"?"), "{text}");
+        assert_eq!(fails(run(true)), None);
+    }
 }
 
 #[test]
@@ -147,6 +172,106 @@ fn properties_must_be_decided() {
         &[],
     );
     check(|system| system.property("always \"p\" when all quiet: forall c in nodes: 1 < 2"), &[]);
+}
+
+/// Ticks every millisecond, and is done after a day.
+#[derive(Clone, Default, Serialize)]
+struct Patient {
+    ticks: u32,
+    done: bool,
+}
+
+impl Node for Patient {
+    type Msg = u32;
+    fn start(&mut self, cx: &mut Cx<u32>) {
+        cx.set_timer("tick", Duration::from_millis(1));
+        cx.set_timer("done", Duration::from_secs(86_400));
+    }
+    fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+    fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+        if timer.name == "tick" {
+            self.ticks += 1;
+            cx.set_timer("tick", Duration::from_millis(1));
+        } else {
+            self.done = true;
+        }
+    }
+}
+
+/// Progress that no execution could judge was not tested.
+#[test]
+fn progress_must_be_judged() {
+    let run = |allowed: bool| {
+        let bounds = Bounds { steps_max: 200, temperature_max: 100 };
+        let explorer = Explorer::new().executions(3).bounds(bounds).regressions(false);
+        explorer.search(Search::Random).run(move |system: &mut System<u32>| {
+            let node = system.node("patient", Patient::default());
+            system.eventually("done", move |s| s.get::<Patient>(node).is_some_and(|p| p.done));
+            if allowed {
+                system.may_be_untested("done");
+            }
+        })
+    };
+    let report = run(false);
+    assert_eq!(report.unjudged, 3, "{report}");
+    assert_eq!(report.untested(), [Untested::Progress("done".to_owned())]);
+    let text = fails(report).expect("nobody knows");
+    for says in ["\"done\" was still owed", "system.may_be_untested(\"done\")", "longest timer"] {
+        assert!(text.contains(says), "{text}");
+    }
+    assert_eq!(fails(run(true)), None);
+}
+
+#[derive(Clone, Default, Serialize)]
+struct Total(u32);
+
+impl Model for Total {
+    type Op = ();
+    type Ret = u32;
+    fn apply(&mut self, (): &()) -> u32 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// Calls, and gets an answer when a message arrives.
+#[derive(Clone, Serialize)]
+struct Caller;
+
+impl Node for Caller {
+    type Msg = u32;
+    fn start(&mut self, cx: &mut Cx<u32>) {
+        let me = cx.id();
+        cx.notify(Total::invoked(me, ()));
+        cx.send(me, 1);
+    }
+    fn message(&mut self, cx: &mut Cx<u32>, _: NodeId, _: u32) {
+        let me = cx.id();
+        cx.notify(Total::returned(me, 3));
+    }
+}
+
+/// A checker that gave up in every execution has tested nothing.
+#[test]
+fn checkers_must_come_to_an_end() {
+    let run = |search: Search, allowed: bool| {
+        let explorer = Explorer::new().executions(20).search(search).regressions(false);
+        explorer.run(move |system: &mut System<u32>| {
+            system.nodes("caller", 6, |_| Caller);
+            let monitor = Linearizable::new(Total::default()).configurations_max(2);
+            system.monitor("the total is atomic", monitor);
+            if allowed {
+                system.may_be_untested("the total is atomic");
+            }
+        })
+    };
+    for search in [Search::Random, Search::Exhaustive { reduction: Reduction::None }] {
+        let text = fails(run(search.clone(), false)).expect("nothing was judged");
+        for says in ["no execution could be judged", "configurations_max", "may_be_untested"] {
+            assert!(text.contains(says), "{search}: {text}");
+        }
+        assert_eq!(fails(run(search, true)), None);
+    }
 }
 
 /// Goals that could not be expected are not demanded.

@@ -545,6 +545,7 @@ fn never(recorded: &Recorded) -> String {
             ("the limit of simulated time was reached", nearest.as_deref())
         }
         Ended::Failed(failure) => return format!("the system failed: {failure}"),
+        Ended::Undecided(bound) => return format!("it could not be judged: {bound}"),
         Ended::Done => ("it was reached", None),
     };
     let still = nearest.map_or_else(String::new, |nearest| format!("; still missing: {nearest}"));

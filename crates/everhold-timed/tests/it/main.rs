@@ -6,9 +6,11 @@
 //!   other crates. Both also explore.
 //! - `perf`: slow executions are found, named and explained; a healthy system has no findings.
 //! - `slow`: slow executions are replayed until they are fast.
+//! - `halts`: handlers without an end, closures that panic, checkers that give up.
 //! - `limits`: known limitations of the virtual clock.
 
 mod clocks;
+mod halts;
 mod inputs;
 mod limits;
 mod links;
