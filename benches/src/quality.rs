@@ -2,11 +2,14 @@
 //! numbers without meaning beside them, a larger sample that refutes, and a planted exception.
 
 mod catalogue;
+mod chains;
 mod copies;
+mod flows;
 mod judge;
 mod leaders;
 mod money;
 mod noise;
+mod sharing;
 mod system;
 
 use everhold_infer::{Almost, Always, Line, Settings, always};
