@@ -21,6 +21,7 @@ mod comparison;
 mod conserved;
 mod cuts;
 mod differences;
+mod doubt;
 mod elements;
 mod episodes;
 mod evidence;
@@ -29,7 +30,6 @@ mod follows;
 mod ledger;
 mod linear;
 mod lines;
-
 mod pairs;
 mod propose;
 mod quorum;

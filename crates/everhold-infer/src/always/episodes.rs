@@ -37,6 +37,15 @@ impl<'a> Sequences<'a> {
         })
     }
 
+    /// Whether this is true of each change of a column within a run.
+    pub(super) fn all_steps(&self, column: &[u32], holds: impl Fn(u32, u32) -> bool) -> bool {
+        self.runs.iter().all(|(_, rows)| {
+            let known = rows.iter().filter(|row| **row != NONE).map(|row| column[*row as usize]);
+            let known: Vec<u32> = known.collect();
+            known.windows(2).all(|step| step[0] == step[1] || holds(step[0], step[1]))
+        })
+    }
+
     /// The episode of each row of a column.
     pub(super) fn number(&self, column: &[u32]) -> Vec<u32> {
         let mut found = vec![u32::MAX; column.len()];

@@ -1,0 +1,238 @@
+//! Doubts about claims that the scatter of values alone would support.
+//!
+//! - A variable may be nearly a copy of another one: equal to it except for a few rows. What follows
+//!   from the two being equal is then supported only by the rows in which they differ.
+//! - An order of two numbers that are mostly equal is supported only by the cases in which they
+//!   differ: each of them could have differed the other way.
+//! - A number that only grows is not met again in a set that only grows: the one is faster than the
+//!   other for ever, and that is one case and not many.
+//! - Two sets that only grow share nothing or something by each of their elements, so those are
+//!   counted, and not the times at which the sets were looked at.
+
+use std::collections::BTreeSet;
+
+use everhold_trace::Value;
+
+use super::candidates::{Candidate, Candidates};
+use super::comparison::{Comparison, Context};
+use super::family::Form;
+use super::terms::Side;
+use crate::evaluate::Cell;
+use crate::relation::{Class, Relation};
+
+/// The rows that are looked at to find copies.
+const ROWS_MAX: usize = 20_000;
+/// A copy is equal in all but one row in this many.
+const STALE: usize = 8;
+/// The elements of a set that are looked at.
+const ELEMENTS_MAX: usize = 20_000;
+
+/// The pairs of terms of a side of which one is nearly a copy of the other: equal in most rows, and
+/// not in all.
+pub(super) fn copies(side: &Side) -> BTreeSet<(usize, usize)> {
+    let step = side.groups.len().div_ceil(ROWS_MAX).max(1);
+    let mut found = BTreeSet::new();
+    for (a, term) in side.terms.iter().enumerate() {
+        for (b, other) in side.terms.iter().enumerate().skip(a + 1) {
+            let alike = term.class == other.class && !term.is_role() && !other.is_role();
+            if alike && is_stale(&side.columns[a], &side.columns[b], step) {
+                found.extend([(a, b), (b, a)]);
+            }
+        }
+    }
+    found
+}
+
+/// Whether two columns are equal in most rows, and not in all.
+fn is_stale(a: &[u32], b: &[u32], step: usize) -> bool {
+    let rows = a.len().div_ceil(step);
+    let (mut differ, may) = (0, rows / STALE);
+    for (x, y) in a.iter().zip(b).step_by(step) {
+        differ += usize::from(x != y);
+        if differ > may {
+            return false;
+        }
+    }
+    differ > 0 || (step > 1 && a != b)
+}
+
+/// The copies through which a claim about equal values holds by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Through {
+    left: Option<(usize, usize)>,
+    right: Option<(usize, usize)>,
+}
+
+impl Through {
+    /// For a claim `x ~ y` under a condition `p == q`, that `x` is nearly `p` and `y` nearly `q`.
+    pub(super) fn of(
+        candidates: &Candidates,
+        candidate: &Candidate,
+        context: &Context<'_>,
+    ) -> Option<Through> {
+        let Comparison::Cross(relation, l, r) = candidates.comparisons[candidate.comparison] else {
+            return None;
+        };
+        let equal = matches!(relation, Relation::Equal | Relation::AtMost | Relation::AtLeast);
+        let parts = candidates.conditions[candidate.condition].iter().filter(|_| equal);
+        parts.map(|part| candidates.comparisons[*part]).find_map(|part| {
+            let Comparison::Cross(Relation::Equal, p, q) = part else { return None };
+            let nearly = |side: &Side, own: usize, other: usize| match own == other {
+                true => Some(None),
+                false => side.nearly(own, other).then_some(Some((own, other))),
+            };
+            let (left, right) = (nearly(context.left, l, p)?, nearly(context.right, r, q)?);
+            (left.is_some() || right.is_some()).then_some(Through { left, right })
+        })
+    }
+
+    /// Whether the copies are up to date in a row.
+    pub(super) fn is_fresh(self, context: &Context<'_>, (l, r): (u32, u32)) -> bool {
+        let fresh = |side: &Side, pair: Option<(usize, usize)>, row: u32| {
+            pair.is_none_or(|(a, b)| {
+                side.columns[a][row as usize] == side.columns[b][row as usize]
+            })
+        };
+        fresh(context.left, self.left, l) && fresh(context.right, self.right, r)
+    }
+}
+
+/// The pairs of codes of each node.
+type Seen = [Vec<(u32, u32)>];
+
+/// The logarithm of the chance that remains at least, whatever the scatter of the values says; and
+/// of the one that is enough by itself.
+pub(super) fn limits(
+    form: &Form,
+    (relation, a, b): (Relation, usize, usize),
+    seen: &Seen,
+    context: &Context<'_>,
+) -> (f64, f64) {
+    let (left, right) = (context.left, context.right);
+    let grow = left.only_grows(a) && right.only_grows(b);
+    match relation {
+        Relation::AtMost | Relation::AtLeast => (differing(seen), 0.0),
+        Relation::NotIn | Relation::Lacks if grow && *form != Form::Steps => (0.0, 0.0),
+        Relation::Disjoint if grow => (f64::NEG_INFINITY, apart(seen, (a, b), context)),
+        _ => (f64::NEG_INFINITY, 0.0),
+    }
+}
+
+/// Each distinct case in which two numbers differ could have differed the other way.
+fn differing(seen: &Seen) -> f64 {
+    let mut cases = 0;
+    for own in seen {
+        let mut strict: Vec<(u32, u32)> = own.iter().copied().filter(|(x, y)| x != y).collect();
+        strict.sort_unstable();
+        strict.dedup();
+        cases += strict.len();
+    }
+    -(cases as f64) * 2.0_f64.ln()
+}
+
+/// If each element were in two sets independently of each other, with the shares of the elements
+/// that they have, then none would be in both with this chance. Only elements count that lie where
+/// the sets overlap, and of two nodes one order.
+fn apart(seen: &Seen, (a, b): (usize, usize), context: &Context<'_>) -> f64 {
+    let ln_chance = |own: &Vec<(u32, u32)>| {
+        let largest = |side: &Side, term: usize, codes: &mut dyn Iterator<Item = u32>| {
+            let mut codes: Vec<u32> = codes.collect();
+            codes.sort_unstable();
+            codes.dedup();
+            let sets = codes.into_iter().map(|code| items(side.columns[term].cell(code), context));
+            sets.max_by_key(BTreeSet::len).unwrap_or_default()
+        };
+        let left = largest(context.left, a, &mut own.iter().map(|(x, _)| *x));
+        let right = largest(context.right, b, &mut own.iter().map(|(_, y)| *y));
+        ln_apart(&left, &right)
+    };
+    seen.iter().map(ln_chance).sum::<f64>() / 2.0
+}
+
+fn ln_apart(left: &BTreeSet<Value>, right: &BTreeSet<Value>) -> f64 {
+    let (Some(low), Some(high)) = (
+        left.first().max(right.first()).filter(|_| !left.is_empty() && !right.is_empty()),
+        left.last().min(right.last()),
+    ) else {
+        return 0.0;
+    };
+    if low > high {
+        return 0.0;
+    }
+    let within = |set: &BTreeSet<Value>| set.range(low..=high).count() as f64;
+    let (own, other) = (within(left), within(right));
+    let all = match (low, high) {
+        (Value::Int(low), Value::Int(high)) => (high.abs_diff(*low) as f64) + 1.0,
+        _ => own + other,
+    };
+    all.max(own + other) * (1.0 - own * other / all.max(own + other).powi(2)).ln()
+}
+
+/// The elements of a container.
+fn items(cell: Cell, context: &Context<'_>) -> BTreeSet<Value> {
+    match &*context.value(cell) {
+        Value::List(items) => items.iter().take(ELEMENTS_MAX).cloned().collect(),
+        Value::Set(items) => items.iter().take(ELEMENTS_MAX).cloned().collect(),
+        Value::Map(entries) => entries.keys().take(ELEMENTS_MAX).cloned().collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Whether nothing leaves a container from one value to the next.
+pub(super) fn keeps(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::List(before), Value::List(after)) => {
+            after.starts_with(before) || {
+                let after: BTreeSet<&Value> = after.iter().collect();
+                before.iter().all(|item| after.contains(item))
+            }
+        }
+        (Value::Set(before), Value::Set(after)) => {
+            before.len() <= after.len() && before.is_subset(after)
+        }
+        (Value::Map(before), Value::Map(after)) => {
+            before.len() <= after.len() && before.keys().all(|key| after.contains_key(key))
+        }
+        (Value::Null, _) => true,
+        _ => false,
+    }
+}
+
+/// Whether a class is one of containers.
+pub(super) fn is_container(class: Class) -> bool {
+    matches!(class, Class::List | Class::Set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_nearly_equal() {
+        let a: Vec<u32> = (0..100).collect();
+        let mut b = a.clone();
+        assert!(!is_stale(&a, &b, 1));
+        b[50] = 7;
+        assert!(is_stale(&a, &b, 1));
+        b[..20].fill(3);
+        assert!(!is_stale(&a, &b, 1));
+    }
+
+    #[test]
+    fn elements_of_two_sets() {
+        let set = |items: &mut dyn Iterator<Item = i64>| items.map(Value::Int).collect();
+        let (odd, even) = (set(&mut (1..200).step_by(2)), set(&mut (0..200).step_by(2)));
+        assert!(ln_apart(&odd, &even) < -40.0);
+        // Of other ranges, or few of many numbers.
+        assert!(ln_apart(&odd, &set(&mut (300..400))).abs() < 1e-9);
+        assert!(ln_apart(&set(&mut (1..1_000).step_by(99)), &set(&mut (3..998).step_by(97))) > -1.0);
+    }
+
+    #[test]
+    fn growth_of_containers() {
+        let list = |items: &[i64]| Value::list(items.iter().copied());
+        assert!(keeps(&list(&[1, 2]), &list(&[1, 2, 3])) && !keeps(&list(&[1, 2]), &list(&[2, 3])));
+        let set = |items: &[i64]| Value::set(items.iter().copied());
+        assert!(keeps(&set(&[1]), &set(&[0, 1])) && !keeps(&set(&[1]), &set(&[0])));
+    }
+}
