@@ -206,7 +206,7 @@ impl Difference {
         let claim = binary(BinaryOp::Eq, more, binary(BinaryOp::Add, less, constant(&by.into())));
         let property = setting.conditional(&self.comparisons, (claim, words), context);
         let evidence = self.evidence(candidates.support[self.condition], family);
-        Draft { property, evidence, weight: self.weight(setting) }
+        Draft::new(property, evidence, self.weight(setting))
     }
 
     fn weight(&self, setting: &Setting) -> f64 {

@@ -9,7 +9,7 @@
 //! - Two sets that only grow share nothing or something by each of their elements, so those are
 //!   counted, and not the times at which the sets were looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everhold_trace::Value;
 
@@ -28,32 +28,51 @@ const STALE: usize = 8;
 const ELEMENTS_MAX: usize = 20_000;
 
 /// The pairs of terms of a side of which one is nearly a copy of the other: equal in most rows, and
-/// not in all.
-pub(super) fn copies(side: &Side) -> BTreeSet<(usize, usize)> {
+/// not in all. With the share of the rows in which they differ.
+pub(super) fn copies(side: &Side) -> BTreeMap<(usize, usize), f64> {
     let step = side.groups.len().div_ceil(ROWS_MAX).max(1);
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for (a, term) in side.terms.iter().enumerate() {
         for (b, other) in side.terms.iter().enumerate().skip(a + 1) {
             let alike = term.class == other.class && !term.is_role() && !other.is_role();
-            if alike && is_stale(&side.columns[a], &side.columns[b], step) {
-                found.extend([(a, b), (b, a)]);
-            }
+            let share = alike.then(|| stale(&side.columns[a], &side.columns[b], step)).flatten();
+            found.extend(share.into_iter().flat_map(|share| [((a, b), share), ((b, a), share)]));
         }
     }
     found
 }
 
-/// Whether two columns are equal in most rows, and not in all.
-fn is_stale(a: &[u32], b: &[u32], step: usize) -> bool {
+/// If two columns are equal in most rows and not in all, the share of the rows in which they differ.
+fn stale(a: &[u32], b: &[u32], step: usize) -> Option<f64> {
     let rows = a.len().div_ceil(step);
     let (mut differ, may) = (0, rows / STALE);
     for (x, y) in a.iter().zip(b).step_by(step) {
         differ += usize::from(x != y);
         if differ > may {
-            return false;
+            return None;
         }
     }
-    differ > 0 || (step > 1 && a != b)
+    let differs = differ > 0 || (step > 1 && a != b);
+    differs.then(|| differ.max(1) as f64 / rows as f64)
+}
+
+/// Variables of the same names at several kinds of nodes are taken for the same: a copy that is stale
+/// now and then at one kind may have been up to date by chance at another.
+pub(super) fn share(sides: &[Side]) {
+    let known: Vec<BTreeMap<(usize, usize), f64>> = sides.iter().map(copies).collect();
+    for (kind, side) in sides.iter().enumerate() {
+        let mut own = known[kind].clone();
+        for (other, copies) in sides.iter().zip(&known).filter(|_| sides.len() > 1) {
+            let place =
+                |term: usize| side.terms.iter().position(|own| own.what == other.terms[term].what);
+            for ((a, b), share) in copies {
+                if let (Some(a), Some(b)) = (place(*a), place(*b)) {
+                    own.entry((a, b)).or_insert(*share);
+                }
+            }
+        }
+        side.copies.get_or_init(|| own);
+    }
 }
 
 /// The copies through which a claim about equal values holds by itself.
@@ -89,9 +108,7 @@ impl Through {
     /// Whether the copies are up to date in a row.
     pub(super) fn is_fresh(self, context: &Context<'_>, (l, r): (u32, u32)) -> bool {
         let fresh = |side: &Side, pair: Option<(usize, usize)>, row: u32| {
-            pair.is_none_or(|(a, b)| {
-                side.columns[a][row as usize] == side.columns[b][row as usize]
-            })
+            pair.is_none_or(|(a, b)| side.columns[a][row as usize] == side.columns[b][row as usize])
         };
         fresh(context.left, self.left, l) && fresh(context.right, self.right, r)
     }
@@ -110,7 +127,13 @@ pub(super) fn limits(
 ) -> (f64, f64) {
     let (left, right) = (context.left, context.right);
     let grow = left.only_grows(a) && right.only_grows(b);
+    let elsewhere = (*form == Form::One).then(|| left.stale(a, b)).flatten();
     match relation {
+        // Each row could have been one of those in which the copy is stale.
+        Relation::Equal if elsewhere.is_some() => {
+            let rows = left.groups.len() as f64;
+            (rows * (1.0 - elsewhere.unwrap_or_default()).ln(), 0.0)
+        }
         Relation::AtMost | Relation::AtLeast => (differing(seen), 0.0),
         Relation::NotIn | Relation::Lacks if grow && *form != Form::Steps => (0.0, 0.0),
         Relation::Disjoint if grow => (f64::NEG_INFINITY, apart(seen, (a, b), context)),
@@ -211,11 +234,11 @@ mod tests {
     fn copies_are_nearly_equal() {
         let a: Vec<u32> = (0..100).collect();
         let mut b = a.clone();
-        assert!(!is_stale(&a, &b, 1));
+        assert_eq!(stale(&a, &b, 1), None);
         b[50] = 7;
-        assert!(is_stale(&a, &b, 1));
+        assert_eq!(stale(&a, &b, 1), Some(0.01));
         b[..20].fill(3);
-        assert!(!is_stale(&a, &b, 1));
+        assert_eq!(stale(&a, &b, 1), None);
     }
 
     #[test]
@@ -225,7 +248,9 @@ mod tests {
         assert!(ln_apart(&odd, &even) < -40.0);
         // Of other ranges, or few of many numbers.
         assert!(ln_apart(&odd, &set(&mut (300..400))).abs() < 1e-9);
-        assert!(ln_apart(&set(&mut (1..1_000).step_by(99)), &set(&mut (3..998).step_by(97))) > -1.0);
+        assert!(
+            ln_apart(&set(&mut (1..1_000).step_by(99)), &set(&mut (3..998).step_by(97))) > -1.0
+        );
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Claim {
         let distinct = self.cases.len() as u64;
         let ln_chance = distinct as f64 * at_least(majority - 1, nodes - 1, rate).ln();
         let evidence = Evidence { samples: pairs / (nodes as u64 - 1), distinct, ln_chance };
-        Draft { property, evidence, weight: if self.role.is_some() { 5.0 } else { 4.0 } }
+        Draft::new(property, evidence, if self.role.is_some() { 5.0 } else { 4.0 })
     }
 }
 

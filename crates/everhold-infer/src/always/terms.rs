@@ -1,6 +1,6 @@
 //! Terms: the variables of a node, its identity and its name, each with a column of values.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use everhold_property::Expr;
@@ -53,8 +53,9 @@ pub(super) struct Side {
     /// For each term whether it is a number or a container that only grows, at every node; empty if
     /// that is not known.
     pub(super) grows: Vec<bool>,
-    /// The pairs of terms of which one is nearly a copy of the other.
-    pub(super) copies: OnceLock<BTreeSet<(usize, usize)>>,
+    /// The pairs of terms of which one is nearly a copy of the other, with the share of the rows in
+    /// which it is not.
+    pub(super) copies: OnceLock<BTreeMap<(usize, usize), f64>>,
 }
 
 impl Term {
@@ -128,7 +129,13 @@ impl Side {
 
     /// Whether a term is nearly a copy of another one.
     pub(super) fn nearly(&self, term: usize, other: usize) -> bool {
-        self.copies.get_or_init(|| doubt::copies(self)).contains(&(term, other))
+        self.stale(term, other).is_some()
+    }
+
+    /// If a term is nearly a copy of another one, here or at another kind of node, the share of the
+    /// rows in which it is not.
+    pub(super) fn stale(&self, term: usize, other: usize) -> Option<f64> {
+        self.copies.get_or_init(|| doubt::copies(self)).get(&(term, other)).copied()
     }
 
     /// Whether a term is a number or a container that only grows.
