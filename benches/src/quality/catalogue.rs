@@ -149,6 +149,7 @@ fn tokens() -> Vec<Subject> {
             ],
             &[
                 "sum(n in nodes: n.passed - n.taken) == in_flight(\"Token\") - 1",
+                "sum(n in nodes: n.passed - n.taken) == in_flight() - 1",
                 "count(n in nodes: n.holding) + in_flight(\"Token\") == 1",
             ],
             &["forall n in nodes: n.passed <= n.taken"],
@@ -302,12 +303,18 @@ fn flows() -> Vec<Subject> {
         held_out: false,
         wanted: [
             &["forall n in sink nodes: n.buffered == n.received - n.consumed"],
-            &["forall n in sink nodes: n.buffered <= 12"],
+            &[
+                "forall n in sink nodes: n.consumed <= n.received",
+                "forall n in sink nodes: n.buffered >= 0",
+            ],
             &["forall n in source nodes: n.credits >= 0"],
             &["sum(n in source nodes: n.sent) - sum(n in sink nodes: n.received) \
                == in_flight(\"Data\")"],
             &["when all quiet: sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
-               + sum(n in source nodes: n.credits) == 12"],
+               + sum(n in source nodes: n.credits) == 12",
+               "sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
+               + sum(n in source nodes: n.credits) + in_flight(\"Data\") \
+               + sum(m in messages(\"Credit\"): m.credits) == 12"],
         ],
         broken: &["forall n in source nodes: n.credits >= 0"],
     };
@@ -411,7 +418,10 @@ fn sequencer() -> Subject {
         wanted: [
             &["forall a in sequencer nodes, b in replica nodes: b.delivered prefix of a.log"],
             &["forall n in replica nodes: n.next == len(n.delivered)"],
-            &["forall n in replica nodes: n.next not in n.early"],
+            &[
+                "forall n in replica nodes: n.next not in n.early",
+                "forall n in replica nodes, x in n.early: x > n.next",
+            ],
             &["forall n in replica nodes: previous(n.delivered) prefix of n.delivered"],
             &[
                 "forall n in sequencer nodes: len(set(n.log)) == len(n.log)",

@@ -59,7 +59,7 @@ impl Protocol for Clearing {
         if net.mistake(60) {
             amount = own.balance;
         }
-        if amount > 0 && net.random.once_in(2) {
+        if amount > 0 && net.random.once_in(5) {
             own.held += amount;
             let to = 1 + net.other(account, 4);
             net.send(to, "Offer", vec![("amount", amount.into())], Payment::Offer(amount));

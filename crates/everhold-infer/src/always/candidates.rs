@@ -68,11 +68,11 @@ impl Candidates {
         let condition = self.conditions[own.condition].iter().map(|c| self.comparisons[*c]);
         match self.comparisons[own.comparison] {
             Comparison::Cross(..) => condition.count() == 0,
-            Comparison::Right(equal, term, cell) => match form {
+            Comparison::Right(_, term, _) => match form {
                 Form::One => true,
                 Form::Two => condition
                     .into_iter()
-                    .any(|part| part == Comparison::Left(true, term, cell) && !equal),
+                    .any(|part| matches!(part, Comparison::Left(true, own, _) if own == term)),
                 _ => false,
             },
             Comparison::Left(..) => false,

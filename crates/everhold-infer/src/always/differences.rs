@@ -211,7 +211,7 @@ impl Difference {
 
     fn weight(&self, setting: &Setting) -> f64 {
         let same = if self.terms.0 == self.terms.1 { 1.0 } else { 0.0 };
-        setting.form_weight() + 3.0 + same - self.comparisons.len() as f64
+        setting.form_weight() + setting.scope_weight() + 3.0 + same - self.comparisons.len() as f64
     }
 
     /// As for equality: all distinct pairs of values of a node lie on one diagonal of the grid of the

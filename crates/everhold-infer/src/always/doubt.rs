@@ -24,11 +24,14 @@ use crate::relation::{Class, Relation};
 const ROWS_MAX: usize = 20_000;
 /// A copy is equal in all but one row in this many.
 const STALE: usize = 8;
+/// A copy that a program keeps may be stale now and then. That a copy is stale in this share of its
+/// updates has to be improbable before the two variables are taken for equal.
+const STALE_RATE: f64 = 0.01;
 /// The elements of a set that are looked at.
 const ELEMENTS_MAX: usize = 20_000;
 
-/// The pairs of terms of a side of which one is nearly a copy of the other: equal in most rows, and
-/// not in all. With the share of the rows in which they differ.
+/// The pairs of terms of a side of which one is a copy of the other or nearly so: equal in most rows.
+/// With the share of the rows in which they differ.
 pub(super) fn copies(side: &Side) -> BTreeMap<(usize, usize), f64> {
     let step = side.groups.len().div_ceil(ROWS_MAX).max(1);
     let mut found = BTreeMap::new();
@@ -42,7 +45,7 @@ pub(super) fn copies(side: &Side) -> BTreeMap<(usize, usize), f64> {
     found
 }
 
-/// If two columns are equal in most rows and not in all, the share of the rows in which they differ.
+/// If two columns are equal in most rows, the share of the rows in which they differ.
 fn stale(a: &[u32], b: &[u32], step: usize) -> Option<f64> {
     let rows = a.len().div_ceil(step);
     let (mut differ, may) = (0, rows / STALE);
@@ -52,8 +55,8 @@ fn stale(a: &[u32], b: &[u32], step: usize) -> Option<f64> {
             return None;
         }
     }
-    let differs = differ > 0 || (step > 1 && a != b);
-    differs.then(|| differ.max(1) as f64 / rows as f64)
+    let same = differ == 0 && (step == 1 || a == b);
+    Some(if same { 0.0 } else { differ.max(1) as f64 / rows.max(1) as f64 })
 }
 
 /// Variables of the same names at several kinds of nodes are taken for the same: a copy that is stale
@@ -67,7 +70,8 @@ pub(super) fn share(sides: &[Side]) {
                 |term: usize| side.terms.iter().position(|own| own.what == other.terms[term].what);
             for ((a, b), share) in copies {
                 if let (Some(a), Some(b)) = (place(*a), place(*b)) {
-                    own.entry((a, b)).or_insert(*share);
+                    let known = own.entry((a, b)).or_insert(0.0);
+                    *known = known.max(*share);
                 }
             }
         }
@@ -122,23 +126,46 @@ type Seen = [Vec<(u32, u32)>];
 pub(super) fn limits(
     form: &Form,
     (relation, a, b): (Relation, usize, usize),
+    free: bool,
     seen: &Seen,
     context: &Context<'_>,
 ) -> (f64, f64) {
     let (left, right) = (context.left, context.right);
     let grow = left.only_grows(a) && right.only_grows(b);
     let elsewhere = (*form == Form::One).then(|| left.stale(a, b)).flatten();
+    let elsewhere = elsewhere.filter(|share| *share > 0.0);
     match relation {
         // Each row could have been one of those in which the copy is stale.
         Relation::Equal if elsewhere.is_some() => {
             let rows = left.groups.len() as f64;
             (rows * (1.0 - elsewhere.unwrap_or_default()).ln(), 0.0)
         }
+        Relation::Equal
+            if *form == Form::One && free && is_plain(left, a) && is_plain(right, b) =>
+        {
+            (changes(left, a) as f64 * (1.0 - STALE_RATE).ln(), 0.0)
+        }
         Relation::AtMost | Relation::AtLeast => (differing(seen), 0.0),
         Relation::NotIn | Relation::Lacks if grow && *form != Form::Steps => (0.0, 0.0),
-        Relation::Disjoint if grow => (f64::NEG_INFINITY, apart(seen, (a, b), context)),
+        Relation::Disjoint if grow => {
+            // Of two nodes with the same variable, both orders are seen.
+            let twice = if *form == Form::Two && a == b { 2.0 } else { 1.0 };
+            (f64::NEG_INFINITY, apart(seen, (a, b), context) / twice)
+        }
         _ => (f64::NEG_INFINITY, 0.0),
     }
+}
+
+/// Whether a term is a variable of its own, and no size of another one.
+fn is_plain(side: &Side, term: usize) -> bool {
+    !side.terms[term].is_size() && side.terms[term].class.is_single()
+}
+
+/// How often a term changed, as far as the rows tell: they are numbered as they were first met.
+fn changes(side: &Side, term: usize) -> usize {
+    let mut last: BTreeMap<u32, u32> = BTreeMap::new();
+    let rows = side.groups.iter().zip(side.columns[term].iter());
+    rows.filter(|(group, code)| last.insert(**group, **code) != Some(**code)).count()
 }
 
 /// Each distinct case in which two numbers differ could have differed the other way.
@@ -155,7 +182,7 @@ fn differing(seen: &Seen) -> f64 {
 
 /// If each element were in two sets independently of each other, with the shares of the elements
 /// that they have, then none would be in both with this chance. Only elements count that lie where
-/// the sets overlap, and of two nodes one order.
+/// the sets overlap.
 fn apart(seen: &Seen, (a, b): (usize, usize), context: &Context<'_>) -> f64 {
     let ln_chance = |own: &Vec<(u32, u32)>| {
         let largest = |side: &Side, term: usize, codes: &mut dyn Iterator<Item = u32>| {
@@ -169,7 +196,7 @@ fn apart(seen: &Seen, (a, b): (usize, usize), context: &Context<'_>) -> f64 {
         let right = largest(context.right, b, &mut own.iter().map(|(_, y)| *y));
         ln_apart(&left, &right)
     };
-    seen.iter().map(ln_chance).sum::<f64>() / 2.0
+    seen.iter().map(ln_chance).sum()
 }
 
 fn ln_apart(left: &BTreeSet<Value>, right: &BTreeSet<Value>) -> f64 {
@@ -234,7 +261,7 @@ mod tests {
     fn copies_are_nearly_equal() {
         let a: Vec<u32> = (0..100).collect();
         let mut b = a.clone();
-        assert_eq!(stale(&a, &b, 1), None);
+        assert_eq!(stale(&a, &b, 1), Some(0.0));
         b[50] = 7;
         assert_eq!(stale(&a, &b, 1), Some(0.01));
         b[..20].fill(3);

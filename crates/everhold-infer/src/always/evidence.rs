@@ -126,9 +126,10 @@ fn weigh(
             let columns = (&context.left.columns[a], &context.right.columns[b]);
             // The next value could be any value that the node ever showed.
             let alike = *form == Form::Steps && a == b;
+            let free = candidates.conditions[candidate.condition].is_empty();
             let race = Race { relation, terms: (a, b), form, context };
             let race = race.is_one().then(|| race.ln_chance(&seen));
-            let (least, most) = doubt::limits(form, (relation, a, b), &seen, context);
+            let (least, most) = doubt::limits(form, (relation, a, b), free, &seen, context);
             let (count, ln_chance) = chance((relation, columns, alike), seen, context);
             (count, race.map_or(ln_chance, |race| race.max(ln_chance)).max(least).min(most))
         }

@@ -183,6 +183,8 @@ impl Setting {
             Comparison::Cross(relation, l, r) => {
                 let same = if l == r { 1.0 } else { 0.0 };
                 same + match relation {
+                    // That one variable stays while another one does is true of most steps.
+                    Relation::Equal if self.form == Form::Steps => 1.2,
                     Relation::Equal | Relation::Prefix | Relation::Extends => 3.0,
                     Relation::Subsequence | Relation::Supersequence => 2.8,
                     Relation::Subset | Relation::Superset | Relation::Disjoint => 2.5,
@@ -198,6 +200,7 @@ impl Setting {
             // Mutual exclusion is the purpose of many protocols.
             Comparison::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
             Comparison::Right(true, term, _) if excludes(term, None) => 3.0,
+            Comparison::Right(..) if self.form == Form::One => 3.5,
             Comparison::Left(..) | Comparison::Right(..) => 1.5,
         };
         // Each condition makes the line harder to read.
@@ -208,7 +211,8 @@ impl Setting {
             - if coincidence { 2.0 } else { 0.0 }
     }
 
-    /// Whether it says something of numbers when two counters happen to be equal.
+    /// Whether it says something of numbers when two counters happen to be equal, or of anything
+    /// when two sizes are.
     fn is_of_counters(
         &self,
         candidates: &Candidates,
@@ -220,16 +224,18 @@ impl Setting {
         };
         let number = |side: &Side, term: usize| side.terms[term].class == Class::Number;
         let condition = &candidates.conditions[candidate.condition];
-        number(context.left, l)
-            && number(context.right, r)
-            && condition.iter().any(|part| match candidates.comparisons[*part] {
-                Comparison::Cross(_, p, q) => number(context.left, p) && number(context.right, q),
-                _ => false,
-            })
+        let of_numbers = number(context.left, l) && number(context.right, r);
+        condition.iter().any(|part| match candidates.comparisons[*part] {
+            Comparison::Cross(_, p, q) => {
+                let sizes = context.left.terms[p].is_size() && context.right.terms[q].is_size();
+                sizes || of_numbers && number(context.left, p) && number(context.right, q)
+            }
+            _ => false,
+        })
     }
 
     /// The part of the weight that depends on the scope: what is true in fewer states says less.
-    fn scope_weight(&self) -> f64 {
+    pub(super) fn scope_weight(&self) -> f64 {
         match self.scope {
             Scope::EveryCut | Scope::Delivery => 0.0,
             Scope::Quiet | Scope::AllQuiet => -0.7,

@@ -145,8 +145,13 @@ impl Claim {
                     return false;
                 }
                 self.fewest = self.fewest.min(agree);
+                // A number that only grows has many values while the node is in the role once.
+                let case = match self.role {
+                    Some((role, _)) if side.only_grows(self.link.n) => side.episode(role, n),
+                    _ => code,
+                };
                 if code != 0 {
-                    self.cases.insert((side.groups[n as usize], code));
+                    self.cases.insert((side.groups[n as usize], case));
                 }
             }
             // The rate of agreement is estimated from all states, whatever the role.

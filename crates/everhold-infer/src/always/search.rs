@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
                 Family { setting: &setting, pairs: &steps, both_ways: false, context: &context };
             // While other nodes move, a node stays as it is: that may refute a claim about steps
             // and does not support it.
-            self.ledger.family(&family, Some(&pairs), &[], None);
+            self.ledger.family(&family, Some(&pairs), &[], Some((&judged, &judged)));
         }
         for table in self.containers(kind) {
             self.elements(kind, table);

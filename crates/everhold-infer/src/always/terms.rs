@@ -53,8 +53,8 @@ pub(super) struct Side {
     /// For each term whether it is a number or a container that only grows, at every node; empty if
     /// that is not known.
     pub(super) grows: Vec<bool>,
-    /// The pairs of terms of which one is nearly a copy of the other, with the share of the rows in
-    /// which it is not.
+    /// The pairs of terms of which one is a copy of the other or nearly so, with the share of the
+    /// rows in which it is not.
     pub(super) copies: OnceLock<BTreeMap<(usize, usize), f64>>,
 }
 
@@ -127,7 +127,7 @@ impl Side {
         })
     }
 
-    /// Whether a term is nearly a copy of another one.
+    /// Whether a term is a copy of another one, or nearly so.
     pub(super) fn nearly(&self, term: usize, other: usize) -> bool {
         self.stale(term, other).is_some()
     }
