@@ -138,8 +138,8 @@ impl Protocol for Snapshots {
         if own.applied < own.commit && net.random.once_in(2) {
             own.applied += 1;
         }
-        if own.first + 4 < own.applied && net.random.once_in(4) {
-            own.first = own.applied - net.random.pick(4);
+        if own.first + 2 < own.applied && net.random.once_in(3) {
+            own.first = own.applied - net.random.pick(2);
         }
         if net.mistake(150) {
             own.first = own.commit + 1;
@@ -153,7 +153,7 @@ impl Protocol for Snapshots {
                 let fields = vec![("term", term.into()), ("commit", (own.commit as u64).into())];
                 net.send(to, "Append", fields, Rpc::Append(term, own.log.clone(), own.commit));
             }
-        } else if net.random.once_in(60) {
+        } else if net.random.once_in(30) {
             (own.term, own.voted, own.role, own.votes) = (term + 1, Some(node), 1, 1);
             let last = own.last();
             for to in (0..5).filter(|to| *to != node) {

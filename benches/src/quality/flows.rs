@@ -141,10 +141,9 @@ impl Protocol for Credits {
 
     fn step(&mut self, node: usize, net: &mut Net<Piece>) {
         let Some(source) = node.checked_sub(1) else {
-            if self.consumed < self.received {
-                self.consumed += 1;
-                self.unused += 1;
-            }
+            let some = net.random.below(4).min(self.received - self.consumed);
+            self.consumed += some;
+            self.unused += some;
             if self.unused > net.random.below(4) {
                 let credits = 1 + net.random.below(self.unused);
                 self.unused -= credits;

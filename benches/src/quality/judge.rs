@@ -132,6 +132,8 @@ impl<'a> Worlds<'a> {
             // A whole state of another time or node keeps what is true within a node.
             if random.once_in(3) {
                 states[place] = self.any_state(node, random);
+            } else if random.once_in(2) {
+                shift(&mut states, random);
             } else {
                 self.replace(place, node, &mut states, random);
             }
@@ -187,6 +189,29 @@ impl<'a> Worlds<'a> {
         };
         states[place][field].1 = new;
     }
+}
+
+/// Changes two numbers by the same amount, up or down: of one state, or the same number of two
+/// states. Sums and differences may stay what they are.
+fn shift(states: &mut [State], random: &mut Random) {
+    let (one, other) = (random.pick(states.len()), random.pick(states.len()));
+    let other = if random.once_in(2) { one } else { other };
+    if states[one].is_empty() || states[other].is_empty() {
+        return;
+    }
+    let field = random.pick(states[one].len());
+    let name = states[one][field].0.clone();
+    let same = states[other].iter().position(|(own, _)| *own == name).filter(|_| one != other);
+    let second = same.unwrap_or_else(|| random.pick(states[other].len()));
+    let by = 1 + random.below(60) as i64;
+    let down = random.once_in(2);
+    let mut add = |place: usize, field: usize, by: i64| {
+        if let Value::Int(number) = &mut states[place][field].1 {
+            *number += by;
+        }
+    };
+    add(one, field, by);
+    add(other, second, if down { -by } else { by });
 }
 
 fn record(state: State) -> Value {

@@ -16,6 +16,7 @@ use everhold_trace::Value;
 use super::candidates::{Candidate, Candidates};
 use super::comparison::{Comparison, Context};
 use super::family::Form;
+use super::rows::Pairs;
 use super::terms::Side;
 use crate::evaluate::Cell;
 use crate::relation::{Class, Relation};
@@ -153,6 +154,41 @@ pub(super) fn limits(
             (f64::NEG_INFINITY, apart(seen, (a, b), context) / twice)
         }
         _ => (f64::NEG_INFINITY, 0.0),
+    }
+}
+
+/// The logarithm of the chance that two numbers that only grow were equal in all cases of a role,
+/// if they were equal there as often as they are otherwise: what grows at several nodes is mostly
+/// the same.
+pub(super) fn usual(
+    form: &Form,
+    candidates: &Candidates,
+    candidate: &Candidate,
+    (pairs, cases): (&Pairs, u64),
+    context: &Context<'_>,
+) -> f64 {
+    let condition = &candidates.conditions[candidate.condition];
+    let roles = |part: &usize| !matches!(candidates.comparisons[*part], Comparison::Cross(..));
+    let apart = matches!(form, Form::Two | Form::Delivery);
+    match candidates.comparisons[candidate.comparison] {
+        Comparison::Cross(Relation::Equal, a, b)
+            if apart
+                && !condition.is_empty()
+                && condition.iter().all(roles)
+                && context.left.only_grows(a)
+                && context.right.only_grows(b) =>
+        {
+            let step = pairs.len().div_ceil(ROWS_MAX).max(1);
+            let rows = (0..pairs.len()).step_by(step).map(|place| pairs.get(place));
+            let (mut all, mut equal) = (1.0, 1.0);
+            for (l, r) in rows {
+                all += 1.0;
+                let same = context.left.cell(a, l) == context.right.cell(b, r);
+                equal += f64::from(u8::from(same));
+            }
+            cases as f64 * (equal / all).ln()
+        }
+        _ => f64::NEG_INFINITY,
     }
 }
 

@@ -101,6 +101,10 @@ pub(super) fn gather(
     }
     let evidence = |(candidate, seen)| weigh(form, candidates, candidate, seen, context);
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
+    for (own, candidate) in found.iter_mut().zip(kept) {
+        let least = doubt::usual(form, candidates, candidate, (pairs, own.distinct), context);
+        own.ln_chance = own.ln_chance.max(least);
+    }
     // Neither the claim nor its condition may be a coincidence, so the larger probability counts.
     let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
     let bearing = bearing::ln_chances(form, candidates, kept, worth, (pairs, both_ways), context);

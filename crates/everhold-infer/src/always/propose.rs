@@ -113,9 +113,13 @@ impl Below<'_> {
         // A claim about one of two nodes belongs to the family of one node.
         let of_right = |part: Comparison| matches!(part, Comparison::Right(..));
         let alone = *self.form == Form::Two && self.parts().all(of_right);
+        // A role that stays while a variable stays is true of most steps.
+        let crosses = |part: Comparison| matches!(part, Comparison::Cross(..));
+        let stays = *self.form == Form::Steps && self.parts().any(crosses);
         !self.condition.is_empty()
             && !own
             && !alone
+            && !stays
             && !there_by_part
             && !self.gives(false, term)
             && (equal || cell.is_null() || *self.form != Form::One)
