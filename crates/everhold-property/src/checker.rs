@@ -524,7 +524,7 @@ impl Checker {
         let inner = Arc::clone(&self.rule.0);
         let verdict = match inner.quiet {
             Quiet::Plain => self.with_history(state, |history| {
-                crate::eval::evaluate(&inner.property, &inner.library, history, &[])
+                evaluate(&inner.property, &inner.library, history, &[])
             }),
             Quiet::No => {
                 self.feed(0, &inner.program, state, changed);

@@ -284,6 +284,30 @@ pub(super) fn keeps(before: &Value, after: &Value) -> bool {
     }
 }
 
+/// Whether a term changes together with another one more often than by chance, by the chi-squared
+/// statistic of the steps of the nodes.
+pub(super) fn is_coupled(steps: &Pairs, term: usize, context: &Context<'_>) -> bool {
+    const STATISTIC: f64 = 30.0;
+    let side = context.left;
+    let step = steps.len().div_ceil(ROWS_MAX).max(1);
+    let rows: Vec<(u32, u32)> =
+        (0..steps.len()).step_by(step).map(|place| steps.get(place)).collect();
+    let changes = |column: &[u32]| -> Vec<bool> {
+        rows.iter().map(|(l, r)| column[*l as usize] != column[*r as usize]).collect()
+    };
+    let own = changes(&side.columns[term]);
+    let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count() as f64;
+    let (all, of_own) = (rows.len() as f64, count(&own));
+    side.columns.iter().enumerate().filter(|(other, _)| *other != term).any(|(_, column)| {
+        let other = changes(column);
+        let both = own.iter().zip(&other).filter(|(a, b)| **a && **b).count() as f64;
+        let of_other = count(&other);
+        let usual = of_own * of_other / all;
+        let spread = usual * (1.0 - of_own / all) * (1.0 - of_other / all);
+        both > usual && (both - usual).powi(2) > STATISTIC * spread
+    })
+}
+
 /// Whether a class is one of containers.
 pub(super) fn is_container(class: Class) -> bool {
     matches!(class, Class::List | Class::Set)

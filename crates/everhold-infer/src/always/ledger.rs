@@ -119,7 +119,7 @@ impl Ledger {
             let weight = setting.weight(&candidates, candidate, context);
             let mut draft = Draft::new(property, evidence, weight);
             draft.simple = candidates.is_simple(&setting.form, candidate);
-            draft.clock = setting.clock(&candidates, candidate, context);
+            draft.clock = setting.clock(&candidates, candidate, (pairs, context));
             self.drafts.push(draft);
         }
         candidates

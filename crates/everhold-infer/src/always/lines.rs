@@ -6,8 +6,10 @@ use everhold_property::{
 
 use super::candidates::{Candidate, Candidates};
 use super::comparison::{Comparison, Context, SideNames};
+use super::doubt;
 use super::evidence::Evidence;
 use super::family::Form;
+use super::rows::Pairs;
 use super::terms::Side;
 use crate::evaluate::Cell;
 use crate::outcome::Reason;
@@ -243,12 +245,13 @@ impl Setting {
         }
     }
 
-    /// The number that only grows, if that is all that a candidate says.
+    /// The number that only grows, if that is all that a candidate says, and the number grows
+    /// whatever the rest of the node does.
     pub(super) fn clock(
         &self,
         candidates: &Candidates,
         candidate: Candidate,
-        context: &Context<'_>,
+        (pairs, context): (&Pairs, &Context<'_>),
     ) -> Option<String> {
         let Comparison::Cross(Relation::AtMost, l, r) =
             candidates.comparisons[candidate.comparison]
@@ -256,7 +259,7 @@ impl Setting {
             return None;
         };
         let free = candidates.conditions[candidate.condition].is_empty();
-        if self.form != Form::Steps || l != r || !free {
+        if self.form != Form::Steps || l != r || !free || doubt::is_coupled(pairs, l, context) {
             return None;
         }
         let text = print_expr(&self.rows.right_expr(&context.right.terms[r]));
