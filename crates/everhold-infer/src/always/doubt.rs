@@ -220,16 +220,14 @@ fn differing(seen: &Seen) -> f64 {
 /// that they have, then none would be in both with this chance. Only elements count that lie where
 /// the sets overlap.
 fn apart(seen: &Seen, (a, b): (usize, usize), context: &Context<'_>) -> f64 {
+    let largest = |side: &Side, term: usize, codes: BTreeSet<u32>| {
+        let cells = codes.into_iter().map(|code| side.columns[term].cell(code));
+        let most = cells.max_by_key(|cell| size(*cell, context));
+        most.map(|cell| items(cell, context)).unwrap_or_default()
+    };
     let ln_chance = |own: &Vec<(u32, u32)>| {
-        let largest = |side: &Side, term: usize, codes: &mut dyn Iterator<Item = u32>| {
-            let mut codes: Vec<u32> = codes.collect();
-            codes.sort_unstable();
-            codes.dedup();
-            let sets = codes.into_iter().map(|code| items(side.columns[term].cell(code), context));
-            sets.max_by_key(BTreeSet::len).unwrap_or_default()
-        };
-        let left = largest(context.left, a, &mut own.iter().map(|(x, _)| *x));
-        let right = largest(context.right, b, &mut own.iter().map(|(_, y)| *y));
+        let left = largest(context.left, a, own.iter().map(|(x, _)| *x).collect());
+        let right = largest(context.right, b, own.iter().map(|(_, y)| *y).collect());
         ln_apart(&left, &right)
     };
     seen.iter().map(ln_chance).sum()
@@ -252,6 +250,16 @@ fn ln_apart(left: &BTreeSet<Value>, right: &BTreeSet<Value>) -> f64 {
         _ => own + other,
     };
     all.max(own + other) * (1.0 - own * other / all.max(own + other).powi(2)).ln()
+}
+
+/// How many elements a container has.
+fn size(cell: Cell, context: &Context<'_>) -> usize {
+    match &*context.value(cell) {
+        Value::List(items) => items.len(),
+        Value::Set(items) => items.len(),
+        Value::Map(entries) => entries.len(),
+        _ => 0,
+    }
 }
 
 /// The elements of a container.
