@@ -146,7 +146,7 @@ pub(super) fn limits(
         {
             (changes(left, a) as f64 * (1.0 - STALE_RATE).ln(), 0.0)
         }
-        Relation::AtMost | Relation::AtLeast => (differing(seen), 0.0),
+        Relation::AtMost | Relation::AtLeast if *form != Form::Steps => (differing(seen), 0.0),
         Relation::NotIn | Relation::Lacks if grow && *form != Form::Steps => (0.0, 0.0),
         Relation::Disjoint if grow => {
             // Of two nodes with the same variable, both orders are seen.

@@ -142,7 +142,14 @@ fn weigh(
             let condition: Vec<Comparison> =
                 condition.map(|c| candidates.comparisons[*c]).collect();
             let (inside, all) = otherwise(&condition, (equal, term, cell), context);
-            let distinct = distinct(seen).map(|own| own.len() as u64).sum();
+            let rows: u64 = distinct(seen).map(|own| own.len() as u64).sum();
+            // A node may be in the same state again and again.
+            let distinct = match (form, &condition[..]) {
+                (Form::One, [Comparison::Left(true, role, value)]) => {
+                    rows.max(context.left.entries(*role, *value))
+                }
+                _ => rows,
+            };
             // One case more than was seen (Laplace's rule), so that a value that never varies is no
             // evidence.
             (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())

@@ -53,6 +53,8 @@ pub(super) struct Side {
     /// For each term whether it is a number or a container that only grows, at every node; empty if
     /// that is not known.
     pub(super) grows: Vec<bool>,
+    /// For each role how often nodes took each of its values; empty if that is not known.
+    pub(super) entries: Vec<BTreeMap<u32, u64>>,
     /// The pairs of terms of which one is a copy of the other or nearly so, with the share of the
     /// rows in which it is not.
     pub(super) copies: OnceLock<BTreeMap<(usize, usize), f64>>,
@@ -127,6 +129,11 @@ impl Side {
         })
     }
 
+    /// How often nodes took a value of a role, as far as that is known.
+    pub(super) fn entries(&self, term: usize, value: Cell) -> u64 {
+        self.entries.get(term).and_then(|own| own.get(&value.raw())).copied().unwrap_or(0)
+    }
+
     /// Whether a term is a copy of another one, or nearly so.
     pub(super) fn nearly(&self, term: usize, other: usize) -> bool {
         self.stale(term, other).is_some()
@@ -187,6 +194,12 @@ impl Side {
         let sequences = Sequences::of(kind, atoms);
         let episodes = side.columns.iter().map(|column| sequences.number(column).into());
         side.episodes = episodes.collect();
+        let terms = side.terms.iter().zip(&side.columns);
+        let entries = terms.map(|(term, column)| match term.is_role() {
+            true => sequences.entries(column),
+            false => BTreeMap::new(),
+        });
+        side.entries = entries.collect();
         let terms = side.terms.iter().zip(&side.columns);
         let value = |code: u32| states.values.value(Code(code));
         let grows = terms.map(|(term, column)| match term.class {
