@@ -2,11 +2,14 @@
 //! numbers without meaning beside them, a larger sample that refutes, and a planted exception.
 
 mod catalogue;
+mod chains;
 mod copies;
+mod flows;
 mod judge;
 mod leaders;
 mod money;
 mod noise;
+mod sharing;
 mod system;
 
 use everhold_infer::{Almost, Always, Line, Settings, always};
@@ -106,7 +109,7 @@ fn judge(subject: &Subject, size: Size) -> Judged {
     let all: Vec<Property> = found.lines.iter().map(|line| line.property.clone()).collect();
     let shown = &all[..all.len().min(FIRST)];
     let mut random = Random::new(5);
-    let (worlds, tries) = (Worlds::of(&run), size.pick(30, 500));
+    let (worlds, tries) = (Worlds::of(&run), size.pick(30, 1_500));
     let (mut refuted, mut redundant) = (0, 0);
     let mark = |place: usize| {
         let property = &shown[place];

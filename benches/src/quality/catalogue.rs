@@ -2,9 +2,12 @@
 
 use everhold_trace::Execution;
 
+use super::chains::{Chain, Snapshots};
 use super::copies::{Cache, Gossip, Queue, Replication, TwoPhase};
+use super::flows::{Clearing, Credits};
 use super::leaders::{Election, Lock, PrimaryBackup, TokenRing};
 use super::money::{Bank, Quotas, Semaphore};
+use super::sharing::{Leases, Sequencer, Stealing, Views};
 use super::system::{Recipe, run};
 
 /// A protocol.
@@ -21,7 +24,7 @@ pub(super) struct Subject {
 }
 
 pub(super) fn subjects() -> Vec<Subject> {
-    [amounts(), roles(), copies()].concat()
+    [amounts(), roles(), copies(), flows(), chains(), sharing()].concat()
 }
 
 fn amounts() -> Vec<Subject> {
@@ -146,6 +149,7 @@ fn tokens() -> Vec<Subject> {
             ],
             &[
                 "sum(n in nodes: n.passed - n.taken) == in_flight(\"Token\") - 1",
+                "sum(n in nodes: n.passed - n.taken) == in_flight() - 1",
                 "count(n in nodes: n.holding) + in_flight(\"Token\") == 1",
             ],
             &["forall n in nodes: n.passed <= n.taken"],
@@ -267,5 +271,163 @@ fn cache() -> Subject {
         broken: &[
             "forall a in store nodes, b in cache nodes: b.valid implies a.version == b.version",
         ],
+    }
+}
+
+fn flows() -> Vec<Subject> {
+    let clearing = Subject {
+        name: "clearing",
+        run: |recipe| run(Clearing::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["when all quiet: sum(n in house nodes: n.fees) \
+               + sum(n in account nodes: n.balance) == 800"],
+            &["sum(n in house nodes: n.fees) + sum(n in account nodes: n.balance) \
+               + sum(m in messages(\"Pay\"): m.amount) + sum(m in messages(\"Fee\"): m.amount) \
+               == 800"],
+            &["forall n in account nodes: n.held <= n.balance"],
+            &[
+                "forall n in account nodes: n.available == n.balance - n.held",
+                "forall n in account nodes: n.balance == n.held + n.available",
+            ],
+            &["forall n in account nodes: n.held >= 0"],
+        ],
+        broken: &[
+            "forall n in account nodes: n.held <= n.balance",
+            "forall n in account nodes: n.available >= 0",
+        ],
+    };
+    let credits = Subject {
+        name: "credits",
+        run: |recipe| run(Credits::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall n in sink nodes: n.buffered == n.received - n.consumed"],
+            &[
+                "forall n in sink nodes: n.consumed <= n.received",
+                "forall n in sink nodes: n.buffered >= 0",
+            ],
+            &["forall n in source nodes: n.credits >= 0"],
+            &["sum(n in source nodes: n.sent) - sum(n in sink nodes: n.received) \
+               == in_flight(\"Data\")"],
+            &["when all quiet: sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
+               + sum(n in source nodes: n.credits) == 12",
+               "sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
+               + sum(n in source nodes: n.credits) + in_flight(\"Data\") \
+               + sum(m in messages(\"Credit\"): m.credits) == 12"],
+        ],
+        broken: &["forall n in source nodes: n.credits >= 0"],
+    };
+    vec![clearing, credits]
+}
+
+fn chains() -> Vec<Subject> {
+    let chain = Subject {
+        name: "chain",
+        run: |recipe| run(Chain::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a, b in nodes where a != b: a.stable <= b.seq"],
+            &["forall n in nodes: n.stable <= n.seq"],
+            &["forall a, b in nodes where a != b: a.role == \"head\" implies a.seq >= b.seq"],
+            &["forall a, b in nodes where a != b: \
+               a.role == \"tail\" implies a.stable >= b.stable"],
+            &["forall n in nodes: n.role == \"tail\" implies n.seq == n.stable"],
+        ],
+        broken: &[
+            "forall n in nodes: n.stable <= n.seq",
+            "forall a, b in nodes where a != b: a.stable <= b.seq",
+        ],
+    };
+    let snapshots = Subject {
+        name: "snapshots",
+        run: |recipe| run(Snapshots::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall n in nodes: n.log.first <= n.applied"],
+            &["forall n in nodes: n.applied <= n.commit"],
+            &["forall n in nodes: n.commit <= n.log.last"],
+            &[
+                "forall a, b in nodes where a != b: \
+                 a.role == \"Leader\" and a.term == b.term implies b.role == \"Follower\"",
+                "forall a, b in nodes where a != b: \
+                 a.role == \"Leader\" and a.term == b.term implies b.role != \"Leader\"",
+            ],
+            &["forall n in nodes: previous(n.term) <= n.term"],
+        ],
+        broken: &["forall n in nodes: n.log.first <= n.applied"],
+    };
+    vec![chain, snapshots]
+}
+
+fn sharing() -> Vec<Subject> {
+    let stealing = Subject {
+        name: "work stealing",
+        run: |recipe| run(Stealing::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a, b in nodes where a != b: a.todo disjoint from b.todo"],
+            &["forall a, b in nodes where a != b: a.done disjoint from b.done"],
+            &["forall a, b in nodes where a != b: a.done disjoint from b.todo"],
+            &["forall n in nodes: n.done disjoint from n.todo"],
+            &["forall n in nodes: previous(n.done) subset of n.done"],
+        ],
+        broken: &[
+            "forall a, b in nodes where a != b: a.todo disjoint from b.todo",
+            "forall a, b in nodes where a != b: a.done disjoint from b.done",
+            "forall a, b in nodes where a != b: a.done disjoint from b.todo",
+        ],
+    };
+    let leases = Subject {
+        name: "leases",
+        run: |recipe| run(Leases::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a, b in tenant nodes where a != b: a.held disjoint from b.held"],
+            &["forall a in table nodes, b in tenant nodes: b.held subset of a.leased"],
+            &["forall n in tenant nodes: n.dirty subset of n.held"],
+            &["forall n in table nodes: n.free disjoint from n.leased"],
+            &[
+                "forall n in table nodes: len(n.free) == 10 - len(n.leased)",
+                "forall n in table nodes: len(n.leased) == 10 - len(n.free)",
+            ],
+        ],
+        broken: &["forall a, b in tenant nodes where a != b: a.held disjoint from b.held"],
+    };
+    let views = Subject {
+        name: "views",
+        run: |recipe| run(Views::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a, b in nodes where a != b: a.view == b.view implies a.members == b.members"],
+            &["forall a, b in nodes where a != b: a.view == b.view implies a.leader == b.leader"],
+            &["forall n in nodes: previous(n.view) <= n.view"],
+            &["forall n in nodes: n.leader in n.members"],
+            &["on delivery: sender.view <= receiver.view"],
+        ],
+        broken: &["forall n in nodes: n.leader in n.members"],
+    };
+    vec![stealing, leases, views, sequencer()]
+}
+
+fn sequencer() -> Subject {
+    Subject {
+        name: "sequencer",
+        run: |recipe| run(Sequencer::default(), recipe),
+        held_out: false,
+        wanted: [
+            &["forall a in sequencer nodes, b in replica nodes: b.delivered prefix of a.log"],
+            &["forall n in replica nodes: n.next == len(n.delivered)"],
+            &[
+                "forall n in replica nodes: n.next not in n.early",
+                "forall n in replica nodes, x in n.early: x > n.next",
+            ],
+            &["forall n in replica nodes: previous(n.delivered) prefix of n.delivered"],
+            &[
+                "forall n in sequencer nodes: len(set(n.log)) == len(n.log)",
+                "forall n in replica nodes: len(set(n.delivered)) == len(n.delivered)",
+            ],
+        ],
+        broken: &["forall a in sequencer nodes, b in replica nodes: b.delivered prefix of a.log"],
     }
 }

@@ -129,7 +129,14 @@ impl<'a> Worlds<'a> {
         for _ in 0..1 + random.below(3) {
             let place = random.pick(states.len());
             let node = if place == nodes.len() { mover } else { place };
-            self.replace(place, node, &mut states, random);
+            // A whole state of another time or node keeps what is true within a node.
+            if random.once_in(3) {
+                states[place] = self.any_state(node, random);
+            } else if random.once_in(2) {
+                shift(&mut states, random);
+            } else {
+                self.replace(place, node, &mut states, random);
+            }
         }
         let before = states.pop().expect("it was pushed");
         let mut trace = TraceBuilder::new();
@@ -143,6 +150,18 @@ impl<'a> Worlds<'a> {
             trace.observe(record(state));
         }
         trace.finish()
+    }
+
+    /// A state of some node of the same kind at some time.
+    fn any_state(&self, node: usize, random: &mut Random) -> State {
+        let kind = &self.run.nodes()[node].kind;
+        let events = self.run.events();
+        loop {
+            let at = random.pick(events.len());
+            if self.run.nodes()[events[at].node.index()].kind == *kind {
+                return self.state(EventId(u32::try_from(at).expect("event ids are 32 bits")));
+            }
+        }
     }
 
     /// Replaces a value of a state: by one of the same variable at another time, by that of another
@@ -164,19 +183,35 @@ impl<'a> Worlds<'a> {
                 if values.is_empty() { old } else { values[random.pick(values.len())].1.clone() }
             }
             _ => {
-                let kind = &self.run.nodes()[node].kind;
-                let events = self.run.events();
-                let at = loop {
-                    let at = random.pick(events.len());
-                    if self.run.nodes()[events[at].node.index()].kind == *kind {
-                        break EventId(u32::try_from(at).expect("event ids are 32 bits"));
-                    }
-                };
-                self.state(at).get(field).map_or(old, |(_, value)| value.clone())
+                let other = self.any_state(node, random);
+                other.get(field).map_or(old, |(_, value)| value.clone())
             }
         };
         states[place][field].1 = new;
     }
+}
+
+/// Changes two numbers by the same amount, up or down: of one state, or the same number of two
+/// states. Sums and differences may stay what they are.
+fn shift(states: &mut [State], random: &mut Random) {
+    let (one, other) = (random.pick(states.len()), random.pick(states.len()));
+    let other = if random.once_in(2) { one } else { other };
+    if states[one].is_empty() || states[other].is_empty() {
+        return;
+    }
+    let field = random.pick(states[one].len());
+    let name = states[one][field].0.clone();
+    let same = states[other].iter().position(|(own, _)| *own == name).filter(|_| one != other);
+    let second = same.unwrap_or_else(|| random.pick(states[other].len()));
+    let by = 1 + random.below(60) as i64;
+    let down = random.once_in(2);
+    let mut add = |place: usize, field: usize, by: i64| {
+        if let Value::Int(number) = &mut states[place][field].1 {
+            *number += by;
+        }
+    };
+    add(one, field, by);
+    add(other, second, if down { -by } else { by });
 }
 
 fn record(state: State) -> Value {

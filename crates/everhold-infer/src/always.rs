@@ -21,15 +21,16 @@ mod comparison;
 mod conserved;
 mod cuts;
 mod differences;
+mod doubt;
 mod elements;
 mod episodes;
 mod evidence;
 mod family;
 mod follows;
+mod in_role;
 mod ledger;
 mod linear;
 mod lines;
-
 mod pairs;
 mod propose;
 mod quorum;
@@ -206,6 +207,7 @@ pub fn always(executions: &[&Execution], settings: &Settings) -> Always {
     let sides: Vec<Side> = (0..states.kinds.len())
         .map(|kind| Side::of(kind, &states, &atoms, &numbers, &identity, left_out))
         .collect();
+    doubt::share(&sides);
     let pairs_max = settings.pairs_max();
     let together = Together { atoms: &atoms, orders: &orders, pairs_max, bounds: Vec::new() };
     let search = Search {

@@ -70,7 +70,8 @@ fn text(expr: &Expr, names: &Names) -> String {
 fn quantified(word: &str, over: &Over, names: &Names, body: &dyn Fn(&Names) -> String) -> String {
     let (mut known, mut texts) = (names.clone(), Vec::new());
     let mut orders: Vec<Names> = vec![names.clone()];
-    for binder in &over.binders {
+    let binders = sorted(&over.binders);
+    for binder in &binders {
         let own: Vec<&str> =
             binder.pattern.idents().iter().map(|name| name.name.as_str()).collect();
         let first = known.len();
@@ -93,10 +94,31 @@ fn quantified(word: &str, over: &Over, names: &Names, body: &dyn Fn(&Names) -> S
         orders = orders.iter().flat_map(with).collect();
     }
     for names in &orders {
-        let binders: Vec<String> = over.binders.iter().map(|b| binder(b, names)).collect();
+        let binders: Vec<String> = binders.iter().map(|b| binder(b, names)).collect();
         texts.push(format!("{word} {}: {}", binders.join(", "), body(names)));
     }
     texts.into_iter().min().unwrap_or_default()
+}
+
+/// The binders with those over nodes first, by kind, and those of one kind joined: they do not
+/// depend on one another.
+fn sorted(binders: &[Binder]) -> Vec<Binder> {
+    let kind = |binder: &Binder| match &binder.domain {
+        Domain::Nodes { kind, all } => (false, kind.clone(), *all),
+        _ => (true, None, false),
+    };
+    let mut found = binders.to_vec();
+    found.sort_by_key(kind);
+    found.dedup_by(|next, last| match (&mut last.pattern, &next.pattern) {
+        (Pattern::Names(own), Pattern::Names(more))
+            if matches!(last.domain, Domain::Nodes { .. }) && last.domain == next.domain =>
+        {
+            own.extend(more.iter().cloned());
+            true
+        }
+        _ => false,
+    });
+    found
 }
 
 fn binder(binder: &Binder, names: &Names) -> String {
@@ -344,6 +366,11 @@ mod tests {
             "sum(n in nodes: n.sent - n.got) == in_flight(\"m\")",
             "sum(k in nodes: k.sent) == in_flight(\"m\") + sum(n in nodes: n.got)",
         );
+        same(
+            "forall a in x nodes, b in y nodes: a.f >= b.g",
+            "forall a in y nodes, b in x nodes: a.g <= b.f",
+        );
+        same(&two("a.f < b.g"), "forall a in nodes, b in nodes where b != a: a.g > b.f");
         same(&one("n.mode in {\"a\", \"b\"}"), &one("n.mode in {\"b\", \"a\"}"));
     }
 

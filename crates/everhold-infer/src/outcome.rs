@@ -171,6 +171,8 @@ pub enum Reason {
     },
     /// It was rejected.
     Rejected,
+    /// It says that a number only grows of which no line says anything else.
+    Clock,
 }
 
 /// A property from which another one follows.
@@ -196,6 +198,8 @@ pub enum NotShown {
     Unproven,
     /// It was rejected.
     Rejected,
+    /// It is about a number that only grows, and no line says anything else of it.
+    Clock,
     /// It follows from other lines.
     Follows,
 }
@@ -214,6 +218,8 @@ pub enum ReasonKind {
     Beyond,
     /// They were rejected.
     Rejected,
+    /// They say that a number only grows of which no line says anything else.
+    Clock,
 }
 
 impl Reason {
@@ -228,6 +234,7 @@ impl Reason {
             Reason::Beyond { .. } => ReasonKind::Beyond,
             Reason::Unproven { .. } => ReasonKind::Unproven,
             Reason::Rejected => ReasonKind::Rejected,
+            Reason::Clock => ReasonKind::Clock,
         }
     }
 }
@@ -263,6 +270,7 @@ impl fmt::Display for Reason {
                 write!(f, "not enough evidence: {distinct} distinct {cases}")
             }
             Reason::Rejected => f.write_str("it was rejected"),
+            Reason::Clock => f.write_str("a number that only grows, and no line says more of it"),
         }
     }
 }
@@ -278,6 +286,7 @@ impl fmt::Display for Premise {
             Err(NotShown::Unproven) => {
                 write!(f, "\"{name}\", for which there is not enough evidence")
             }
+            Err(NotShown::Clock) => write!(f, "\"{name}\", a number that only grows"),
             Err(NotShown::Rejected) => write!(f, "\"{name}\", which was rejected"),
             Err(NotShown::Follows) => write!(f, "\"{name}\", which follows from other lines"),
         }
@@ -294,6 +303,7 @@ impl fmt::Display for ReasonKind {
             ReasonKind::Unproven => "not enough evidence",
             ReasonKind::Beyond => "not among the first lines",
             ReasonKind::Rejected => "rejected",
+            ReasonKind::Clock => "numbers that only grow, of which no line says more",
         })
     }
 }

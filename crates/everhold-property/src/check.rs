@@ -13,6 +13,11 @@ use crate::library::{Builtin, Library, NodeFact};
 use crate::parse::scope_text;
 use crate::types::{Schema, Type};
 
+/// The variable for the payload of the message, `on delivery`.
+pub(crate) const MESSAGE: &str = "message";
+/// The variable for the kind of the message, `on delivery`.
+pub(crate) const MESSAGE_KIND: &str = "message_kind";
+
 /// Checks the names and types of a property.
 ///
 /// ```
@@ -31,6 +36,8 @@ pub fn check(property: &Property, library: &Library, schema: &Schema) -> Vec<Dia
         for name in ["sender", "receiver"] {
             checker.scope.push((name.to_owned(), Type::Node(None)));
         }
+        checker.scope.push((MESSAGE.to_owned(), Type::Any));
+        checker.scope.push((MESSAGE_KIND.to_owned(), Type::Text));
     }
     checker.condition(&property.body);
     let of_one_moment = !matches!(property.scope, Scope::Delivery | Scope::Chains);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use everhold_trace::{NodeId, Value};
 
 use crate::ast::{Bound, Expr, ExprKind, Modality, Property, Scope};
-use crate::eval::{all_quiet, counts_messages, is_local, reads_messages};
+use crate::check::{MESSAGE, MESSAGE_KIND};
+use crate::eval::{all_quiet, counts_messages, evaluate, is_local, reads_messages};
 use crate::fast::{Evaluator, Program};
 use crate::library::Library;
 use crate::state::{Member, Snapshot, State};
@@ -36,6 +37,7 @@ struct Inner {
     quiet: Quiet,
     counts_messages: bool,
     reads_messages: bool,
+    reads_delivery: bool,
 }
 
 /// How the scope of the property depends on messages in flight.
@@ -60,6 +62,10 @@ impl Rule {
         let leads = matches!(property.modality, Modality::LeadsTo { .. });
         let counts_messages = counts_messages(&property.body, library);
         let reads_messages = reads_messages(&property.body, library);
+        let reads_delivery = property.scope == Scope::Delivery
+            && property.body.any(&mut |expr| {
+                matches!(&expr.kind, ExprKind::Name(name) if [MESSAGE, MESSAGE_KIND].contains(&name.as_str()))
+            });
         let quiet = match property.scope {
             _ if counts_messages => Quiet::Plain,
             Scope::EveryCut | Scope::Delivery | Scope::Chains => Quiet::No,
@@ -87,6 +93,7 @@ impl Rule {
             quiet,
             counts_messages,
             reads_messages,
+            reads_delivery,
         }))
     }
 
@@ -120,10 +127,31 @@ impl Rule {
         self.0.reads_messages
     }
 
+    /// Whether the property asks, on delivery, for the message: for its payload or its kind.
+    #[must_use]
+    pub fn reads_delivery(&self) -> bool {
+        self.0.reads_delivery
+    }
+
     /// The number of earlier states that are needed to judge one.
     fn depth(&self) -> usize {
         self.0.program.depth()
     }
+}
+
+/// The variables of a delivery.
+pub(crate) fn delivery_bindings(
+    from: NodeId,
+    to: NodeId,
+    message: Option<(&Value, &str)>,
+) -> Vec<(String, Value)> {
+    let mut found =
+        vec![("sender".to_owned(), Value::Node(from)), ("receiver".to_owned(), Value::Node(to))];
+    if let Some((payload, kind)) = message {
+        found.push((MESSAGE.to_owned(), payload.clone()));
+        found.push((MESSAGE_KIND.to_owned(), kind.into()));
+    }
+    found
 }
 
 /// The difference between a state and the one before it.
@@ -430,6 +458,18 @@ impl Checker {
         receiver: (&Member, Option<&Value>),
         now_ns: u64,
     ) -> Verdict {
+        self.deliver_message(sender, receiver, None, now_ns)
+    }
+
+    /// Does the same as [`Checker::deliver`], given the payload of the message and its kind, which a
+    /// property may ask for by `message` and `message_kind`. Without them such a property is unknown.
+    pub fn deliver_message(
+        &mut self,
+        sender: (&Member, Option<&Value>),
+        receiver: (&Member, Option<&Value>),
+        message: Option<(&Value, &str)>,
+        now_ns: u64,
+    ) -> Verdict {
         let now = Since { step: self.steps, now_ns };
         self.steps += 1;
         let (from, to) = (sender.0.id, receiver.0.id);
@@ -440,16 +480,18 @@ impl Checker {
             return Verdict::Unknown;
         }
         let state = pair(sender, receiver);
-        let mut evaluator = Evaluator::new(&self.rule.0.program, state.members());
-        evaluator.set_fixed(&[from, to]);
-        load(&mut evaluator, &state);
-        let verdict = evaluator.verdict();
+        let bindings = delivery_bindings(from, to, message);
+        let verdict = if self.rule.0.reads_delivery {
+            let (property, library) = (self.rule.property(), self.rule.library());
+            evaluate(property, library, &[&state], &bindings).unwrap_or(Verdict::Unknown)
+        } else {
+            let mut evaluator = Evaluator::new(&self.rule.0.program, state.members());
+            evaluator.set_fixed(&[from, to]);
+            load(&mut evaluator, &state);
+            evaluator.verdict()
+        };
         self.tally.count(Some(verdict));
         if verdict == Verdict::Violated && self.violation.is_none() {
-            let bindings = [
-                ("sender".to_owned(), Value::Node(from)),
-                ("receiver".to_owned(), Value::Node(to)),
-            ];
             let witness = self.explain(&state, &bindings);
             self.violate(now, Reason::False, witness);
         }
@@ -482,7 +524,7 @@ impl Checker {
         let inner = Arc::clone(&self.rule.0);
         let verdict = match inner.quiet {
             Quiet::Plain => self.with_history(state, |history| {
-                crate::eval::evaluate(&inner.property, &inner.library, history, &[])
+                evaluate(&inner.property, &inner.library, history, &[])
             }),
             Quiet::No => {
                 self.feed(0, &inner.program, state, changed);

@@ -202,6 +202,12 @@ impl<'a> Trace<'a> {
         self.states.at(node, count as usize)
     }
 
+    /// The payload and the kind of a message, by its place.
+    fn message(&self, place: u32) -> Option<(Value, String)> {
+        let send = self.execution.send_of(&self.execution.messages()[place as usize])?;
+        Some((send.payload.clone().unwrap_or(Value::Null), send.label.clone()))
+    }
+
     fn member(&self, node: NodeId, count: u32) -> Member {
         let up = self.up[node.index()][count as usize];
         Member { up, ..self.members[node.index()].clone() }

@@ -25,8 +25,19 @@ use crate::scene::Scene;
 pub fn read(text: &str, origin: &str) -> Result<Vec<Property>, String> {
     let errors = |found: Vec<Diagnostic>| render_all(&found, origin, text);
     let properties = parse(text).into_result().map_err(errors)?;
-    let sampled: Vec<Diagnostic> = properties.iter().filter_map(is_sampled).collect();
-    if sampled.is_empty() { Ok(properties) } else { Err(errors(sampled)) }
+    let refused = properties.iter().flat_map(|own| [is_sampled(own), asks_for_message(own)]);
+    let refused: Vec<Diagnostic> = refused.flatten().collect();
+    if refused.is_empty() { Ok(properties) } else { Err(errors(refused)) }
+}
+
+/// The error for a property about the message of a delivery, whose payload a search does not turn
+/// into a value.
+fn asks_for_message(property: &Property) -> Option<Diagnostic> {
+    let message = format!("\"{}\" asks for the message of a delivery", property.name);
+    let help = "recordings have it: judge them with `everhold check`; in an exploration compare the \
+                states of `sender` and `receiver`";
+    let asks = Rule::new(property, &Library::new()).reads_delivery();
+    asks.then(|| Diagnostic::new(property.span, message).with_help(help))
 }
 
 /// The error for a sampled property: the search would judge it in full, against its own words.

@@ -79,10 +79,15 @@ impl Decider<'_> {
     }
 
     /// The share in which a literal fails where its operands have nothing to do with each other:
-    /// values of each, taken evenly from all of them, in all combinations. `None` of one operand,
+    /// values of each, taken evenly from all of them, in all combinations. `None` of most tests of
+    /// one operand,
     /// and where it cannot be told.
     pub(crate) fn by_chance(&self, literal: usize) -> Option<f64> {
         let of = &self.literals[literal];
+        // A number might as well have the other sign.
+        if of.test == Test::Negative {
+            return Some(0.5);
+        }
         let samples: Option<Vec<Vec<Code>>> =
             of.operands.iter().map(|operand| self.sample(*operand)).collect();
         let (Some(samples), 2..) = (samples, of.operands.len()) else { return None };
@@ -129,6 +134,11 @@ impl Decider<'_> {
                 _ => Truth::Unknown,
             },
             (Test::Is(wanted), [code]) => Truth::from(wanted == code),
+            (Test::Negative, [code]) => match *value(*code) {
+                Value::Int(number) => Truth::from(number < 0),
+                Value::Float(number) => Truth::from(number < 0.0),
+                _ => Truth::Unknown,
+            },
             (Test::Variant(name), [code]) => Truth::from(match &*value(*code) {
                 Value::Variant { name: is, .. } => is == name,
                 Value::Text(is) => is == name,

@@ -174,6 +174,9 @@ fn unary(profile: &Profile, states: &States) -> Vec<Literal> {
     if profile.ty == Type::Bool {
         found.push(one(Test::True));
     }
+    if profile.ints.is_some_and(|(low, high)| low < 0 && 0 <= high) {
+        found.push(one(Test::Negative));
+    }
     if profile.values.contains(&Dictionary::NULL) {
         found.push(one(Test::Is(Dictionary::NULL)));
     }

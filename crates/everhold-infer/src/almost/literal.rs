@@ -36,6 +36,8 @@ pub(crate) enum Test {
     True,
     /// The operand is this value.
     Is(Code),
+    /// The operand is a number below zero.
+    Negative,
     /// The operand is of this variant.
     Variant(String),
     /// Two operands are in a relation.
@@ -186,6 +188,15 @@ impl Literal {
         self
     }
 
+    /// Whether it is an order, or an equality, of numbers.
+    pub(crate) fn is_order(&self, domain: &Domain, states: &States) -> bool {
+        use Relation as R;
+        let number =
+            |operand: &Operand| matches!(operand.ty(domain, states), Type::Int | Type::Float);
+        matches!(self.test, Test::Compare(R::Less | R::AtMost | R::Equal))
+            && self.operands.iter().all(number)
+    }
+
     /// How much there is to read: the simpler of two equivalent literals is shown.
     pub(crate) fn cost(&self) -> u32 {
         let of = |operand: &Operand| match operand {
@@ -195,7 +206,7 @@ impl Literal {
             Operand::Global => 0,
         };
         let test = match &self.test {
-            Test::True | Test::Function(_) | Test::Global(_) => 0,
+            Test::True | Test::Function(_) | Test::Global(_) | Test::Negative => 0,
             Test::Compare(Relation::Equal | Relation::In) => 1,
             Test::Is(_) | Test::Variant(_) | Test::Compare(_) => 2,
         };
@@ -223,6 +234,10 @@ impl Literal {
             Test::Is(code) => {
                 let relation = if negated { Relation::Differ } else { Relation::Equal };
                 related(relation, next(), tree::constant(states.values.value(*code)))
+            }
+            Test::Negative => {
+                let relation = if negated { Relation::AtLeast } else { Relation::Less };
+                related(relation, next(), tree::constant(&0.into()))
             }
             Test::Variant(name) => {
                 signed(Expr::new(ExprKind::Is(Box::new(next()), Ident::new(name))))

@@ -25,6 +25,8 @@ use crate::variables::Access;
 const RELATED: f64 = 0.9;
 /// A further literal that leaves more than this of the exceptions adds nothing.
 const EXCUSED: f64 = 0.3;
+/// The first of so many parts of a run is its beginning.
+const EARLY: usize = 10;
 /// More surprise than this is not more telling.
 const SURPRISE_MAX: f64 = 8.0;
 
@@ -96,11 +98,12 @@ fn ranked_one<'a>(
     };
     let (later, at_start): (Vec<Episode>, Vec<Episode>) =
         episodes.iter().partition(|episode| !triggers.is_start(episode, moments));
-    // Exceptions while nodes are still starting are not worth a look.
+    // Exceptions while nodes are still starting are not worth a look, and neither are those of two
+    // numbers that overtake each other once at the beginning.
     let grown = as_f64(later.len() as u64) / as_f64((later.len() + at_start.len()).max(1) as u64);
     let score = Score {
         rarity: rarity(rate) * sure(episodes.len()) * grown,
-        surprise: surprise(finalist.by_chance, finalist.tally.rows_failing),
+        surprise: surprise(finalist.by_chance, finalist.tally.rows_failing) * grown,
         focus: focus(&episodes, finalist, states, grown),
         trigger: triggers.lift(&later),
         reading: f64::from(finalist.reading(states)) / 2.0,
@@ -303,10 +306,11 @@ impl Triggers {
         Triggers { events, times, all, start: kinds.get(EventKind::Start.word()).copied() }
     }
 
-    /// Whether the property failed from the start: of the run, or of a node.
+    /// Whether the property failed from the start: of the run, or of a node; or early in the run.
     fn is_start(&self, episode: &Episode, moments: &Moments) -> bool {
         moments.runs[episode.run].first() == Some(&episode.from.0)
             || self.start == Some(self.events[episode.run][episode.from.index()])
+            || episode.from.index() * EARLY < self.events[episode.run].len()
     }
 
     /// How much more often than elsewhere the commonest event stands at the start of an episode,

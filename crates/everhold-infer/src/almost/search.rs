@@ -281,6 +281,8 @@ impl Class<'_> {
                 let seen = as_f64(tally.rows_failing);
                 rate.map_or(seen, |rate| rate * as_f64(tally.rows_known))
             }
+            // Orders of one number and several others are tied to each other by that number.
+            _ if is_tied(candidate, literals, &decider) => 0.0,
             _ => independent(&candidate.literals, scanned) * as_f64(tally.rows_known),
         };
         let (mut almost, mut always) = (Vec::new(), Vec::new());
@@ -328,6 +330,17 @@ impl Class<'_> {
             almost.into_iter().zip(failing).map(|(found, failing)| finalist(found, failing));
         almost.filter(|found| found.failing.evaluations >= options.evaluations_min).collect()
     }
+}
+
+/// Whether two of the literals are orders of numbers that share a number.
+fn is_tied(candidate: &Candidate, literals: &[Literal], decider: &Decider<'_>) -> bool {
+    let of = |s: &Signed| &literals[usize::from(s / 2)];
+    let is_order = |s: &&Signed| of(*s).is_order(decider.domain, decider.states);
+    let orders: Vec<&Literal> = candidate.literals.iter().filter(is_order).map(of).collect();
+    orders.iter().enumerate().any(|(place, a)| {
+        let shares = |b: &&Literal| a.operands.iter().any(|operand| b.operands.contains(operand));
+        orders[place + 1..].iter().any(shares)
+    })
 }
 
 /// A candidate, how often it fails, and how often it would by chance.

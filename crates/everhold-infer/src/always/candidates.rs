@@ -27,6 +27,8 @@ pub(super) struct Candidates {
     pub(super) rows_hash: Vec<u64>,
     /// How many were tried.
     pub(super) tried: u64,
+    /// How many of them were simple.
+    pub(super) simple: u64,
     /// The number of the family.
     pub(super) family: usize,
     /// The pairs of numbers of the two sides that differ by a constant.
@@ -44,6 +46,7 @@ impl Candidates {
             comparisons,
             conditions,
             tried: 0,
+            simple: 0,
             family: 0,
             differences: Vec::new(),
         };
@@ -51,7 +54,29 @@ impl Candidates {
             .map(|condition| propose::consequents(&candidates, form, condition, context))
             .collect();
         candidates.tried = candidates.live.iter().map(|live| live.len() as u64).sum();
+        let all = candidates.live.iter().enumerate().flat_map(|(condition, live)| {
+            live.iter().map(move |comparison| Candidate { condition, comparison: *comparison })
+        });
+        candidates.simple = all.filter(|own| candidates.is_simple(form, *own)).count() as u64;
         candidates
+    }
+
+    /// Whether a candidate is one of the few that are looked for in every protocol: a relation
+    /// without a condition, an implication of flags within a node, or that two nodes are not in one
+    /// role. These are weighed among themselves, so that the many others do not drown them.
+    pub(super) fn is_simple(&self, form: &Form, own: Candidate) -> bool {
+        let condition = self.conditions[own.condition].iter().map(|c| self.comparisons[*c]);
+        match self.comparisons[own.comparison] {
+            Comparison::Cross(..) => condition.count() == 0,
+            Comparison::Right(_, term, _) => match form {
+                Form::One => true,
+                Form::Two => condition
+                    .into_iter()
+                    .any(|part| matches!(part, Comparison::Left(true, own, _) if own == term)),
+                _ => false,
+            },
+            Comparison::Left(..) => false,
+        }
     }
 
     /// Drops the candidates that are false in one of these rows. The rows are no evidence for the rest.

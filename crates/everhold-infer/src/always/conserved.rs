@@ -174,7 +174,7 @@ impl Place<'_> {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let ln_chance = -(distinct.saturating_sub(1) as f64) * (numbers.len() as f64).ln();
         let evidence = Evidence { samples: claim.samples, distinct, ln_chance };
-        Draft { property, evidence, weight: 6.0 }
+        Draft::new(property, evidence, 6.0)
     }
 
     fn property(&self, claim: &Claim, counters: &[Counter], message: Option<&str>) -> Property {

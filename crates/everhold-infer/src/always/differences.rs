@@ -206,12 +206,12 @@ impl Difference {
         let claim = binary(BinaryOp::Eq, more, binary(BinaryOp::Add, less, constant(&by.into())));
         let property = setting.conditional(&self.comparisons, (claim, words), context);
         let evidence = self.evidence(candidates.support[self.condition], family);
-        Draft { property, evidence, weight: self.weight(setting) }
+        Draft::new(property, evidence, self.weight(setting))
     }
 
     fn weight(&self, setting: &Setting) -> f64 {
         let same = if self.terms.0 == self.terms.1 { 1.0 } else { 0.0 };
-        setting.form_weight() + 3.0 + same - self.comparisons.len() as f64
+        setting.form_weight() + setting.scope_weight() + 3.0 + same - self.comparisons.len() as f64
     }
 
     /// As for equality: all distinct pairs of values of a node lie on one diagonal of the grid of the

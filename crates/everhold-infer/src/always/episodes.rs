@@ -6,6 +6,8 @@
 //! the node started the run before, so a value that is the same at the start of every run is one
 //! episode.
 
+use std::collections::BTreeMap;
+
 use super::atoms::{Atoms, NONE};
 use crate::variables::KindId;
 
@@ -34,6 +36,30 @@ impl<'a> Sequences<'a> {
         self.runs.iter().all(|(_, rows)| {
             let known = rows.iter().filter(|row| **row != NONE);
             known.map(|row| column[*row as usize]).is_sorted()
+        })
+    }
+
+    /// How often each value of a column was taken: at the start of a run or by a change.
+    pub(super) fn entries(&self, column: &[u32]) -> BTreeMap<u32, u64> {
+        let mut found = BTreeMap::new();
+        for (_, rows) in &self.runs {
+            let mut last = None;
+            for row in rows.iter().filter(|row| **row != NONE) {
+                let code = column[*row as usize];
+                if last.replace(code) != Some(code) {
+                    *found.entry(code).or_default() += 1;
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether this is true of each change of a column within a run.
+    pub(super) fn all_steps(&self, column: &[u32], holds: impl Fn(u32, u32) -> bool) -> bool {
+        self.runs.iter().all(|(_, rows)| {
+            let known = rows.iter().filter(|row| **row != NONE).map(|row| column[*row as usize]);
+            let known: Vec<u32> = known.collect();
+            known.windows(2).all(|step| step[0] == step[1] || holds(step[0], step[1]))
         })
     }
 

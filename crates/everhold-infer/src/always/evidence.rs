@@ -25,6 +25,7 @@ use everhold_trace::Value;
 use super::bearing;
 use super::candidates::{Candidate, Candidates};
 use super::comparison::{Comparison, Context};
+use super::doubt::{self, Through};
 use super::family::Form;
 use super::race::Race;
 use super::rows::Pairs;
@@ -76,6 +77,8 @@ pub(super) fn gather(
     let step = (rows * ways.len()).div_ceil(ROWS_MAX).max(1);
     let conditions = by_condition(candidates, kept);
     let shared = Shared::of(form, candidates, kept);
+    let through = kept.iter().map(|candidate| Through::of(candidates, candidate, context));
+    let through: Vec<Option<Through>> = through.collect();
     for row in (0..rows).step_by(step) {
         for &swapped in ways {
             let (l, r) = pairs.get(row);
@@ -85,6 +88,7 @@ pub(super) fn gather(
                 for &place in own {
                     let comparison = candidates.comparisons[kept[place].comparison];
                     if full[place] <= DISTINCT_MAX * 2
+                        && through[place].is_none_or(|through| !through.is_fresh(context, (l, r)))
                         && let Some(pair) =
                             values(comparison, context, l, r, shared.of_row(place, context, (l, r)))
                     {
@@ -97,6 +101,10 @@ pub(super) fn gather(
     }
     let evidence = |(candidate, seen)| weigh(form, candidates, candidate, seen, context);
     let mut found: Vec<Evidence> = kept.iter().zip(seen).map(evidence).collect();
+    for (own, candidate) in found.iter_mut().zip(kept) {
+        let least = doubt::usual(form, candidates, candidate, (pairs, own.distinct), context);
+        own.ln_chance = own.ln_chance.max(least);
+    }
     // Neither the claim nor its condition may be a coincidence, so the larger probability counts.
     let worth = (0..kept.len()).filter(|place| found[*place].ln_chance < LN_CHANCE_MAX).collect();
     let bearing = bearing::ln_chances(form, candidates, kept, worth, (pairs, both_ways), context);
@@ -124,16 +132,24 @@ fn weigh(
             let alike = *form == Form::Steps && a == b;
             let free = candidates.conditions[candidate.condition].is_empty();
             let race = Race { relation, terms: (a, b), form, context };
-            let race = (free && race.is_one()).then(|| race.ln_chance(&seen));
+            let race = race.is_one().then(|| race.ln_chance(&seen));
+            let (least, most) = doubt::limits(form, (relation, a, b), free, &seen, context);
             let (count, ln_chance) = chance((relation, columns, alike), seen, context);
-            (count, race.map_or(ln_chance, |race| race.max(ln_chance)))
+            (count, race.map_or(ln_chance, |race| race.max(ln_chance)).max(least).min(most))
         }
         Comparison::Left(equal, term, cell) | Comparison::Right(equal, term, cell) => {
             let condition = candidates.conditions[candidate.condition].iter();
             let condition: Vec<Comparison> =
                 condition.map(|c| candidates.comparisons[*c]).collect();
             let (inside, all) = otherwise(&condition, (equal, term, cell), context);
-            let distinct = distinct(seen).map(|own| own.len() as u64).sum();
+            let rows: u64 = distinct(seen).map(|own| own.len() as u64).sum();
+            // A node may be in the same state again and again.
+            let distinct = match (form, &condition[..]) {
+                (Form::One, [Comparison::Left(true, role, value)]) => {
+                    rows.max(context.left.entries(*role, *value))
+                }
+                _ => rows,
+            };
             // One case more than was seen (Laplace's rule), so that a value that never varies is no
             // evidence.
             (distinct, distinct as f64 * ((inside + 1.0) / (all + 1.0)).ln())
@@ -228,7 +244,11 @@ impl Shared {
             let condition: Vec<Comparison> =
                 condition.map(|c| candidates.comparisons[*c]).collect();
             let role = condition.iter().find_map(|comparison| match comparison {
-                Comparison::Left(_, term, _) if *form == Form::Two && !of_null => Some(*term),
+                Comparison::Left(_, term, _)
+                    if matches!(form, Form::Two | Form::One) && !of_null =>
+                {
+                    Some(*term)
+                }
                 _ => None,
             });
             let shared = equal_terms(condition.into_iter().filter(|_| role.is_none()));
@@ -284,13 +304,18 @@ fn otherwise(
         let inside = values.iter().filter(|value| (**value == cell) == equal).count();
         return (inside as f64, values.len() as f64);
     }
+    let (mut rows, mut rows_inside) = (0.0, 0.0);
     for row in chosen {
         let value = right.cell(term, row);
         let key: Vec<Cell> = shared.iter().map(|term| right.cell(*term, row)).collect();
         cases.insert((right.groups[row as usize], key, value));
+        rows += 1.0;
+        rows_inside += f64::from(u8::from((value == cell) == equal));
     }
     let inside = cases.iter().filter(|(_, _, value)| (*value == cell) == equal).count();
-    (inside as f64, cases.len() as f64)
+    let (inside, all) = (inside as f64, cases.len() as f64);
+    // A value that a node has for nearly all of the time is met nearly every time.
+    if rows_inside * all > inside * rows { (rows_inside, rows) } else { (inside, all) }
 }
 
 /// Whether a relation of two values is no evidence: one of them is missing or empty.

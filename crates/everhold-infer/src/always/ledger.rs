@@ -41,6 +41,8 @@ pub(super) struct Ledger {
     drafts: Vec<Draft>,
     pub(super) found: Always,
     threads: usize,
+    /// How many of the candidates were simple.
+    simple: u64,
     /// Families judged so far.
     families: usize,
     fates: BTreeMap<Claim, Fate>,
@@ -58,6 +60,7 @@ impl Ledger {
     pub(super) fn add(&mut self, drafts: Vec<Draft>, tried: u64) {
         self.drafts.extend(drafts);
         self.found.tried += tried;
+        self.simple += tried;
     }
 
     /// Takes note of a limit that was reached.
@@ -85,6 +88,7 @@ impl Ledger {
         }
         candidates.judge(pairs, both_ways, context, self.threads);
         self.found.tried += candidates.tried;
+        self.simple += candidates.simple;
         let Split { kept, implied, mirrors } =
             redundant::split(&candidates, both_ways, wider, alone, context);
         for (own, other) in mirrors {
@@ -112,8 +116,11 @@ impl Ledger {
                 self.through.insert(place, through);
             }
             let property = setting.property(&candidates, candidate, context);
-            let weight = setting.weight(&candidates, candidate);
-            self.drafts.push(Draft { property, evidence, weight });
+            let weight = setting.weight(&candidates, candidate, context);
+            let mut draft = Draft::new(property, evidence, weight);
+            draft.simple = candidates.is_simple(&setting.form, candidate);
+            draft.clock = setting.clock(&candidates, candidate, (pairs, context));
+            self.drafts.push(draft);
         }
         candidates
     }
@@ -122,7 +129,11 @@ impl Ledger {
         let claim = candidates.claim(own);
         self.fates.insert(claim, fate);
         let property = family.setting.property(candidates, own, family.context);
-        self.implied.push((property, claim, family.setting.weight(candidates, own)));
+        self.implied.push((
+            property,
+            claim,
+            family.setting.weight(candidates, own, family.context),
+        ));
     }
 
     /// The constant differences across the sides that do not hold in a wider family, as drafts.
@@ -168,7 +179,8 @@ impl Ledger {
             let drafts = |set: &Vec<Claim>| set.iter().map(|claim| self.draft_of(*claim)).collect();
             (*own, sets.iter().filter_map(drafts).collect())
         });
-        let confidences = confidences(&self.drafts, self.found.tried, settings.alpha);
+        let confidences =
+            confidences(&self.drafts, (self.simple, self.found.tried), settings.alpha);
         let selection = Selection::of(&self.drafts, &confidences, &through.collect(), settings);
         let hidden = &mut self.found.hidden;
         for (property, by, _) in implied {

@@ -192,7 +192,7 @@ fn draft(
     let name = everhold_property::print_expr(&body).replace("==", "is");
     let evidence =
         Evidence { samples: pairs.len() as u64, distinct: points.len() as u64, ln_chance };
-    Some(Draft { property: setting.named(name, body), evidence, weight: 4.5 })
+    Some(Draft::new(setting.named(name, body), evidence, 4.5))
 }
 
 #[cfg(test)]

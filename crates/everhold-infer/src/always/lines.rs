@@ -1,15 +1,20 @@
 //! From what survived to lines that can be read: written out, justified, ranked.
 
-use everhold_property::{BinaryOp, Binder, Expr, ExprKind, Over, Property, Quantifier, Scope};
+use everhold_property::{
+    BinaryOp, Binder, Expr, ExprKind, Over, Property, Quantifier, Scope, print_expr,
+};
 
 use super::candidates::{Candidate, Candidates};
 use super::comparison::{Comparison, Context, SideNames};
+use super::doubt;
 use super::evidence::Evidence;
 use super::family::Form;
+use super::rows::Pairs;
+use super::terms::Side;
 use crate::evaluate::Cell;
 use crate::outcome::Reason;
-use crate::relation::Relation;
 use crate::relation::tree::{self, binary, call, constant, name, nodes};
+use crate::relation::{Class, Relation};
 
 /// A property that held wherever it was judged, and the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +49,16 @@ pub(super) struct Draft {
     pub(super) property: Property,
     pub(super) evidence: Evidence,
     pub(super) weight: f64,
+    /// Whether it is one of the few claims that are looked for in every protocol.
+    pub(super) simple: bool,
+    /// The number that only grows, as `.name`, if that is all that it says.
+    pub(super) clock: Option<String>,
+}
+
+impl Draft {
+    pub(super) fn new(property: Property, evidence: Evidence, weight: f64) -> Draft {
+        Draft { property, evidence, weight, simple: true, clock: None }
+    }
 }
 
 /// Where the rows of a family are from.
@@ -150,7 +165,12 @@ impl Setting {
     }
 
     /// How much a true line of this shape tells a reader.
-    pub(super) fn weight(&self, candidates: &Candidates, candidate: Candidate) -> f64 {
+    pub(super) fn weight(
+        &self,
+        candidates: &Candidates,
+        candidate: Candidate,
+        context: &Context<'_>,
+    ) -> f64 {
         let condition = &candidates.conditions[candidate.condition];
         let two = matches!(self.form, Form::Two);
         let excludes = |term: usize, value: Option<Cell>| {
@@ -165,11 +185,16 @@ impl Setting {
             Comparison::Cross(relation, l, r) => {
                 let same = if l == r { 1.0 } else { 0.0 };
                 same + match relation {
+                    // That one variable stays while another one does is true of most steps.
+                    Relation::Equal if self.form == Form::Steps => 1.2,
                     Relation::Equal | Relation::Prefix | Relation::Extends => 3.0,
                     Relation::Subsequence | Relation::Supersequence => 2.8,
                     Relation::Subset | Relation::Superset | Relation::Disjoint => 2.5,
                     Relation::In | Relation::Holds | Relation::NotIn | Relation::Lacks => 2.0,
                     Relation::Less | Relation::Greater => 2.0,
+                    Relation::AtMost | Relation::AtLeast if self.form == Form::Steps => 1.2,
+                    // An order within a node is what a person checks first.
+                    Relation::AtMost | Relation::AtLeast if self.form == Form::One => 3.0,
                     Relation::AtMost | Relation::AtLeast => 2.0,
                     Relation::Differ => 1.5,
                 }
@@ -177,11 +202,68 @@ impl Setting {
             // Mutual exclusion is the purpose of many protocols.
             Comparison::Right(false, term, code) if excludes(term, Some(code)) => 4.0,
             Comparison::Right(true, term, _) if excludes(term, None) => 3.0,
+            Comparison::Right(..) if self.form == Form::One => 3.5,
             Comparison::Left(..) | Comparison::Right(..) => 1.5,
         };
         // Each condition makes the line harder to read.
         let conditions = condition.len() as f64;
-        self.form_weight() + relation - conditions
+        let coincidence = self.is_of_counters(candidates, candidate, context);
+        self.form_weight() + self.scope_weight() + relation
+            - conditions
+            - if coincidence { 2.0 } else { 0.0 }
+    }
+
+    /// Whether it says something of numbers when two counters happen to be equal, or of anything
+    /// when two sizes are.
+    fn is_of_counters(
+        &self,
+        candidates: &Candidates,
+        candidate: Candidate,
+        context: &Context<'_>,
+    ) -> bool {
+        let Comparison::Cross(_, l, r) = candidates.comparisons[candidate.comparison] else {
+            return false;
+        };
+        let number = |side: &Side, term: usize| side.terms[term].class == Class::Number;
+        let condition = &candidates.conditions[candidate.condition];
+        let of_numbers = number(context.left, l) && number(context.right, r);
+        condition.iter().any(|part| match candidates.comparisons[*part] {
+            Comparison::Cross(_, p, q) => {
+                let sizes = context.left.terms[p].is_size() && context.right.terms[q].is_size();
+                sizes || of_numbers && number(context.left, p) && number(context.right, q)
+            }
+            _ => false,
+        })
+    }
+
+    /// The part of the weight that depends on the scope: what is true in fewer states says less.
+    pub(super) fn scope_weight(&self) -> f64 {
+        match self.scope {
+            Scope::EveryCut | Scope::Delivery => 0.0,
+            Scope::Quiet | Scope::AllQuiet => -0.7,
+            Scope::Chains => -2.0,
+        }
+    }
+
+    /// The number that only grows, if that is all that a candidate says, and the number grows
+    /// whatever the rest of the node does.
+    pub(super) fn clock(
+        &self,
+        candidates: &Candidates,
+        candidate: Candidate,
+        (pairs, context): (&Pairs, &Context<'_>),
+    ) -> Option<String> {
+        let Comparison::Cross(Relation::AtMost, l, r) =
+            candidates.comparisons[candidate.comparison]
+        else {
+            return None;
+        };
+        let free = candidates.conditions[candidate.condition].is_empty();
+        if self.form != Form::Steps || l != r || !free || doubt::is_coupled(pairs, l, context) {
+            return None;
+        }
+        let text = print_expr(&self.rows.right_expr(&context.right.terms[r]));
+        text.split_once('.').map(|(_, field)| format!(".{field}"))
     }
 
     /// The part of the weight that depends on the form of the family.
@@ -200,18 +282,29 @@ impl Setting {
 ///
 /// The procedure of Benjamini and Hochberg keeps the expected share of coincidences among the
 /// accepted drafts below `alpha`: with `m` candidates tried, the draft of rank `k` has the q-value
-/// `min over j >= k of p(j) * m / j`, and is accepted if that is at most `alpha`.
-pub(super) fn confidences(drafts: &[Draft], tried: u64, alpha: f64) -> Vec<(f64, bool)> {
+/// `min over j >= k of p(j) * m / j`, and is accepted if that is at most `alpha`. Simple candidates,
+/// which are few, get one half of `alpha` (weights after Genovese, Roeder and Wasserman): their
+/// number takes the place of `m`, twice.
+pub(super) fn confidences(
+    drafts: &[Draft],
+    (simple, tried): (u64, u64),
+    alpha: f64,
+) -> Vec<(f64, bool)> {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-    let ln_tried = (tried.max(1) as f64).ln();
+    let ln_of = |count: u64| (2.0 * count.max(1) as f64).ln();
+    let (ln_simple, ln_others) = (ln_of(simple), ln_of(tried.saturating_sub(simple)));
+    let ln_p = |place: &usize| {
+        let own = &drafts[*place];
+        own.evidence.ln_chance + if own.simple { ln_simple } else { ln_others }
+    };
     let mut order: Vec<usize> = (0..drafts.len()).collect();
-    order.sort_by(|a, b| drafts[*a].evidence.ln_chance.total_cmp(&drafts[*b].evidence.ln_chance));
+    order.sort_by(|a, b| ln_p(a).total_cmp(&ln_p(b)));
     let mut found = vec![(0.0, false); drafts.len()];
     let mut worst = 0.0_f64;
     for (rank, place) in order.iter().enumerate().rev() {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let ln_rank = ((rank + 1) as f64).ln();
-        let ln_q = drafts[*place].evidence.ln_chance + ln_tried - ln_rank;
+        let ln_q = ln_p(place) - ln_rank;
         worst = if rank + 1 == order.len() { ln_q } else { worst.min(ln_q) };
         let q = worst.exp().min(1.0);
         found[*place] = (1.0 - q, q <= alpha);

@@ -3,7 +3,7 @@
 use super::candidates::Candidates;
 use super::comparison::{Comparison, Context};
 use super::family::Form;
-use super::terms::Side;
+use super::terms::{Side, Term, What};
 use crate::evaluate::{Cell, distinct};
 use crate::relation::{Class, Relation, TokenKind};
 
@@ -113,9 +113,13 @@ impl Below<'_> {
         // A claim about one of two nodes belongs to the family of one node.
         let of_right = |part: Comparison| matches!(part, Comparison::Right(..));
         let alone = *self.form == Form::Two && self.parts().all(of_right);
+        // A role that stays while a variable stays is true of most steps.
+        let crosses = |part: Comparison| matches!(part, Comparison::Cross(..));
+        let stays = *self.form == Form::Steps && self.parts().any(crosses);
         !self.condition.is_empty()
             && !own
             && !alone
+            && !stays
             && !there_by_part
             && !self.gives(false, term)
             && (equal || cell.is_null() || *self.form != Form::One)
@@ -161,7 +165,10 @@ fn crosses(form: &Form, context: &Context<'_>) -> Vec<Comparison> {
                 let odd = sizes && left.class.is_single() != right.class.is_single();
                 // Elements of two nodes may agree or not; their order says nothing.
                 let agree = matches!(relation, Relation::Equal | Relation::Differ);
-                if odd || *form == Form::TwoElements && !agree {
+                if odd
+                    || *form == Form::TwoElements && !agree
+                    || is_of_containers(form, relation, (left, right), context)
+                {
                     continue;
                 }
                 let strict = matches!(relation, Relation::Less | Relation::Greater);
@@ -172,6 +179,25 @@ fn crosses(form: &Form, context: &Context<'_>) -> Vec<Comparison> {
         }
     }
     found
+}
+
+/// Whether a relation of whole elements says what a relation of their containers says: that they are
+/// a part of another one, or share nothing with it.
+fn is_of_containers(
+    form: &Form,
+    relation: Relation,
+    (left, right): (&Term, &Term),
+    context: &Context<'_>,
+) -> bool {
+    let whole = |term: &Term| matches!(&term.what, What::Variable(v) if v.path.is_empty());
+    match form {
+        Form::Elements(Some(items)) => {
+            let among = matches!(relation, Relation::In | Relation::NotIn);
+            whole(left) && among && context.right.terms[*items].class == right.class
+        }
+        Form::TwoElements => whole(left) && whole(right) && relation == Relation::Differ,
+        _ => false,
+    }
 }
 
 /// The values of roles on both sides, and that a term of the right side is not null.

@@ -145,8 +145,13 @@ impl Claim {
                     return false;
                 }
                 self.fewest = self.fewest.min(agree);
+                // A number that only grows has many values while the node is in the role once.
+                let case = match self.role {
+                    Some((role, _)) if side.only_grows(self.link.n) => side.episode(role, n),
+                    _ => code,
+                };
                 if code != 0 {
-                    self.cases.insert((side.groups[n as usize], code));
+                    self.cases.insert((side.groups[n as usize], case));
                 }
             }
             // The rate of agreement is estimated from all states, whatever the role.
@@ -179,7 +184,7 @@ impl Claim {
         let distinct = self.cases.len() as u64;
         let ln_chance = distinct as f64 * at_least(majority - 1, nodes - 1, rate).ln();
         let evidence = Evidence { samples: pairs / (nodes as u64 - 1), distinct, ln_chance };
-        Draft { property, evidence, weight: if self.role.is_some() { 5.0 } else { 4.0 } }
+        Draft::new(property, evidence, if self.role.is_some() { 5.0 } else { 4.0 })
     }
 }
 

@@ -40,14 +40,13 @@ struct Growth {
 }
 
 impl Race<'_> {
-    /// Whether it is an order of two numbers that only grow.
+    /// Whether it is an order of two numbers of which one only grows.
     pub(super) fn is_one(&self) -> bool {
         use Relation as R;
         let (l, r) = self.terms;
         matches!(self.relation, R::Less | R::AtMost | R::Greater | R::AtLeast)
             && *self.form != Form::Steps
-            && self.context.left.only_grows(l)
-            && self.context.right.only_grows(r)
+            && (self.context.left.only_grows(l) || self.context.right.only_grows(r))
     }
 
     /// The natural logarithm of the chance that the order is a coincidence, given the distinct pairs
@@ -56,7 +55,10 @@ impl Race<'_> {
         let meetings = seen.iter().map(|own| self.meetings(own)).sum::<u64>();
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let meetings = -(meetings as f64) * 2.0_f64.ln();
-        let growth = if *self.form == Form::One { self.growth().ln_chance() } else { 0.0 };
+        let (l, r) = self.terms;
+        let both = self.context.left.only_grows(l) && self.context.right.only_grows(r);
+        let within = *self.form == Form::One && both;
+        let growth = if within { self.growth().ln_chance() } else { 0.0 };
         // The better of three.
         (meetings.min(growth) + 3.0_f64.ln()).min(0.0)
     }

@@ -47,6 +47,7 @@ pub(super) fn split(
             let mut through = transitive(candidates, candidate, alone);
             through.extend(grown(candidates, candidate, context).map(|claim| vec![claim]));
             through.extend(substituted(candidates, candidate, alone));
+            through.extend(twins(candidates, candidate, alone));
             split.kept.push((candidate, through));
         }
     }
@@ -73,6 +74,37 @@ fn of_sizes(
     let covers =
         |of: &Relation| candidates.covers(&(condition.clone(), Comparison::Cross(*of, l, r)));
     stronger.iter().find_map(covers)
+}
+
+/// For a claim about a term that equals another one at its own node, the same claim about the other
+/// one and the equality: a size and the counter beside it say everything twice.
+fn twins(
+    candidates: &Candidates,
+    own: Candidate,
+    alone: Option<(&Candidates, &Candidates)>,
+) -> Vec<Vec<Claim>> {
+    let (Comparison::Cross(relation, l, r), Some((left, right))) =
+        (candidates.comparisons[own.comparison], alone)
+    else {
+        return Vec::new();
+    };
+    let (condition, _) = candidates.key(own);
+    let mut found = Vec::new();
+    let mut add = |same: Option<Claim>, twin: Comparison| {
+        let other = same.and_then(|_| candidates.covers(&(condition.clone(), twin)));
+        found.extend(same.zip(other).map(|(same, other)| vec![same, other]));
+    };
+    for x in (0..candidates.terms()).filter(|x| *x != l) {
+        add(left.related(Relation::Equal, l, x), Comparison::Cross(relation, x, r));
+    }
+    for y in (0..candidates.terms()).filter(|y| *y != r) {
+        let same = right.related(Relation::Equal, r, y);
+        add(same, Comparison::Cross(relation, l, y));
+        if l == r {
+            add(same, Comparison::Cross(relation, y, y));
+        }
+    }
+    found
 }
 
 /// For an equality of containers that have the same size, that one of them is part of the other.

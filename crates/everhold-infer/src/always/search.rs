@@ -12,7 +12,7 @@ use super::lines::Setting;
 use super::source::{Runs, Source};
 use super::terms::{Side, What};
 use super::totals::Totals;
-use super::{Always, Settings, conserved, linear, quorum, single, sums};
+use super::{Always, Settings, conserved, in_role, linear, quorum, single, sums};
 use crate::dictionary::Dictionary;
 use crate::evaluate::Numbers;
 use crate::outcome::Bound;
@@ -66,13 +66,15 @@ impl<'a> Search<'a> {
         let (changes, steps) = self.source.steps(kind);
         let (drafts, tried) = single::claims(&setting, pairs.samples, &changes, &context);
         self.ledger.add(drafts, tried);
+        let (drafts, tried) = in_role::claims(&setting, &changes, &context);
+        self.ledger.add(drafts, tried);
         if let Some(steps) = steps {
             let setting = self.setting(Form::Steps, Scope::EveryCut, kind, kind);
             let family =
                 Family { setting: &setting, pairs: &steps, both_ways: false, context: &context };
             // While other nodes move, a node stays as it is: that may refute a claim about steps
             // and does not support it.
-            self.ledger.family(&family, Some(&pairs), &[], None);
+            self.ledger.family(&family, Some(&pairs), &[], Some((&judged, &judged)));
         }
         for table in self.containers(kind) {
             self.elements(kind, table);

@@ -21,6 +21,8 @@ enum Standing {
     Doubtful,
     /// It was rejected by a decision.
     Rejected,
+    /// It says that a number only grows of which no line says anything else.
+    Clock,
     /// It follows from these together.
     Follows(Vec<usize>),
 }
@@ -75,6 +77,8 @@ impl<'a> Selection<'a> {
             }
         }
         order.retain(|place| standings[*place] == Standing::Beyond);
+        set_clocks_aside(drafts, &order, &mut standings);
+        order.retain(|place| standings[*place] == Standing::Beyond);
         order.truncate(settings.lines_max);
         for (number, place) in (1..).zip(&order) {
             standings[*place] = Standing::Shown(number);
@@ -102,6 +106,7 @@ impl<'a> Selection<'a> {
                 Reason::Unproven { distinct: self.drafts[place].evidence.distinct }
             }
             Standing::Rejected => Reason::Rejected,
+            Standing::Clock => Reason::Clock,
             Standing::Follows(set) => {
                 Reason::Follows(set.iter().map(|other| self.premise(*other)).collect())
             }
@@ -125,9 +130,29 @@ impl<'a> Selection<'a> {
             Standing::Beyond => Err(NotShown::Beyond { lines_max: self.lines_max }),
             Standing::Doubtful => Err(NotShown::Unproven),
             Standing::Rejected => Err(NotShown::Rejected),
+            Standing::Clock => Err(NotShown::Clock),
             Standing::Follows(_) => Err(NotShown::Follows),
         };
         Premise { name: self.drafts[place].property.name.clone(), shown }
+    }
+}
+
+/// Sets lines aside that say of a number that it only grows, if no other line speaks of it: it is a
+/// clock, and most programs have some. Where there are no other lines at all, they stay.
+fn set_clocks_aside(drafts: &[Draft], order: &[usize], standings: &mut [Standing]) {
+    let others = order.iter().filter(|place| drafts[**place].clock.is_none());
+    let others: Vec<String> = others.map(|place| print(&drafts[*place].property)).collect();
+    let speaks = |text: &String, name: &str| {
+        let inside = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        text.match_indices(name).any(|(at, _)| !inside(&text[at + name.len()..]))
+    };
+    for place in order {
+        if let Some(name) = &drafts[*place].clock
+            && !others.is_empty()
+            && !others.iter().any(|text| speaks(text, name))
+        {
+            standings[*place] = Standing::Clock;
+        }
     }
 }
 

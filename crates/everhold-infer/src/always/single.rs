@@ -143,7 +143,7 @@ impl Own<'_> {
             if !trivial && met * self.term.distinct as u64 >= PILE * all {
                 let claim = format!("{} {op} {value}", self.name());
                 let ln_chance = -(met as f64) * 2.0_f64.ln();
-                found.push(self.draft(&claim, met, ln_chance, 2.5));
+                found.push(self.draft(&claim, met, ln_chance, 4.0));
             }
         }
         found
@@ -197,7 +197,7 @@ impl Own<'_> {
     fn draft(&self, claim: &str, distinct: u64, ln_chance: f64, weight: f64) -> Draft {
         let property = self.setting.named(words(claim), expr(claim));
         let evidence = Evidence { samples: self.samples, distinct, ln_chance };
-        Draft { property, evidence, weight }
+        Draft::new(property, evidence, weight)
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn constant_sums(
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let ln_chance = -((distinct.saturating_sub(1)) as f64) * (term.distinct as f64).ln();
         let evidence = Evidence { samples, distinct, ln_chance };
-        found.push(Draft { property, evidence, weight: 5.0 });
+        found.push(Draft::new(property, evidence, 5.0));
     }
     (found, tried)
 }

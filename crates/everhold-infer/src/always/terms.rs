@@ -1,11 +1,13 @@
 //! Terms: the variables of a node, its identity and its name, each with a column of values.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use everhold_property::Expr;
 use everhold_trace::Value;
 
 use super::atoms::{Atoms, KindAtoms};
+use super::doubt;
 use super::episodes::{self, Sequences};
 use crate::dictionary::{Code, Dictionary};
 use crate::evaluate::{Cell, Column, Numbers};
@@ -48,9 +50,14 @@ pub(super) struct Side {
     /// For each term the episode of each row; empty if every row is an episode of its own. Episodes
     /// that are not set are numbered in the order of the rows when they are asked for.
     pub(super) episodes: Vec<OnceLock<Vec<u32>>>,
-    /// For each term whether it is a number that only grows, at every node; empty if that is not
-    /// known.
+    /// For each term whether it is a number or a container that only grows, at every node; empty if
+    /// that is not known.
     pub(super) grows: Vec<bool>,
+    /// For each role how often nodes took each of its values; empty if that is not known.
+    pub(super) entries: Vec<BTreeMap<u32, u64>>,
+    /// The pairs of terms of which one is a copy of the other or nearly so, with the share of the
+    /// rows in which it is not.
+    pub(super) copies: OnceLock<BTreeMap<(usize, usize), f64>>,
 }
 
 impl Term {
@@ -122,7 +129,23 @@ impl Side {
         })
     }
 
-    /// Whether a term is a number that only grows.
+    /// How often nodes took a value of a role, as far as that is known.
+    pub(super) fn entries(&self, term: usize, value: Cell) -> u64 {
+        self.entries.get(term).and_then(|own| own.get(&value.raw())).copied().unwrap_or(0)
+    }
+
+    /// Whether a term is a copy of another one, or nearly so.
+    pub(super) fn nearly(&self, term: usize, other: usize) -> bool {
+        self.stale(term, other).is_some()
+    }
+
+    /// If a term is nearly a copy of another one, here or at another kind of node, the share of the
+    /// rows in which it is not.
+    pub(super) fn stale(&self, term: usize, other: usize) -> Option<f64> {
+        self.copies.get_or_init(|| doubt::copies(self)).get(&(term, other)).copied()
+    }
+
+    /// Whether a term is a number or a container that only grows.
     pub(super) fn only_grows(&self, term: usize) -> bool {
         self.grows.get(term).is_some_and(|grows| *grows)
     }
@@ -172,8 +195,19 @@ impl Side {
         let episodes = side.columns.iter().map(|column| sequences.number(column).into());
         side.episodes = episodes.collect();
         let terms = side.terms.iter().zip(&side.columns);
-        let grows = terms.map(|(term, column)| {
-            term.class == Class::Number && !term.is_role() && sequences.only_grow(column)
+        let entries = terms.map(|(term, column)| match term.is_role() {
+            true => sequences.entries(column),
+            false => BTreeMap::new(),
+        });
+        side.entries = entries.collect();
+        let terms = side.terms.iter().zip(&side.columns);
+        let value = |code: u32| states.values.value(Code(code));
+        let grows = terms.map(|(term, column)| match term.class {
+            Class::Number => !term.is_role() && sequences.only_grow(column),
+            class if doubt::is_container(class) => {
+                sequences.all_steps(column, |b, a| doubt::keeps(value(b), value(a)))
+            }
+            _ => false,
         });
         side.grows = grows.collect();
         side

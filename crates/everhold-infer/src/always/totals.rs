@@ -74,7 +74,7 @@ impl Totals<'_> {
         let samples = flow.rows.len() as u64;
         let draft = |property: Property, weight: f64| {
             let evidence = Evidence { samples, distinct: cases, ln_chance };
-            Draft { property, evidence, weight }
+            Draft::new(property, evidence, weight)
         };
         let mut found =
             vec![draft(self.property(total, flow, (BinaryOp::Eq, sum), Scope::EveryCut), 6.0)];

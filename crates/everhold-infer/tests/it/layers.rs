@@ -3,12 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All sources of a module: its file and those in its folder.
+/// All sources of a module: its file and those in its folder and the folders below.
 fn sources(module: &str) -> Vec<PathBuf> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let folder = fs::read_dir(src.join(module)).expect("the module has a folder");
-    let files = folder.map(|entry| entry.expect("it can be read").path());
-    files.chain([src.join(format!("{module}.rs"))]).collect()
+    let mut found = vec![src.join(format!("{module}.rs"))];
+    let mut folders = vec![src.join(module)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("the module has a folder") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found
 }
 
 /// The lines of a source that are code and mention a module of the crate.

@@ -8,6 +8,7 @@
 //! - `bad_input`: too little, too mixed or too odd to say anything.
 
 mod bad_input;
+mod doubts;
 mod layers;
 mod random;
 mod real;

@@ -7,6 +7,7 @@ use super::{
     Rule, Snapshot, State, Tally, Trace, Verdict, Witness, explain, family, is_local, outcome,
 };
 use crate::ast::Scope;
+use crate::checker::delivery_bindings;
 use crate::verdict::Reason;
 
 /// Judges the states in the recorded order.
@@ -242,9 +243,12 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
         let (from, to) = (delivery.from, delivery.to);
         let sender = trace.member(from, delivery.sent);
         let receiver = trace.member(to, delivery.received);
-        let verdict = checker.deliver(
+        let message = trace.message(delivery.message);
+        let message = message.as_ref().map(|(payload, kind)| (payload, kind.as_str()));
+        let verdict = checker.deliver_message(
             (&sender, trace.state(from, delivery.sent)),
             (&receiver, trace.state(to, delivery.received)),
+            message,
             0,
         );
         if verdict != Verdict::Violated {
@@ -256,7 +260,7 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
         let event = trace.last_event(&cut);
         if first.as_ref().is_none_or(|best| event < best.event) {
             let states = trace.some(&[(from, delivery.sent), (to, delivery.received)]);
-            let bindings = [("sender".to_owned(), from.into()), ("receiver".to_owned(), to.into())];
+            let bindings = delivery_bindings(from, to, message);
             let witness = explain(rule.property(), rule.library(), &[&states], &bindings);
             let witness = witness.unwrap_or_default();
             first = Some(CutViolation { cut, event, reason: Reason::False, witness });

@@ -334,6 +334,35 @@ fn each_scope_has_its_states() {
     );
 }
 
+/// The message of a delivery: its payload and its kind.
+#[test]
+fn the_message_of_a_delivery() {
+    let mut trace = TraceBuilder::new();
+    let (a, b) = (trace.add_node("a", ""), trace.add_node("b", ""));
+    let mut term = |node: NodeId, kind: EventKind, term: i64| {
+        trace.begin(node, kind);
+        trace.observe(Value::record([("term", term)]));
+        let to = if node == a { b } else { a };
+        trace.send(to, "Vote", Some(Value::record([("term", term)])))
+    };
+    let local = || EventKind::Local { name: "step".into() };
+    let first = term(a, local(), 3);
+    term(b, EventKind::Deliver { message: first }, 2);
+    let run = trace.finish();
+    let check = |claim: &str| {
+        let rule =
+            Rule::new(&property(&format!("always \"p\" on delivery: {claim}")), &Library::new());
+        assert!(rule.reads_delivery());
+        check_execution(&rule, &run, Limits::default())
+    };
+    assert_eq!(check("message.term == sender.term").verdict, Verdict::Holds);
+    assert_eq!(check("message_kind == \"Vote\"").verdict, Verdict::Holds);
+    let wrong = check("message_kind == \"Vote\" implies message.term <= receiver.term");
+    assert_eq!(wrong.verdict, Verdict::Violated);
+    let shown = wrong.violation.map(|violation| violation.witness.to_string()).unwrap_or_default();
+    assert!(shown.contains("message"), "{shown}");
+}
+
 #[test]
 fn a_bound_is_unknown() {
     let rule =

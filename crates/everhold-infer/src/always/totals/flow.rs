@@ -85,11 +85,42 @@ impl Flow {
         if !flow.features.iter().any(|feature| !matches!(feature, Feature::Term { .. })) {
             return None;
         }
+        flow.leave_out_counts(totals.executions);
         flow.least = vec![i64::MAX; flow.features.len()];
         for run in 0..totals.executions.len() {
             flow.replay(run, totals)?;
         }
         Some(flow)
+    }
+
+    /// Leaves out the number of messages of a kind of which some payload is always 1: their sum is the
+    /// same, and says what is counted.
+    fn leave_out_counts(&mut self, executions: &[&Execution]) {
+        let mut ones: BTreeMap<(String, Option<String>), bool> = BTreeMap::new();
+        for execution in executions {
+            let sends =
+                execution.messages().iter().filter_map(|message| execution.send_of(message));
+            for send in sends {
+                for (field, amount) in amounts(send.payload.as_ref()) {
+                    let one = ones.entry((send.label.clone(), field)).or_insert(true);
+                    *one &= amount == 1;
+                }
+            }
+        }
+        let is_one = |label: &String, field: &Option<String>| {
+            ones.get(&(label.clone(), field.clone())) == Some(&true)
+        };
+        let of_ones: BTreeSet<String> = self
+            .features
+            .iter()
+            .filter_map(|feature| match feature {
+                Feature::Amount { label, field } if is_one(label, field) => Some(label.clone()),
+                _ => None,
+            })
+            .collect();
+        self.features.retain(
+            |feature| !matches!(feature, Feature::Count { label } if of_ones.contains(label)),
+        );
     }
 
     /// Goes through the events of a run; `None` if some number is missing.

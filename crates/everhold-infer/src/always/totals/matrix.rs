@@ -4,8 +4,10 @@ use super::flow::{Feature, Flow};
 
 /// The modulus: a prime. Sums of products of two residues fit into 128 bits.
 const PRIME: i128 = (1 << 61) - 1;
-/// The most numbers of one total.
+/// The most numbers of one total, if there are not very few numbers.
 const PARTS_MAX: usize = 4;
+/// With no more numbers than this altogether, totals have one part more.
+const VERY_FEW: usize = 22;
 /// With more numbers than this altogether, totals of four are not looked for.
 const FEW: usize = 28;
 /// Totals with a coefficient beyond this are taken for accidents.
@@ -25,7 +27,11 @@ impl Matrix {
     pub(super) fn of(flow: &Flow) -> Matrix {
         let count = flow.features.len();
         let basis = basis(flow);
-        let parts_max = if count > FEW { PARTS_MAX - 1 } else { PARTS_MAX };
+        let parts_max = match count {
+            0..=VERY_FEW => PARTS_MAX + 1,
+            0..=FEW => PARTS_MAX,
+            _ => PARTS_MAX - 1,
+        };
         let (mut known, mut tried) = (Vec::new(), 0);
         for size in 1..=parts_max.min(count) {
             let mut here: Vec<Total> = Vec::new();
