@@ -4,10 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use everhold_os::abi::ClockId;
-use everhold_os::{Address, Deadline, Errno, Event, FileKind, Status};
-use everhold_sys::{Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, Timeout, Watched};
+use everhold_os::{Action, Address, Deadline, Errno, Event, FileKind, Status};
+use everhold_sys::{
+    Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, SignalAction, Timeout, Watched,
+};
 
 use crate::machine::Machine;
+use crate::operator::Control;
+use crate::packet::Packet;
 
 /// The number of processors of every host.
 const PROCESSORS: usize = 2;
@@ -45,6 +49,14 @@ fn status_of(status: Status) -> FileStatus {
 }
 
 impl Machine {
+    fn control(&self, host: &str, control: Control) {
+        match self.places.by_name.get(host) {
+            Some(node) => self.link.send(*node, Packet::Control(control)),
+            None => self.link.fail("a host has every name", format!("no host is named \"{host}\"")),
+        }
+        self.point();
+    }
+
     /// A call that changes the disk: the machine may crash before it.
     fn quick_on_disk<T>(
         &self,
@@ -69,6 +81,8 @@ impl Kernel for Machine {
             }
             Report::Returned { code } => self.end(code),
             Report::MainPanicked => self.end(101),
+            Report::Signal { host, signal } => self.control(host, Control::Signal(signal)),
+            Report::Start { host } => self.control(host, Control::Start),
         }
     }
 
@@ -151,6 +165,37 @@ impl Kernel for Machine {
         let woken = self.at_once(|os| os.futex_requeue(from, wake, to, moved));
         self.point();
         woken
+    }
+
+    fn signal_action(&self, signal: i32, new: Option<SignalAction>) -> Answer<SignalAction> {
+        let new = new.map(|SignalAction { handler, flags, mask }| Action { handler, flags, mask });
+        let Action { handler, flags, mask } = self.quick(|os| os.sigaction(signal, new))?;
+        Ok(SignalAction { handler, flags, mask })
+    }
+
+    fn signal_mask(&self, how: i32, set: Option<u64>) -> Answer<u64> {
+        let before = self.quick(|os| os.sigprocmask(how, set));
+        self.take_signals();
+        before
+    }
+
+    fn signals_pending(&self) -> u64 {
+        self.os.borrow().sigpending()
+    }
+
+    fn signal_send(&self, process: i32, signal: i32) -> Answer<()> {
+        if process.abs() > 1 && process != self.process_id() {
+            return Err(libc::ESRCH);
+        }
+        self.quick(|os| os.kill(signal))?;
+        self.take_signals();
+        self.point();
+        Ok(())
+    }
+
+    fn signal_wait(&self, set: u64, timeout: Timeout) -> Answer<i32> {
+        let deadline = deadline(timeout)?;
+        self.wait(|os| os.sigwait(set, deadline))
     }
 
     fn clock(&self, clock: i32) -> Answer<Duration> {

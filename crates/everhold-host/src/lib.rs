@@ -10,10 +10,12 @@ mod kernel;
 mod link;
 mod machine;
 mod net;
+mod operator;
 mod packet;
 mod process;
 mod run;
 
 pub use net::Net;
+pub use operator::{Signal, signal, start};
 pub use packet::Packet;
 pub use run::{Hosts, Outcome, hosts};

@@ -53,8 +53,9 @@ impl Link {
         self.ask(|runtime, node| runtime.incarnation(node)) as u32
     }
 
-    pub(crate) fn send(&self, to: NodeId, packet: everhold_os::Packet) {
-        self.ask(|runtime, node| runtime.send(node, to, Tag::None, packet.into()));
+    pub(crate) fn send(&self, to: NodeId, packet: impl Into<Packet>) {
+        let packet = packet.into();
+        self.ask(|runtime, node| runtime.send(node, to, Tag::None, packet));
     }
 
     /// Sets the host's one timer, or takes it back.
@@ -129,6 +130,8 @@ fn kept(label: &str) -> &'static str {
 pub(crate) struct Places {
     /// The node at each address.
     pub(crate) nodes: BTreeMap<IpAddr, NodeId>,
+    /// The node of each host, by its name.
+    pub(crate) by_name: BTreeMap<String, NodeId>,
     /// The addresses of each host, by its node.
     pub(crate) addresses: Vec<Vec<IpAddr>>,
     pub(crate) names: everhold_os::Names,

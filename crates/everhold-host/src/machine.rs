@@ -4,18 +4,30 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use everhold_os::{Host, Reason, Settings, Stop, ThreadId};
-use everhold_sys::{Answer, Fiber, Routine, suspend};
+use everhold_os::{Action, Delivery, Host, Reason, Settings, Stop, ThreadId};
+use everhold_sys::{Answer, Fiber, Routine, SignalAction, suspend};
 
 use crate::link::{Link, Places};
+use crate::operator::name_of;
 
 /// Reads of the clock in a row after which a thread is taken for one that waits for time to pass.
 const READS_MAX: u32 = 256;
 /// The time by which the clock goes on at such a read; each further one doubles it.
 const READ_STEP: u64 = 1_000;
 
+/// The most starts by an operator between two crashes whose connections are told apart.
+const STARTS_MAX: u32 = 1 << 12;
+
 /// The number of the first thread of a host, as its own code sees it.
 const FIRST_THREAD: i32 = 1_000;
+
+/// The end of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(i32),
+    /// A signal ended it, as somebody wanted.
+    Signal,
+}
 
 pub(crate) struct Machine {
     name: String,
@@ -25,8 +37,8 @@ pub(crate) struct Machine {
     pub(crate) threads: RefCell<Threads>,
     /// The thread that runs.
     pub(crate) running: Cell<ThreadId>,
-    /// The exit code of the process, once it has ended.
-    pub(crate) exited: Cell<Option<i32>>,
+    /// How the process ended, once it has.
+    pub(crate) exited: Cell<Option<Exit>>,
     /// The last panic of any thread: its message and place.
     pub(crate) panic: RefCell<Option<(String, String)>>,
     reads: Cell<u32>,
@@ -88,8 +100,14 @@ impl Threads {
 }
 
 impl Machine {
-    pub(crate) fn new(name: &str, may_crash: bool, link: Link, places: Rc<Places>) -> Self {
-        let settings = settings(&link, &places);
+    pub(crate) fn new(
+        name: &str,
+        may_crash: bool,
+        link: Link,
+        places: Rc<Places>,
+        starts: u32,
+    ) -> Self {
+        let settings = settings(&link, &places, starts);
         Machine {
             name: name.to_owned(),
             may_crash,
@@ -206,13 +224,45 @@ impl Machine {
         handle
     }
 
+    /// Carries out what signals do: handlers run on threads of their own.
+    pub(crate) fn deliver_signals(&self) {
+        let deliveries = self.os.borrow_mut().take_deliveries();
+        for delivery in deliveries {
+            match delivery {
+                Delivery::End(signal) => {
+                    self.link.note(|| format!("{} ends the process", name_of(signal)));
+                    self.exited.set(Some(Exit::Signal));
+                }
+                Delivery::Handler(signal, Action { handler, flags, mask }) => {
+                    self.link.note(|| format!("{} arrives", name_of(signal)));
+                    let action = SignalAction { handler, flags, mask };
+                    let thread = self.os.borrow_mut().spawn_handler();
+                    let number = self.number_of(thread) as u32;
+                    let fiber = Fiber::handler(number, signal, action);
+                    let mut threads = self.threads.borrow_mut();
+                    threads.began(thread, fiber.handle());
+                    threads.detach(thread);
+                    threads.new.push((thread, fiber));
+                }
+            }
+        }
+    }
+
+    /// The same in a call of one of the host's threads, which may end its process.
+    pub(crate) fn take_signals(&self) {
+        self.deliver_signals();
+        if self.exited.get().is_some() {
+            suspend();
+        }
+    }
+
     pub(crate) fn number_of(&self, thread: ThreadId) -> i32 {
         FIRST_THREAD + thread.0 as i32
     }
 
     /// Ends the process, from one of its threads.
     pub(crate) fn end(&self, code: i32) -> ! {
-        self.exited.set(Some(code));
+        self.exited.set(Some(Exit::Code(code)));
         suspend();
         unreachable!("a process that ended does not run")
     }
@@ -228,11 +278,11 @@ impl Machine {
     }
 }
 
-fn settings(link: &Link, places: &Places) -> Settings {
+fn settings(link: &Link, places: &Places, starts: u32) -> Settings {
     Settings {
         addresses: places.addresses[link.node().index()].clone(),
         names: places.names.clone(),
-        incarnation: link.incarnation(),
+        incarnation: link.incarnation() * STARTS_MAX + starts,
         retransmission: None,
         splits: true,
         ..Settings::default()

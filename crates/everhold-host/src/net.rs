@@ -132,9 +132,12 @@ impl<'a> Net<'a> {
 /// TCP loses and repeats nothing, since what it sends again arrives in the end; datagrams are lost.
 fn links() -> Links {
     let lossless = [FaultKind::Lose, FaultKind::Duplicate];
+    let control =
+        Channel::fifo().reliable().without([FaultKind::Partition, FaultKind::OneWay]);
     Links::new()
         .of("Segment", Channel::streams().without(lossless))
         .of("Datagram", Channel::datagrams())
+        .of("Control", control)
 }
 
 fn places(hosts: &[Described]) -> Places {
@@ -143,7 +146,10 @@ fn places(hosts: &[Described]) -> Places {
     let nodes = nodes.flat_map(|(at, all)| all.iter().map(move |ip| (*ip, NodeId(at as u32))));
     let names = hosts.iter().zip(&addresses).map(|(host, all)| (host.name.clone(), all.clone()));
     let clients = hosts.iter().filter(|host| host.is_client).count() as u32;
+    let by_name = hosts.iter().enumerate();
+    let by_name = by_name.map(|(at, host)| (host.name.clone(), NodeId(at as u32)));
     Places {
+        by_name: by_name.collect(),
         nodes: nodes.collect::<BTreeMap<_, _>>(),
         names: Names::new(names),
         addresses,

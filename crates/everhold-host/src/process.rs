@@ -12,7 +12,8 @@ use everhold_trace::Value;
 
 use crate::body::{self, Body};
 use crate::link::{Link, Places};
-use crate::machine::Machine;
+use crate::machine::{Exit, Machine};
+use crate::operator::Control;
 use crate::packet::Packet;
 
 /// What a host is, before it runs.
@@ -33,6 +34,10 @@ pub(crate) struct HostProcess {
     link: Link,
     /// While the host's machine is on.
     running: Option<Running>,
+    /// How often an operator started the process again since the last crash.
+    starts: u32,
+    /// Whether the process starts again when it has ended.
+    starts_again: bool,
 }
 
 struct Running {
@@ -46,13 +51,20 @@ struct Running {
 
 impl HostProcess {
     pub(crate) fn new(plan: Plan) -> Self {
-        HostProcess { plan, link: Link::default(), running: None }
+        HostProcess {
+            plan,
+            link: Link::default(),
+            running: None,
+            starts: 0,
+            starts_again: false,
+        }
     }
 
-    fn boot(&mut self, runtime: &Handle<Packet>, id: NodeId) {
-        self.link.connect(runtime, id);
+    fn boot(&mut self) {
         let Plan { name, places, crashes, disk, .. } = &self.plan;
-        let machine = Machine::new(name, crashes.is_some(), self.link.clone(), Rc::clone(places));
+        let link = self.link.clone();
+        let machine =
+            Machine::new(name, crashes.is_some(), link, Rc::clone(places), self.starts);
         if let Some(disk) = disk.borrow_mut().take() {
             machine.os.borrow_mut().insert_disk(disk);
         }
@@ -84,18 +96,56 @@ impl HostProcess {
         running.machine.os.borrow_mut().advance(now);
         work(running);
         running.settle(now);
-        if let Some(code) = running.machine.exited.take() {
-            self.ended(code);
+        if let Some(exit) = running.machine.exited.take() {
+            self.ended(exit);
+        }
+        if self.starts_again && self.running.as_ref().is_some_and(Running::has_ended) {
+            self.start_again();
+        }
+    }
+
+    /// An operator does something to the process.
+    fn control(&mut self, control: Control) {
+        match control {
+            Control::Start => self.starts_again = true,
+            Control::Signal(_) if self.running.as_ref().is_some_and(Running::has_ended) => {}
+            Control::Signal(signal) => {
+                self.event(|running| {
+                    // Signals from outside have numbers that there are.
+                    let _ = running.machine.os.borrow_mut().kill(signal);
+                    running.machine.deliver_signals();
+                    running.adopt();
+                });
+                return;
+            }
+        }
+        self.event(|_| {});
+    }
+
+    /// The process starts again on the disk as it is.
+    fn start_again(&mut self) {
+        let running = self.running.take().expect("its machine is on");
+        *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
+        self.starts_again = false;
+        self.starts += 1;
+        let now = self.link.now();
+        self.boot();
+        if let Some(running) = &mut self.running {
+            running.machine.os.borrow_mut().advance(now);
+            // The timer of the machine before is no deadline of this one.
+            self.link.set_deadline(None);
         }
     }
 
     /// The process of the host ended. Its machine still closes its connections.
-    fn ended(&mut self, code: i32) {
+    fn ended(&mut self, exit: Exit) {
         let running = self.running.as_mut().expect("it ran");
         running.fibers.clear();
         running.machine.os.borrow_mut().close_all();
         running.settle(self.link.now());
-        if code != 0 {
+        if let Exit::Code(code) = exit
+            && code != 0
+        {
             let name = &self.plan.name;
             let message = match running.machine.panic.take() {
                 Some((message, place)) => format!("({name}) panicked at {place}: {message}"),
@@ -143,6 +193,16 @@ impl Running {
             self.machine.threads.borrow_mut().ended(thread, result);
         }
         self.fibers[thread.0 as usize] = Some(fiber);
+        self.adopt();
+    }
+
+    /// Whether the process has ended.
+    fn has_ended(&self) -> bool {
+        self.fibers.is_empty()
+    }
+
+    /// Takes up threads that began, and drops those that nobody refers to any more.
+    fn adopt(&mut self) {
         let mut threads = self.machine.threads.borrow_mut();
         for (thread, fiber) in threads.new.drain(..) {
             debug_assert_eq!(thread.0 as usize, self.fibers.len(), "threads are numbered in order");
@@ -203,17 +263,23 @@ impl Process<Packet> for HostProcess {
             self.plan.places.clients_left.set(self.plan.places.clients.get());
         }
         *self.plan.disk.borrow_mut() = None;
-        self.boot(runtime, id);
+        self.link.connect(runtime, id);
+        self.boot();
     }
 
     fn restart(&mut self, runtime: &Handle<Packet>, id: NodeId) {
         self.link.connect(runtime, id);
         self.lose_unsynced();
-        self.boot(runtime, id);
+        self.boot();
     }
 
     fn message(&mut self, _: &Handle<Packet>, _: NodeId, _: NodeId, _: Tag, packet: Packet) {
-        self.event(|running| running.machine.os.borrow_mut().deliver(packet.into_inner()));
+        match packet {
+            Packet::Segment(packet) | Packet::Datagram(packet) => {
+                self.event(|running| running.machine.os.borrow_mut().deliver(packet));
+            }
+            Packet::Control(control) => self.control(control),
+        }
     }
 
     fn timer(&mut self, _: &Handle<Packet>, _: NodeId, _: Timer) {
@@ -247,7 +313,7 @@ impl Process<Packet> for HostProcess {
 
     fn ready(&self, tasks: &mut Vec<TaskId>) {
         let Some(running) = &self.running else { return };
-        if running.fibers.is_empty() {
+        if running.has_ended() {
             return;
         }
         tasks.extend(running.machine.os.borrow().runnable().map(|thread| TaskId(thread.0)));
@@ -258,7 +324,7 @@ impl Process<Packet> for HostProcess {
     }
 
     fn waiting(&self) -> Option<Waiting> {
-        let running = self.running.as_ref().filter(|running| !running.fibers.is_empty())?;
+        let running = self.running.as_ref().filter(|running| !running.has_ended())?;
         let stuck = self.plan.is_client || running.is_locked();
         let what = stuck.then(|| running.waits()).flatten()?;
         Some(Waiting { what })

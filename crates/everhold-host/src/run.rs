@@ -114,6 +114,9 @@ impl Hosts {
 
     fn in_worker(self, keeps: bool) -> Outcome {
         let failed = |reason: String| Outcome { failed: Some(reason), ..Outcome::default() };
+        // The hook for panics belongs to the whole process; another thread that panics while the
+        // worker is made would keep it locked there for ever.
+        let _ = everhold_sim::engine::quietly(|| ());
         let told = match everhold_sys::in_worker(|| {
             serde_json::to_vec(&self.explore(keeps)).expect("texts can be written")
         }) {

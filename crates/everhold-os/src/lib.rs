@@ -33,7 +33,7 @@
 //! In reading order:
 //!
 //! - [`host`]: the state, the inputs and the outputs.
-//! - [`thread`]: threads, how they wait, deadlines; [`futex`].
+//! - [`thread`]: threads, how they wait, deadlines; [`futex`], [`signal`].
 //! - [`descriptor`]: open files, and the calls that all of them have.
 //! - [`epoll`], [`event`], [`pipe`], [`unix`]: what does not leave the host.
 //! - [`net`], [`tcp`], [`udp`], [`socket`]: what does.
@@ -52,6 +52,7 @@ pub mod names;
 pub mod net;
 mod options;
 pub mod pipe;
+pub mod signal;
 mod slab;
 pub mod socket;
 pub mod tcp;
@@ -69,5 +70,6 @@ pub use futex::ANY as FUTEX_ANY;
 pub use host::{Choices, Clocks, Host, Retransmission, Settings, Usual};
 pub use names::Names;
 pub use net::{Body, Flag, Packet, Segment};
+pub use signal::{Action, Delivery, SignalSet};
 pub use socket::Received;
 pub use thread::{Answer, Deadline, Reason, Stop, ThreadId};

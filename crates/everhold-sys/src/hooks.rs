@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod host;
 pub(crate) mod net;
 pub(crate) mod numbers;
+pub(crate) mod signals;
 pub(crate) mod streams;
 pub(crate) mod threads;
 pub(crate) mod time;

@@ -47,6 +47,17 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// What a process does with a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignalAction {
+    /// The address of the handler, or 0 for what is usual, or 1 for nothing.
+    pub handler: usize,
+    /// The flags.
+    pub flags: u64,
+    /// The signals that the handler blocks; bit 0 is signal 1.
+    pub mask: u64,
+}
+
 /// What `stat` says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStatus {
@@ -119,6 +130,17 @@ pub trait Kernel {
     fn futex_wake(&self, address: usize, count: u32, mask: u32) -> u32;
     /// Wakes some threads that wait on a word, and lets others wait on another one.
     fn futex_requeue(&self, from: usize, wake: u32, to: usize, moved: u32) -> u32;
+
+    /// The action for a signal, and a new one.
+    fn signal_action(&self, signal: i32, new: Option<SignalAction>) -> Answer<SignalAction>;
+    /// The signals that the calling thread blocks, and a change of them (`SIG_BLOCK` and so on).
+    fn signal_mask(&self, how: i32, set: Option<u64>) -> Answer<u64>;
+    /// The signals that came and are blocked.
+    fn signals_pending(&self) -> u64;
+    /// Sends a signal; process 0 is the caller's own.
+    fn signal_send(&self, process: i32, signal: i32) -> Answer<()>;
+    /// Waits for one of some signals and takes it; with none, for a handler to run.
+    fn signal_wait(&self, set: u64, timeout: Timeout) -> Answer<i32>;
 
     /// The time on a clock.
     fn clock(&self, clock: i32) -> Answer<Duration>;

@@ -30,7 +30,9 @@ mod worker;
 
 pub use fiber::{Fiber, Routine, suspend};
 pub use hooks::host::{Report, call};
-pub use kernel::{Answer, DirectoryEntry, FileStatus, Kernel, Timeout, Watched};
+pub use kernel::{
+    Answer, DirectoryEntry, FileStatus, Kernel, SignalAction, Timeout, Watched,
+};
 pub use statics::Image;
 pub use worker::{Died, in_worker};
 
