@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use everhold_os::abi::ClockId;
-use everhold_os::{Action, Address, Deadline, Errno, Event, FileKind, Status};
+use everhold_os::{Action, Address, Deadline, Errno, Event, FileKind, Status, TimerSetting};
 use everhold_sys::{
     Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, SignalAction, Timeout, Watched,
 };
@@ -43,6 +43,7 @@ fn status_of(status: Status) -> FileStatus {
     let kind = match kind {
         FileKind::Regular => libc::S_IFREG,
         FileKind::Directory => libc::S_IFDIR,
+        FileKind::Link => libc::S_IFLNK,
         FileKind::Other => libc::S_IFSOCK,
     };
     FileStatus { inode, mode: kind | mode, links, size, modified }
@@ -233,6 +234,14 @@ impl Kernel for Machine {
         self.quick(|os| os.dup(descriptor))
     }
 
+    fn dup_to(&self, descriptor: i32, to: i32, flags: i32) -> Answer<i32> {
+        self.quick(|os| os.dup3(descriptor, to, flags))
+    }
+
+    fn lock_record(&self, descriptor: i32, alone: bool) -> Answer<()> {
+        self.quick(|os| os.record_lock(descriptor, alone))
+    }
+
     fn fcntl(&self, descriptor: i32, command: i32, argument: i64) -> Answer<i32> {
         let number = argument as i32;
         self.quick(|os| match command {
@@ -267,8 +276,67 @@ impl Kernel for Machine {
         self.quick(|os| os.fstat(descriptor)).map(status_of)
     }
 
-    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus> {
-        self.quick(|os| os.statat(at, path)).map(status_of)
+    fn status_at(&self, at: i32, path: &[u8], follows: bool) -> Answer<FileStatus> {
+        self.quick(|os| if follows { os.statat(at, path) } else { os.lstatat(at, path) })
+            .map(status_of)
+    }
+
+    fn change_directory(&self, path: &[u8]) -> Answer<()> {
+        self.quick(|os| os.chdir(path))
+    }
+
+    fn change_directory_to(&self, descriptor: i32) -> Answer<()> {
+        self.quick(|os| os.fchdir(descriptor))
+    }
+
+    fn working_directory(&self) -> Answer<Vec<u8>> {
+        self.quick(|os| os.getcwd()).map(String::into_bytes)
+    }
+
+    fn make_symbolic_link(&self, target: &[u8], at: i32, path: &[u8]) -> Answer<()> {
+        self.quick_on_disk(|os| os.symlinkat(target, at, path))
+    }
+
+    fn read_symbolic_link(&self, at: i32, path: &[u8]) -> Answer<Vec<u8>> {
+        self.quick(|os| os.readlinkat(at, path).map(|target| target.as_bytes().to_vec()))
+    }
+
+    fn real_path(&self, path: &[u8]) -> Answer<Vec<u8>> {
+        self.quick(|os| os.real_path(everhold_os::AT_FDCWD, path)).map(String::into_bytes)
+    }
+
+    fn set_mode_at(&self, at: i32, path: &[u8], mode: u32) -> Answer<()> {
+        self.quick(|os| os.chmodat(at, path, mode))
+    }
+
+    fn set_mode(&self, descriptor: i32, mode: u32) -> Answer<()> {
+        self.quick(|os| os.fchmod(descriptor, mode))
+    }
+
+    fn set_modified_at(&self, at: i32, path: &[u8], time: Option<Duration>) -> Answer<()> {
+        self.quick(|os| {
+            let time = time.unwrap_or_else(|| os.clock(ClockId::Realtime));
+            os.set_modified_at(at, path, time)
+        })
+    }
+
+    fn set_modified(&self, descriptor: i32, time: Option<Duration>) -> Answer<()> {
+        self.quick(|os| {
+            let time = time.unwrap_or_else(|| os.clock(ClockId::Realtime));
+            os.set_modified(descriptor, time)
+        })
+    }
+
+    fn space(&self) -> (u64, u64) {
+        let space = self.os.borrow().space();
+        (space.total, space.free)
+    }
+
+    fn sync_all(&self) -> Answer<()> {
+        self.quick_on_disk(|os| {
+            os.sync();
+            Ok(())
+        })
     }
 
     fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64> {
@@ -413,6 +481,25 @@ impl Kernel for Machine {
 
     fn pipe(&self, flags: i32) -> Answer<[i32; 2]> {
         self.quick(|os| os.pipe(flags)).map(<[i32; 2]>::from)
+    }
+
+    fn timer(&self, clock: i32, flags: i32) -> Answer<i32> {
+        self.quick(|os| os.timerfd_create(clock, flags))
+    }
+
+    fn timer_setting(
+        &self,
+        descriptor: i32,
+        flags: i32,
+        new: Option<[Duration; 2]>,
+    ) -> Answer<[Duration; 2]> {
+        let before = self.quick(|os| match new {
+            None => os.timerfd_gettime(descriptor),
+            Some([interval, value]) => {
+                os.timerfd_settime(descriptor, flags, TimerSetting { interval, value })
+            }
+        })?;
+        Ok([before.interval, before.value])
     }
 
     fn event(&self, value: u32, flags: i32) -> Answer<i32> {

@@ -22,6 +22,8 @@ pub struct Net<'a> {
     hosts: Vec<Described>,
     faults: Faults,
     delay_max: Duration,
+    /// Files of hosts: the name of the host, the path, and the contents.
+    files: Vec<(String, String, Vec<u8>)>,
 }
 
 /// The longest delay of a message, unless a test sets another one.
@@ -42,7 +44,7 @@ impl fmt::Debug for Net<'_> {
 
 impl<'a> Net<'a> {
     pub(crate) fn new(system: &'a mut System<Packet>) -> Self {
-        Net { system, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX }
+        Net { system, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX, files: Vec::new() }
     }
 
     /// Adds a host that runs a program. Others reach it by its name; its `main` may run for ever.
@@ -78,6 +80,12 @@ impl<'a> Net<'a> {
         self.faults = faults;
     }
 
+    /// Puts a file on the disk of a host before it starts, such as its configuration.
+    pub fn file(&mut self, host: &str, path: &str, contents: impl Into<Vec<u8>>) {
+        assert!(path.starts_with('/'), "the path \"{path}\" begins with a slash");
+        self.files.push((host.to_owned(), path.to_owned(), contents.into()));
+    }
+
     /// Sets the longest time for which a message is under way, or a thread waits for a processor,
     /// while nothing cuts them off; 100 ms if it is not set. With a delay that is longer than the
     /// timeouts of a program, its failure detectors suspect hosts that are well.
@@ -101,6 +109,12 @@ impl<'a> Net<'a> {
 
     /// The description is complete.
     pub(crate) fn finish(mut self) {
+        for (host, path, _) in &self.files {
+            assert!(
+                self.hosts.iter().any(|known| known.name == *host),
+                "the file {path} is for the host \"{host}\", which there is not"
+            );
+        }
         let places = Rc::new(places(&self.hosts));
         if self.faults.kinds.is_empty() {
             let struck = self.hosts.iter().filter(|host| !host.is_client);
@@ -108,12 +122,16 @@ impl<'a> Net<'a> {
         }
         for Described { name, body, is_client } in self.hosts {
             let crashes = !is_client && self.faults.crashes > 0;
+            let of_host = |(host, ..): &&(String, String, Vec<u8>)| *host == name;
+            let contents =
+                |(_, path, bytes): &(String, String, Vec<u8>)| (path.clone(), bytes.clone());
             let plan = Plan {
                 name: name.clone(),
                 body,
                 is_client,
                 places: Rc::clone(&places),
                 crashes: crashes.then_some(self.faults.crash_model),
+                files: Rc::new(self.files.iter().filter(of_host).map(contents).collect()),
                 disk: Rc::default(),
             };
             let make = move || -> Box<dyn everhold_node::Process<Packet>> {

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use everhold_node::process::Waiting;
 use everhold_node::{CrashModel, Handle, NodeId, Process, Tag, TaskId, Time, Timer};
-use everhold_os::{Choices, Disk, Reason, ThreadId};
+use everhold_os::abi::open;
+use everhold_os::{AT_FDCWD, Choices, Disk, Host, Reason, ThreadId};
 use everhold_sys::{Fiber, Image, begin_execution};
 use everhold_trace::Value;
 
@@ -25,8 +26,41 @@ pub(crate) struct Plan {
     pub(crate) places: Rc<Places>,
     /// How much a crash takes from the disk; `None` if the host never crashes.
     pub(crate) crashes: Option<CrashModel>,
+    /// Files that are there from the beginning, by their paths.
+    pub(crate) files: Rc<Vec<(String, Vec<u8>)>>,
     /// The disk between two starts of the host.
     pub(crate) disk: Rc<RefCell<Option<Disk>>>,
+}
+
+/// Writes the files of a new machine.
+fn lay_out(os: &mut Host, name: &str, places: &Places, files: &[(String, Vec<u8>)]) {
+    let hosts: String = places
+        .by_name
+        .iter()
+        .flat_map(|(name, node)| {
+            places.addresses[node.index()].iter().map(move |ip| format!("{ip} {name}\n"))
+        })
+        .collect();
+    let usual = [
+        ("/etc/hostname".to_owned(), format!("{name}\n").into_bytes()),
+        ("/etc/hosts".to_owned(), format!("127.0.0.1 localhost\n{hosts}").into_bytes()),
+    ];
+    for directory in ["/tmp", "/var", "/var/lib", "/var/tmp", "/run", "/home"] {
+        // It may be there.
+        let _ = os.mkdirat(AT_FDCWD, directory.as_bytes(), 0o777);
+    }
+    for (path, contents) in usual.iter().chain(files) {
+        for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
+            let _ = os.mkdirat(AT_FDCWD, &path.as_bytes()[..at], 0o755);
+        }
+        let flags = open::O_CREAT | open::O_WRONLY | open::O_TRUNC;
+        let written = os.openat(AT_FDCWD, path.as_bytes(), flags, 0o644).and_then(|file| {
+            os.pwrite(file, contents, 0)?;
+            os.close(file)
+        });
+        assert_eq!(written, Ok(()), "the file {path} of host {name} can be written");
+    }
+    os.sync();
 }
 
 pub(crate) struct HostProcess {
@@ -61,12 +95,14 @@ impl HostProcess {
     }
 
     fn boot(&mut self) {
-        let Plan { name, places, crashes, disk, .. } = &self.plan;
+        let Plan { name, places, crashes, disk, files, .. } = &self.plan;
         let link = self.link.clone();
         let machine =
             Machine::new(name, crashes.is_some(), link, Rc::clone(places), self.starts);
-        if let Some(disk) = disk.borrow_mut().take() {
-            machine.os.borrow_mut().insert_disk(disk);
+        let before = disk.borrow_mut().take();
+        match before {
+            Some(disk) => machine.os.borrow_mut().insert_disk(disk),
+            None => lay_out(&mut machine.os.borrow_mut(), name, places, files),
         }
         let body = Rc::clone(&self.plan.body);
         let main = Fiber::main(machine.number_of(ThreadId(0)) as u32, move || body::run(&body));

@@ -127,6 +127,7 @@ pub mod open {
     pub const O_APPEND: i32 = 0o2000;
     pub const O_NONBLOCK: i32 = 0o4000;
     pub const O_DIRECTORY: i32 = 0o200000;
+    pub const O_NOFOLLOW: i32 = 0o400000;
     pub const O_CLOEXEC: i32 = 0o2000000;
     pub const O_PATH: i32 = 0o10000000;
     pub const O_TMPFILE: i32 = 0o20200000;

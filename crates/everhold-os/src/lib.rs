@@ -23,7 +23,7 @@
 //!   listed in its directory, and does not outlive the host's process. A name that the kernel chooses counts
 //!   upwards; in Linux it is random.
 //! - Writing to an eventfd takes eight bytes exactly, as in Linux since 6.10.
-//! - Names of files are UTF-8, and listed in their order. There are no symbolic links. Permissions
+//! - Names of files are UTF-8, and listed in their order. Permissions
 //!   are kept and answered, but everything is permitted. Modes and times do not outlive a crash.
 //! - `fdatasync` is `fsync`. Holes of files take memory, so a file has at most
 //!   [`LARGEST_FILE`](files::LARGEST_FILE) bytes.
@@ -43,6 +43,7 @@
 pub mod abi;
 pub mod address;
 pub mod descriptor;
+mod device;
 pub mod epoll;
 pub mod event;
 pub mod files;

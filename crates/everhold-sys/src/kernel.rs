@@ -157,6 +157,10 @@ pub trait Kernel {
     fn close(&self, descriptor: i32) -> Answer<()>;
     /// `dup`.
     fn dup(&self, descriptor: i32) -> Answer<i32>;
+    /// `dup3`, also for a descriptor that stays what it is.
+    fn dup_to(&self, descriptor: i32, to: i32, flags: i32) -> Answer<i32>;
+    /// `fcntl` with `F_SETLK` and its relatives: a lock that the whole process has.
+    fn lock_record(&self, descriptor: i32, alone: bool) -> Answer<()>;
     /// `fcntl` with a number as its argument.
     fn fcntl(&self, descriptor: i32, command: i32, argument: i64) -> Answer<i32>;
     /// `ioctl` with a place for a number as its argument.
@@ -166,8 +170,32 @@ pub trait Kernel {
     fn open(&self, at: i32, path: &[u8], flags: i32, mode: u32) -> Answer<i32>;
     /// `fstat`.
     fn status(&self, descriptor: i32) -> Answer<FileStatus>;
-    /// `fstatat`.
-    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus>;
+    /// `fstatat`, of what a symbolic link leads to or of the link itself.
+    fn status_at(&self, at: i32, path: &[u8], follows: bool) -> Answer<FileStatus>;
+    /// `chdir`.
+    fn change_directory(&self, path: &[u8]) -> Answer<()>;
+    /// `fchdir`.
+    fn change_directory_to(&self, descriptor: i32) -> Answer<()>;
+    /// `getcwd`.
+    fn working_directory(&self) -> Answer<Vec<u8>>;
+    /// `symlinkat`.
+    fn make_symbolic_link(&self, target: &[u8], at: i32, path: &[u8]) -> Answer<()>;
+    /// `readlinkat`.
+    fn read_symbolic_link(&self, at: i32, path: &[u8]) -> Answer<Vec<u8>>;
+    /// `realpath`.
+    fn real_path(&self, path: &[u8]) -> Answer<Vec<u8>>;
+    /// `fchmodat`.
+    fn set_mode_at(&self, at: i32, path: &[u8], mode: u32) -> Answer<()>;
+    /// `fchmod`.
+    fn set_mode(&self, descriptor: i32, mode: u32) -> Answer<()>;
+    /// `utimensat`, with the time since 1970, or none for now.
+    fn set_modified_at(&self, at: i32, path: &[u8], time: Option<Duration>) -> Answer<()>;
+    /// `futimens`.
+    fn set_modified(&self, descriptor: i32, time: Option<Duration>) -> Answer<()>;
+    /// All bytes of the disk, and the free ones.
+    fn space(&self) -> (u64, u64);
+    /// `sync`.
+    fn sync_all(&self) -> Answer<()>;
     /// `lseek`.
     fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64>;
     /// `pread`.
@@ -234,6 +262,15 @@ pub trait Kernel {
 
     /// `pipe2`.
     fn pipe(&self, flags: i32) -> Answer<[i32; 2]>;
+    /// `timerfd_create`.
+    fn timer(&self, clock: i32, flags: i32) -> Answer<i32>;
+    /// `timerfd_settime` and `timerfd_gettime`: the interval and the value before, and new ones.
+    fn timer_setting(
+        &self,
+        descriptor: i32,
+        flags: i32,
+        new: Option<[Duration; 2]>,
+    ) -> Answer<[Duration; 2]>;
     /// `eventfd`.
     fn event(&self, value: u32, flags: i32) -> Answer<i32>;
     /// `epoll_create1`.

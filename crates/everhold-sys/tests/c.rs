@@ -112,7 +112,7 @@ fn destructors_of_keys_run_when_a_thread_ends() {
             // SAFETY: the key was created.
             thread::spawn(move || unsafe { libc::pthread_setspecific(key, value as *const _) })
         });
-        threads.map(|thread| thread.join().unwrap());
+        let _ = threads.map(|thread| thread.join().unwrap());
         assert_eq!(RUN.load(Ordering::Relaxed), 12);
     });
 }
