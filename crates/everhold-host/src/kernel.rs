@@ -129,6 +129,15 @@ impl Kernel for Machine {
         self.point();
     }
 
+    fn preempt(&self) {
+        self.point();
+    }
+
+    fn spin(&self) {
+        self.look_at_clock();
+        self.point();
+    }
+
     fn thread_id(&self) -> i32 {
         self.number_of(self.running.get())
     }

@@ -18,4 +18,4 @@ mod run;
 pub use net::Net;
 pub use operator::{Signal, signal, start};
 pub use packet::Packet;
-pub use run::{Hosts, Outcome, hosts};
+pub use run::{Hosts, Outcome, Preemption, hosts};

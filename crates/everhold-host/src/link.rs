@@ -10,6 +10,7 @@ use everhold_node::{Handle, NodeId, Runtime, Tag, Time, Timer, Weights};
 use everhold_os::Choices;
 
 use crate::packet::Packet;
+use crate::run::Preemption;
 
 /// The name of the timer that stands for a host's next deadline.
 const DEADLINE: &str = "deadline";
@@ -86,6 +87,11 @@ impl Link {
         self.ask(|runtime, node| runtime.choose_weighted(node, PARTS, weights)) == 1
     }
 
+    pub(crate) fn choose_of(&self, label: &'static str, weights: &[u32]) -> u32 {
+        let weights = Weights::new(label, weights);
+        self.ask(|runtime, node| runtime.choose_weighted(node, label, weights))
+    }
+
     pub(crate) fn halt(&self, node: NodeId) {
         self.ask(|runtime, _| runtime.halt(node));
     }
@@ -135,6 +141,7 @@ pub(crate) struct Places {
     /// The addresses of each host, by its node.
     pub(crate) addresses: Vec<Vec<IpAddr>>,
     pub(crate) names: everhold_os::Names,
+    pub(crate) preemption: Preemption,
     /// The number of clients, and of those whose `main` has not returned in this execution.
     pub(crate) clients: Cell<u32>,
     pub(crate) clients_left: Cell<u32>,

@@ -9,6 +9,7 @@ use everhold_sys::{Answer, Fiber, Routine, SignalAction, suspend};
 
 use crate::link::{Link, Places};
 use crate::operator::name_of;
+use crate::run::Preemption;
 
 /// Reads of the clock in a row after which a thread is taken for one that waits for time to pass.
 const READS_MAX: u32 = 256;
@@ -17,6 +18,12 @@ const READ_STEP: u64 = 1_000;
 
 /// The most starts by an operator between two crashes whose connections are told apart.
 const STARTS_MAX: u32 = 1 << 12;
+
+/// The choice of when a thread is preempted at an atomic exchange, the numbers of exchanges before
+/// that, where none is never, and how likely they are.
+const GAP: &str = "preempted after";
+const GAPS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128];
+const GAP_WEIGHTS: [u32; 16] = [15, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 
 /// The number of the first thread of a host, as its own code sees it.
 const FIRST_THREAD: i32 = 1_000;
@@ -179,6 +186,16 @@ impl Machine {
         if self.has_rivals() {
             self.suspend();
         }
+    }
+
+    /// After how many atomic exchanges the thread that runs next lets others go first, if the
+    /// test asks for that.
+    pub(crate) fn gap(&self) -> Option<u32> {
+        if self.places.preemption != Preemption::Atomics || !self.has_rivals() {
+            return None;
+        }
+        let at = self.link.choose_of(GAP, &GAP_WEIGHTS);
+        Some(GAPS[at as usize]).filter(|gap| *gap > 0)
     }
 
     fn has_rivals(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::body::{self, Body};
 use crate::link::Places;
 use crate::packet::Packet;
 use crate::process::{HostProcess, Plan};
+use crate::run::Preemption;
 
 /// The hosts of a test, their network and what should hold; see [`hosts`](crate::hosts).
 pub struct Net<'a> {
@@ -22,6 +23,7 @@ pub struct Net<'a> {
     hosts: Vec<Described>,
     faults: Faults,
     delay_max: Duration,
+    preemption: Preemption,
     /// Files of hosts: the name of the host, the path, and the contents.
     files: Vec<(String, String, Vec<u8>)>,
 }
@@ -43,8 +45,8 @@ impl fmt::Debug for Net<'_> {
 }
 
 impl<'a> Net<'a> {
-    pub(crate) fn new(system: &'a mut System<Packet>) -> Self {
-        Net { system, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX, files: Vec::new() }
+    pub(crate) fn new(system: &'a mut System<Packet>, preemption: Preemption) -> Self {
+        Net { system, preemption, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX, files: Vec::new() }
     }
 
     /// Adds a host that runs a program. Others reach it by its name; its `main` may run for ever.
@@ -115,7 +117,7 @@ impl<'a> Net<'a> {
                 "the file {path} is for the host \"{host}\", which there is not"
             );
         }
-        let places = Rc::new(places(&self.hosts));
+        let places = Rc::new(places(&self.hosts, self.preemption));
         if self.faults.kinds.is_empty() {
             let struck = self.hosts.iter().filter(|host| !host.is_client);
             self.faults.kinds = struck.map(|host| host.name.clone()).collect();
@@ -158,7 +160,7 @@ fn links() -> Links {
         .of("Control", control)
 }
 
-fn places(hosts: &[Described]) -> Places {
+fn places(hosts: &[Described], preemption: Preemption) -> Places {
     let addresses: Vec<Vec<IpAddr>> = (1..=hosts.len()).map(addresses_of).collect();
     let nodes = addresses.iter().enumerate();
     let nodes = nodes.flat_map(|(at, all)| all.iter().map(move |ip| (*ip, NodeId(at as u32))));
@@ -167,6 +169,7 @@ fn places(hosts: &[Described]) -> Places {
     let by_name = hosts.iter().enumerate();
     let by_name = by_name.map(|(at, host)| (host.name.clone(), NodeId(at as u32)));
     Places {
+        preemption,
         by_name: by_name.collect(),
         nodes: nodes.collect::<BTreeMap<_, _>>(),
         names: Names::new(names),

@@ -222,9 +222,10 @@ impl Running {
         let Some(mut fiber) = self.fibers.get_mut(thread.0 as usize).and_then(Option::take) else {
             return;
         };
+        everhold_sys::preempt_after(self.machine.gap());
         let ended = fiber.run(&self.machine, &mut self.image);
         if ended {
-            self.machine.at_once(everhold_os::Host::exit_thread);
+            self.machine.at_once(Host::exit_thread);
             let result = fiber.result().unwrap_or(0);
             self.machine.threads.borrow_mut().ended(thread, result);
         }

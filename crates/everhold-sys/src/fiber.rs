@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::glibc::Glibc;
-use crate::guard;
+use crate::{atomics, guard};
 use crate::hooks::signals::run_handler;
 use crate::hooks::threads::destroy_values;
 use crate::kernel::{Kernel, SignalAction};
@@ -191,6 +191,7 @@ pub(crate) fn on_base<R>(work: impl FnOnce() -> R) -> R {
 #[inline]
 fn leave_user() -> usize {
     let block = USER.replace(0);
+    atomics::hold();
     guard::let_through(true);
     // SAFETY: `BASE` is the block of the thread that explores, and the callers use no thread-locals.
     unsafe { set_thread_pointer(BASE.get()) };
@@ -205,6 +206,7 @@ unsafe fn become_user(block: usize) {
     // SAFETY: the caller answers for the block.
     unsafe { set_thread_pointer(block) };
     guard::let_through(false);
+    atomics::resume();
     USER.set(block);
 }
 

@@ -109,6 +109,10 @@ pub trait Kernel {
     fn detach(&self, handle: usize);
     /// Lets other threads go first.
     fn yield_now(&self);
+    /// The thread is before an atomic exchange: another one may go first.
+    fn preempt(&self);
+    /// The thread spins until something changes.
+    fn spin(&self);
     /// The number of the calling thread.
     fn thread_id(&self) -> i32;
     /// The number of the host's process.

@@ -16,6 +16,8 @@ compile_error!(
 );
 
 mod arena;
+mod atomics;
+mod decode;
 mod elf;
 mod fiber;
 mod glibc;
@@ -28,6 +30,7 @@ mod stack;
 mod statics;
 mod worker;
 
+pub use atomics::{Sites, patch, preempt_after};
 pub use fiber::{Fiber, Routine, suspend};
 pub use hooks::host::{Report, call};
 pub use kernel::{
