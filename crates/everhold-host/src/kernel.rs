@@ -1,5 +1,6 @@
 //! The answers to the calls of a host's threads.
 
+use std::any::Any;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use everhold_os::{Action, Address, Deadline, Errno, Event, FileKind, Status, Tim
 use everhold_sys::{
     Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, SignalAction, Timeout, Watched,
 };
+
+use everhold_trace::wire::What;
 
 use crate::machine::Machine;
 use crate::operator::Control;
@@ -50,6 +53,14 @@ fn status_of(status: Status) -> FileStatus {
 }
 
 impl Machine {
+    fn show(&self, what: &dyn Any) {
+        let Some(what) = what.downcast_ref::<What>() else { return };
+        if let Some(line) = self.shown.borrow_mut().take(what) {
+            self.link.note(|| line);
+        }
+        self.shows.set(true);
+    }
+
     fn control(&self, host: &str, control: Control) {
         match self.places.by_name.get(host) {
             Some(node) => self.link.send(*node, Packet::Control(control)),
@@ -83,6 +94,7 @@ impl Kernel for Machine {
             Report::Returned { code } => self.end(code),
             Report::MainPanicked => self.end(101),
             Report::Signal { host, signal } => self.control(host, Control::Signal(signal)),
+            Report::Shown(what) => self.show(what),
             Report::Start { host } => self.control(host, Control::Start),
         }
     }
@@ -167,6 +179,9 @@ impl Kernel for Machine {
 
     fn futex_wake(&self, address: usize, count: u32, mask: u32) -> u32 {
         let woken = self.at_once(|os| os.futex_wake(address, count, mask));
+        if woken == 0 {
+            self.missed.borrow_mut().insert(address, self.running.get());
+        }
         self.point();
         woken
     }

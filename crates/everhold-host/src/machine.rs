@@ -3,13 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
-use everhold_os::{Action, Delivery, Host, Reason, Settings, Stop, ThreadId};
+use everhold_os::{Action, Clocks, Delivery, Host, Reason, Settings, Stop, ThreadId};
 use everhold_sys::{Answer, Fiber, Routine, SignalAction, suspend};
 
 use crate::link::{Link, Places};
 use crate::operator::name_of;
 use crate::run::Preemption;
+use crate::shown::Shown;
 
 /// Reads of the clock in a row after which a thread is taken for one that waits for time to pass.
 const READS_MAX: u32 = 256;
@@ -18,6 +20,9 @@ const READ_STEP: u64 = 1_000;
 
 /// The most starts by an operator between two crashes whose connections are told apart.
 const STARTS_MAX: u32 = 1 << 12;
+
+/// The choice of a host's time of day.
+const SKEW: &str = "clock skew";
 
 /// The choice of when a thread is preempted at an atomic exchange, the numbers of exchanges before
 /// that, where none is never, and how likely they are.
@@ -48,6 +53,12 @@ pub(crate) struct Machine {
     pub(crate) exited: Cell<Option<Exit>>,
     /// The last panic of any thread: its message and place.
     pub(crate) panic: RefCell<Option<(String, String)>>,
+    /// The thread that last woke nobody at a word of memory.
+    pub(crate) missed: RefCell<BTreeMap<usize, ThreadId>>,
+    /// What the program shows of its state.
+    pub(crate) shown: RefCell<Shown>,
+    /// Whether that has changed since the last look.
+    pub(crate) shows: Cell<bool>,
     reads: Cell<u32>,
     /// Whether the faults of the test include crashes of this host.
     may_crash: bool,
@@ -113,8 +124,9 @@ impl Machine {
         link: Link,
         places: Rc<Places>,
         starts: u32,
+        skew_max: Duration,
     ) -> Self {
-        let settings = settings(&link, &places, starts);
+        let settings = settings(&link, &places, starts, skew_max);
         Machine {
             name: name.to_owned(),
             may_crash,
@@ -125,6 +137,9 @@ impl Machine {
             running: Cell::default(),
             exited: Cell::default(),
             panic: RefCell::default(),
+            missed: RefCell::default(),
+            shown: RefCell::new(Shown::of(name)),
+            shows: Cell::new(false),
             reads: Cell::new(0),
             partial: RefCell::default(),
         }
@@ -226,7 +241,7 @@ impl Machine {
         if reads > READS_MAX {
             let step = READ_STEP << (reads - READS_MAX).min(20);
             let mut os = self.os.borrow_mut();
-            let later = os.now() + std::time::Duration::from_nanos(step);
+            let later = os.now() + Duration::from_nanos(step);
             os.advance(later);
         }
     }
@@ -295,8 +310,24 @@ impl Machine {
     }
 }
 
-fn settings(link: &Link, places: &Places, starts: u32) -> Settings {
+/// How far the time of day of this host is ahead or behind, in nanoseconds: a choice.
+fn skew(link: &Link, skew_max: Duration) -> i64 {
+    if skew_max.is_zero() {
+        return 0;
+    }
+    let most = i64::try_from(skew_max.as_nanos()).unwrap_or(i64::MAX);
+    match link.choose_of(SKEW, &[1; 5]) {
+        0 => 0,
+        1 => most,
+        2 => -most,
+        3 => most / 2,
+        _ => -most / 2,
+    }
+}
+
+fn settings(link: &Link, places: &Places, starts: u32, skew_max: Duration) -> Settings {
     Settings {
+        clocks: Clocks { skew: skew(link, skew_max), ..Clocks::default() },
         addresses: places.addresses[link.node().index()].clone(),
         names: places.names.clone(),
         incarnation: link.incarnation() * STARTS_MAX + starts,

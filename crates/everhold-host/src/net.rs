@@ -26,6 +26,10 @@ pub struct Net<'a> {
     preemption: Preemption,
     /// Files of hosts: the name of the host, the path, and the contents.
     files: Vec<(String, String, Vec<u8>)>,
+    /// Variables of hosts: the name of the host, that of the variable, and the value.
+    variables: Vec<(String, String, String)>,
+    skew_max: Duration,
+    clocks: Clocks,
 }
 
 /// The longest delay of a message, unless a test sets another one.
@@ -46,7 +50,17 @@ impl fmt::Debug for Net<'_> {
 
 impl<'a> Net<'a> {
     pub(crate) fn new(system: &'a mut System<Packet>, preemption: Preemption) -> Self {
-        Net { system, preemption, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX, files: Vec::new() }
+        Net {
+            system,
+            preemption,
+            hosts: Vec::new(),
+            faults: Faults::none(),
+            delay_max: DELAY_MAX,
+            files: Vec::new(),
+            variables: Vec::new(),
+            skew_max: Duration::ZERO,
+            clocks: Clocks::Shared,
+        }
     }
 
     /// Adds a host that runs a program. Others reach it by its name; its `main` may run for ever.
@@ -88,6 +102,22 @@ impl<'a> Net<'a> {
         self.files.push((host.to_owned(), path.to_owned(), contents.into()));
     }
 
+    /// Sets a variable of the environment of a host. The others are those of the test.
+    pub fn environment(&mut self, host: &str, name: &str, value: &str) {
+        self.variables.push((host.to_owned(), name.to_owned(), value.to_owned()));
+    }
+
+    /// Lets the time of day of each host be ahead of the others or behind, by at most so much: a
+    /// choice at each start of the host.
+    pub fn clock_skew(&mut self, skew_max: Duration) {
+        self.skew_max = skew_max;
+    }
+
+    /// Lets the clocks of hosts run too fast or too slow, by at most so many parts in a million.
+    pub fn clock_drift(&mut self, max_ppm: u32) {
+        self.clocks = Clocks::Drift { max_ppm };
+    }
+
     /// Sets the longest time for which a message is under way, or a thread waits for a processor,
     /// while nothing cuts them off; 100 ms if it is not set. With a delay that is longer than the
     /// timeouts of a program, its failure detectors suspect hosts that are well.
@@ -111,10 +141,12 @@ impl<'a> Net<'a> {
 
     /// The description is complete.
     pub(crate) fn finish(mut self) {
-        for (host, path, _) in &self.files {
+        let files = self.files.iter().map(|(host, ..)| host);
+        let variables = self.variables.iter().map(|(host, ..)| host);
+        for host in files.chain(variables) {
             assert!(
                 self.hosts.iter().any(|known| known.name == *host),
-                "the file {path} is for the host \"{host}\", which there is not"
+                "a file or a variable is for the host \"{host}\", which there is not"
             );
         }
         let places = Rc::new(places(&self.hosts, self.preemption));
@@ -127,6 +159,9 @@ impl<'a> Net<'a> {
             let of_host = |(host, ..): &&(String, String, Vec<u8>)| *host == name;
             let contents =
                 |(_, path, bytes): &(String, String, Vec<u8>)| (path.clone(), bytes.clone());
+            let variable = |(host, variable, value): &(String, String, String)| {
+                (*host == name).then(|| (variable.clone(), value.clone()))
+            };
             let plan = Plan {
                 name: name.clone(),
                 body,
@@ -134,6 +169,8 @@ impl<'a> Net<'a> {
                 places: Rc::clone(&places),
                 crashes: crashes.then_some(self.faults.crash_model),
                 files: Rc::new(self.files.iter().filter(of_host).map(contents).collect()),
+                environment: Rc::new(self.variables.iter().filter_map(variable).collect()),
+                skew_max: self.skew_max,
                 disk: Rc::default(),
             };
             let make = move || -> Box<dyn everhold_node::Process<Packet>> {
@@ -144,7 +181,7 @@ impl<'a> Net<'a> {
         self.system.faults(self.faults);
         self.system.network(Network::Streams);
         self.system.links(links());
-        self.system.clocks(Clocks::Shared);
+        self.system.clocks(self.clocks);
         self.system.patience(self.delay_max);
     }
 }
@@ -152,8 +189,7 @@ impl<'a> Net<'a> {
 /// TCP loses and repeats nothing, since what it sends again arrives in the end; datagrams are lost.
 fn links() -> Links {
     let lossless = [FaultKind::Lose, FaultKind::Duplicate];
-    let control =
-        Channel::fifo().reliable().without([FaultKind::Partition, FaultKind::OneWay]);
+    let control = Channel::fifo().reliable().without([FaultKind::Partition, FaultKind::OneWay]);
     Links::new()
         .of("Segment", Channel::streams().without(lossless))
         .of("Datagram", Channel::datagrams())

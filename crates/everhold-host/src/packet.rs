@@ -31,7 +31,6 @@ impl From<everhold_os::Packet> for Packet {
     }
 }
 
-
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packet = match self {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use everhold_node::process::Waiting;
 use everhold_node::{CrashModel, Handle, NodeId, Process, Tag, TaskId, Time, Timer};
@@ -16,6 +17,7 @@ use crate::link::{Link, Places};
 use crate::machine::{Exit, Machine};
 use crate::operator::Control;
 use crate::packet::Packet;
+use crate::shown::Shown;
 
 /// What a host is, before it runs.
 #[derive(Clone)]
@@ -28,6 +30,10 @@ pub(crate) struct Plan {
     pub(crate) crashes: Option<CrashModel>,
     /// Files that are there from the beginning, by their paths.
     pub(crate) files: Rc<Vec<(String, Vec<u8>)>>,
+    /// Variables of its environment.
+    pub(crate) environment: Rc<Vec<(String, String)>>,
+    /// The largest difference of its time of day from that of the others.
+    pub(crate) skew_max: Duration,
     /// The disk between two starts of the host.
     pub(crate) disk: Rc<RefCell<Option<Disk>>>,
 }
@@ -81,24 +87,26 @@ struct Running {
     fibers: Vec<Option<Fiber>>,
     /// The deadline for which the timer is set.
     armed: Option<Time>,
+    /// What the program shows, as properties see it.
+    shown: Shown,
 }
 
 impl HostProcess {
     pub(crate) fn new(plan: Plan) -> Self {
-        HostProcess {
-            plan,
-            link: Link::default(),
-            running: None,
-            starts: 0,
-            starts_again: false,
-        }
+        HostProcess { plan, link: Link::default(), running: None, starts: 0, starts_again: false }
     }
 
     fn boot(&mut self) {
         let Plan { name, places, crashes, disk, files, .. } = &self.plan;
         let link = self.link.clone();
-        let machine =
-            Machine::new(name, crashes.is_some(), link, Rc::clone(places), self.starts);
+        let machine = Machine::new(
+            name,
+            crashes.is_some(),
+            link,
+            Rc::clone(places),
+            self.starts,
+            self.plan.skew_max,
+        );
         let before = disk.borrow_mut().take();
         match before {
             Some(disk) => machine.os.borrow_mut().insert_disk(disk),
@@ -107,8 +115,10 @@ impl HostProcess {
         let body = Rc::clone(&self.plan.body);
         let main = Fiber::main(machine.number_of(ThreadId(0)) as u32, move || body::run(&body));
         machine.threads.borrow_mut().began(ThreadId(0), main.handle());
-        let image = Image::fresh();
-        self.running = Some(Running { machine, image, fibers: vec![Some(main)], armed: None });
+        let image = Image::fresh(&self.plan.environment);
+        let shown = Shown::of(name);
+        self.running =
+            Some(Running { machine, image, fibers: vec![Some(main)], armed: None, shown });
     }
 
     /// The crash took what it may take from the disk.
@@ -260,6 +270,9 @@ impl Running {
             }
         }
         os.take_woken();
+        if self.machine.shows.replace(false) {
+            self.shown = self.machine.shown.borrow().clone();
+        }
         let next = os.next_deadline();
         if next != self.armed {
             self.armed = next;
@@ -273,7 +286,19 @@ impl Running {
         let waits: Vec<String> = (0..os.thread_count())
             .map(ThreadId)
             .filter_map(|thread| Some((thread, os.waiting(thread)?)))
-            .map(|(thread, reason)| format!("thread {} waits for {reason}", thread.0))
+            .map(|(thread, reason)| {
+                let lost = match reason {
+                    Reason::Futex(address) => self.machine.missed.borrow().get(address).copied(),
+                    _ => None,
+                };
+                let waits = format!("thread {} waits for {reason}", thread.0);
+                match lost.filter(|other| *other != thread) {
+                    Some(other) => {
+                        format!("{waits} (thread {} woke nobody there before)", other.0)
+                    }
+                    None => waits,
+                }
+            })
             .collect();
         (!waits.is_empty()).then(|| waits.join(", "))
     }
@@ -368,10 +393,15 @@ impl Process<Packet> for HostProcess {
     }
 
     fn state(&self) -> Option<&dyn Any> {
-        None
+        self.running.as_ref().map(|running| &running.shown as &dyn Any)
     }
 
     fn observe(&self) -> Value {
+        if let Some(running) = &self.running
+            && !running.shown.values().is_empty()
+        {
+            return Value::Record(running.shown.values().clone());
+        }
         let threads =
             self.running.as_ref().map_or(0, |running| running.fibers.iter().flatten().count());
         Value::record([("threads".to_owned(), Value::of(&(threads as u64)))])

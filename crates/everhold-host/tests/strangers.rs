@@ -28,7 +28,10 @@ fn the_whole_of_std_fs() {
         assert_eq!(std::env::current_dir().unwrap().to_str(), Some("/data"));
         fs::write("deep/file", b"hello").unwrap();
         assert_eq!(fs::read("/data/deep/file").unwrap(), b"hello");
-        assert_eq!(fs::canonicalize("deep/../deep/file").unwrap().to_str(), Some("/data/deep/file"));
+        assert_eq!(
+            fs::canonicalize("deep/../deep/file").unwrap().to_str(),
+            Some("/data/deep/file")
+        );
         std::os::unix::fs::symlink("deep/file", "short").unwrap();
         assert_eq!(fs::read_link("short").unwrap().to_str(), Some("deep/file"));
         assert_eq!(fs::read("short").unwrap(), b"hello");
@@ -83,12 +86,8 @@ fn devices_and_descriptions_of_the_machine() {
 fn temporary_files_and_offsets() {
     runs(5, || {
         let path = std::env::temp_dir().join("work");
-        let mut file = OpenOptions::new()
-            .create_new(true)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
+        let mut file =
+            OpenOptions::new().create_new(true).read(true).write(true).open(&path).unwrap();
         file.write_all(b"0123456789").unwrap();
         file.seek(SeekFrom::Start(4)).unwrap();
         let mut rest = String::new();
@@ -101,4 +100,3 @@ fn temporary_files_and_offsets() {
         file.unlock().unwrap();
     });
 }
-

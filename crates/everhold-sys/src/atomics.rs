@@ -82,9 +82,8 @@ pub fn patch() -> Result<Sites, String> {
     let mut traps = Vec::new();
     for function in &functions {
         // SAFETY: the linker says that this code is there.
-        let code = unsafe {
-            std::slice::from_raw_parts(function.start as *const u8, function.length)
-        };
+        let code =
+            unsafe { std::slice::from_raw_parts(function.start as *const u8, function.length) };
         if !may_exchange(code) {
             continue;
         }
@@ -138,7 +137,10 @@ unsafe fn replace(
 /// Whether bytes like those of an atomic instruction occur at all.
 fn may_exchange(code: &[u8]) -> bool {
     code.windows(2).any(|pair| {
-        matches!(pair, [0x0f, 0xb0 | 0xb1 | 0xc7 | 0xab | 0xb3 | 0xba] | [0x86 | 0x87, _] | [0xf3, 0x90])
+        matches!(
+            pair,
+            [0x0f, 0xb0 | 0xb1 | 0xc7 | 0xab | 0xb3 | 0xba] | [0x86 | 0x87, _] | [0xf3, 0x90]
+        )
     })
 }
 
@@ -331,9 +333,8 @@ mod tests {
         let functions = elf::functions().unwrap();
         let is_understood = |function: &&elf::Function| {
             // SAFETY: the linker says that this code is there.
-            let code = unsafe {
-                std::slice::from_raw_parts(function.start as *const u8, function.length)
-            };
+            let code =
+                unsafe { std::slice::from_raw_parts(function.start as *const u8, function.length) };
             exchanges(code).is_some()
         };
         let (understood, all) = (functions.iter().filter(is_understood).count(), functions.len());

@@ -11,7 +11,6 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::glibc::Glibc;
-use crate::{atomics, guard};
 use crate::hooks::signals::run_handler;
 use crate::hooks::threads::destroy_values;
 use crate::kernel::{Kernel, SignalAction};
@@ -19,6 +18,7 @@ use crate::own::own;
 use crate::raw::{set_thread_pointer, thread_pointer};
 use crate::stack::{self, Stack};
 use crate::statics::{self, Image};
+use crate::{atomics, guard};
 
 own! {
     /// The control block of the fiber whose own code runs now; zero while none does.

@@ -19,6 +19,7 @@ mod arena;
 mod atomics;
 mod decode;
 mod elf;
+mod environment;
 mod fiber;
 mod glibc;
 mod guard;
@@ -33,9 +34,7 @@ mod worker;
 pub use atomics::{Sites, patch, preempt_after};
 pub use fiber::{Fiber, Routine, suspend};
 pub use hooks::host::{Report, call};
-pub use kernel::{
-    Answer, DirectoryEntry, FileStatus, Kernel, SignalAction, Timeout, Watched,
-};
+pub use kernel::{Answer, DirectoryEntry, FileStatus, Kernel, SignalAction, Timeout, Watched};
 pub use statics::Image;
 pub use worker::{Died, in_worker};
 

@@ -57,10 +57,7 @@ fn locks_and_conditions_of_the_c_library() {
             }
             libc::pthread_mutex_lock(&raw mut (*shared).mutex);
             while (*shared).filled < 3 {
-                libc::pthread_cond_wait(
-                    &raw mut (*shared).condition,
-                    &raw mut (*shared).mutex,
-                );
+                libc::pthread_cond_wait(&raw mut (*shared).condition, &raw mut (*shared).mutex);
             }
             libc::pthread_mutex_unlock(&raw mut (*shared).mutex);
             for thread in threads {
@@ -129,7 +126,10 @@ fn timers_events_and_selection() {
                 it_interval: zero,
                 it_value: libc::timespec { tv_sec: 2, tv_nsec: 0 },
             };
-            assert_eq!(libc::timerfd_settime(timer, 0, &raw const setting, std::ptr::null_mut()), 0);
+            assert_eq!(
+                libc::timerfd_settime(timer, 0, &raw const setting, std::ptr::null_mut()),
+                0
+            );
             let before = Instant::now();
             let mut set = std::mem::zeroed::<libc::fd_set>();
             libc::FD_SET(timer, &raw mut set);
@@ -299,4 +299,3 @@ fn a_signal_ends_a_wait_and_a_blocked_one_stays_pending() {
     });
     assert_eq!(outcome.failed, None, "{}", outcome.report);
 }
-

@@ -154,9 +154,7 @@ impl Model {
             Op::Symlink(target, name) => {
                 show(host.symlinkat(TARGETS[target].as_bytes(), AT_FDCWD, path(name)))
             }
-            Op::ReadLink(name) => {
-                show(host.readlinkat(AT_FDCWD, path(name)).map(str::to_owned))
-            }
+            Op::ReadLink(name) => show(host.readlinkat(AT_FDCWD, path(name)).map(str::to_owned)),
             Op::MakeDirectory(name) => show(host.mkdirat(AT_FDCWD, path(name), 0o755)),
             Op::RemoveDirectory(name) => show(host.rmdirat(AT_FDCWD, path(name))),
             Op::Unlink(name) => show(host.unlinkat(AT_FDCWD, path(name))),

@@ -26,9 +26,7 @@ pub(crate) unsafe fn of_descriptors(
             libc::SYS_eventfd => events::eventfd(a as _, 0).into(),
             libc::SYS_epoll_create => events::epoll_create(fd).into(),
             libc::SYS_timerfd_create => events::timerfd_create(fd, second).into(),
-            libc::SYS_timerfd_settime => {
-                events::timerfd_settime(fd, second, c as _, d as _).into()
-            }
+            libc::SYS_timerfd_settime => events::timerfd_settime(fd, second, c as _, d as _).into(),
             libc::SYS_timerfd_gettime => events::timerfd_gettime(fd, b as _).into(),
             libc::SYS_ppoll => events::ppoll(a as _, b as _, c as _, d as _).into(),
             libc::SYS_select => events::select(fd, b as _, c as _, d as _, e as _).into(),
@@ -159,11 +157,8 @@ struct RawAction {
 unsafe fn raw_sigaction(signal: c_int, new: *const RawAction, old: *mut RawAction) -> c_long {
     // SAFETY: the caller answers for both.
     let new = unsafe { new.as_ref() };
-    let new = new.map(|new| SignalAction {
-        handler: new.handler,
-        flags: new.flags,
-        mask: new.mask,
-    });
+    let new =
+        new.map(|new| SignalAction { handler: new.handler, flags: new.flags, mask: new.mask });
     let before = crate::fiber::enter(|kernel| kernel.signal_action(signal, new));
     match before {
         Err(number) => failed(number),
@@ -206,38 +201,102 @@ macro_rules! named {
 }
 
 macro_rules! syscall_number {
-    (clone) => { libc::SYS_clone };
-    (clone3) => { libc::SYS_clone3 };
-    (fork) => { libc::SYS_fork };
-    (vfork) => { libc::SYS_vfork };
-    (execve) => { libc::SYS_execve };
-    (execveat) => { libc::SYS_execveat };
-    (wait4) => { libc::SYS_wait4 };
-    (waitid) => { libc::SYS_waitid };
-    (ptrace) => { libc::SYS_ptrace };
-    (pidfd_open) => { libc::SYS_pidfd_open };
-    (signalfd4) => { libc::SYS_signalfd4 };
-    (inotify_init1) => { libc::SYS_inotify_init1 };
-    (fanotify_init) => { libc::SYS_fanotify_init };
-    (memfd_create) => { libc::SYS_memfd_create };
-    (alarm) => { libc::SYS_alarm };
-    (setitimer) => { libc::SYS_setitimer };
-    (timer_create) => { libc::SYS_timer_create };
-    (mount) => { libc::SYS_mount };
-    (shmget) => { libc::SYS_shmget };
-    (semget) => { libc::SYS_semget };
-    (msgget) => { libc::SYS_msgget };
-    (mq_open) => { libc::SYS_mq_open };
-    (io_setup) => { libc::SYS_io_setup };
-    (bpf) => { libc::SYS_bpf };
-    (perf_event_open) => { libc::SYS_perf_event_open };
-    (unshare) => { libc::SYS_unshare };
-    (setns) => { libc::SYS_setns };
-    (seccomp) => { libc::SYS_seccomp };
-    (setuid) => { libc::SYS_setuid };
-    (setgid) => { libc::SYS_setgid };
-    (reboot) => { libc::SYS_reboot };
-    (getpriority) => { libc::SYS_getpriority };
+    (clone) => {
+        libc::SYS_clone
+    };
+    (clone3) => {
+        libc::SYS_clone3
+    };
+    (fork) => {
+        libc::SYS_fork
+    };
+    (vfork) => {
+        libc::SYS_vfork
+    };
+    (execve) => {
+        libc::SYS_execve
+    };
+    (execveat) => {
+        libc::SYS_execveat
+    };
+    (wait4) => {
+        libc::SYS_wait4
+    };
+    (waitid) => {
+        libc::SYS_waitid
+    };
+    (ptrace) => {
+        libc::SYS_ptrace
+    };
+    (pidfd_open) => {
+        libc::SYS_pidfd_open
+    };
+    (signalfd4) => {
+        libc::SYS_signalfd4
+    };
+    (inotify_init1) => {
+        libc::SYS_inotify_init1
+    };
+    (fanotify_init) => {
+        libc::SYS_fanotify_init
+    };
+    (memfd_create) => {
+        libc::SYS_memfd_create
+    };
+    (alarm) => {
+        libc::SYS_alarm
+    };
+    (setitimer) => {
+        libc::SYS_setitimer
+    };
+    (timer_create) => {
+        libc::SYS_timer_create
+    };
+    (mount) => {
+        libc::SYS_mount
+    };
+    (shmget) => {
+        libc::SYS_shmget
+    };
+    (semget) => {
+        libc::SYS_semget
+    };
+    (msgget) => {
+        libc::SYS_msgget
+    };
+    (mq_open) => {
+        libc::SYS_mq_open
+    };
+    (io_setup) => {
+        libc::SYS_io_setup
+    };
+    (bpf) => {
+        libc::SYS_bpf
+    };
+    (perf_event_open) => {
+        libc::SYS_perf_event_open
+    };
+    (unshare) => {
+        libc::SYS_unshare
+    };
+    (setns) => {
+        libc::SYS_setns
+    };
+    (seccomp) => {
+        libc::SYS_seccomp
+    };
+    (setuid) => {
+        libc::SYS_setuid
+    };
+    (setgid) => {
+        libc::SYS_setgid
+    };
+    (reboot) => {
+        libc::SYS_reboot
+    };
+    (getpriority) => {
+        libc::SYS_getpriority
+    };
 }
 
 named! {

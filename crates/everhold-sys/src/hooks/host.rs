@@ -29,6 +29,8 @@ pub enum Report<'a> {
         /// The number.
         signal: i32,
     },
+    /// Something that the program shows of its state.
+    Shown(&'a dyn std::any::Any),
     /// Another host starts again, as soon as its process has ended.
     Start {
         /// The name of the host.
