@@ -78,6 +78,14 @@ impl Machine {
         self.quick(call)
     }
 
+    /// A call that belongs to no thread, maybe after the end of all of them.
+    fn at_once_or_after<T>(
+        &self,
+        call: impl FnOnce(&mut everhold_os::Host) -> Result<T, Errno>,
+    ) -> Answer<T> {
+        call(&mut self.os.borrow_mut()).map_err(|error| error.0)
+    }
+
     /// A call that never waits.
     fn quick<T>(&self, call: impl FnOnce(&mut everhold_os::Host) -> Result<T, Errno>) -> Answer<T> {
         self.at_once(call).map_err(|error| error.0)
@@ -373,6 +381,10 @@ impl Kernel for Machine {
 
     fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize> {
         self.quick_on_disk(|os| os.pwrite(descriptor, bytes, offset))
+    }
+
+    fn write_back(&self, descriptor: i32, offset: u64, bytes: &[u8]) -> Answer<()> {
+        self.at_once_or_after(|os| os.write_back(descriptor, offset, bytes))
     }
 
     fn truncate(&self, descriptor: i32, length: i64) -> Answer<()> {

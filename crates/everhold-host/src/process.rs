@@ -187,6 +187,7 @@ impl HostProcess {
     fn ended(&mut self, exit: Exit) {
         let running = self.running.as_mut().expect("it ran");
         running.fibers.clear();
+        everhold_sys::write_back(&running.machine, &running.image);
         running.machine.os.borrow_mut().close_all();
         running.settle(self.link.now());
         if let Exit::Code(code) = exit
@@ -220,6 +221,9 @@ impl Drop for HostProcess {
     /// A crash ends the machine and leaves its disk.
     fn drop(&mut self) {
         if let Some(running) = &self.running {
+            if !running.has_ended() {
+                everhold_sys::write_back(&running.machine, &running.image);
+            }
             *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
         }
     }

@@ -206,6 +206,8 @@ pub trait Kernel {
     fn read_at(&self, descriptor: i32, bytes: &mut [u8], offset: i64) -> Answer<usize>;
     /// `pwrite`.
     fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize>;
+    /// Writes what was changed in mapped memory, as far as the file goes.
+    fn write_back(&self, descriptor: i32, offset: u64, bytes: &[u8]) -> Answer<()>;
     /// `ftruncate`.
     fn truncate(&self, descriptor: i32, length: i64) -> Answer<()>;
     /// `fallocate`.

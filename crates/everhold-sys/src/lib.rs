@@ -25,6 +25,7 @@ mod glibc;
 mod guard;
 mod hooks;
 mod kernel;
+mod mappings;
 mod own;
 mod raw;
 mod stack;
@@ -61,9 +62,16 @@ pub fn arm() -> Result<(), String> {
     guard::arm()
 }
 
+/// Writes to its files what the program of a host that does not run now has changed in mapped
+/// memory, as the end of its process does.
+pub fn write_back(kernel: &dyn Kernel, image: &Image) {
+    mappings::write_back(kernel, image.owner());
+}
+
 /// Forgets what the hosts of the execution before allocated.
 pub fn begin_execution() {
     arena::reset();
+    mappings::reset();
     stack::reset();
     hooks::threads::delete_keys();
 }

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::elf;
 use crate::environment::{self, Environment};
+use crate::mappings;
 use crate::own::own;
 
 own! {
@@ -91,6 +92,7 @@ fn size() -> usize {
 pub struct Image {
     bytes: Box<[u8]>,
     environment: Environment,
+    owner: u64,
 }
 
 impl Image {
@@ -102,9 +104,15 @@ impl Image {
     #[must_use]
     pub fn fresh(environment: &[(String, String)]) -> Image {
         let environment = Environment::new(environment);
-        let mut image = Image { bytes: vec![0; size()].into_boxed_slice(), environment };
+        let owner = mappings::new_owner();
+        let mut image = Image { bytes: vec![0; size()].into_boxed_slice(), environment, owner };
         image.refresh();
         image
+    }
+
+    /// The number that tells it from all others.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// Forgets everything since the start of the program.
@@ -142,6 +150,12 @@ pub(crate) fn load_base() {
     // SAFETY: as in `load`, the other way round.
     unsafe { put(&*EXPLORER.place()) };
     environment::load_base(EXPLORERS.get());
+}
+
+/// The number of the image that is in place.
+pub(crate) fn owner() -> u64 {
+    // SAFETY: as in `load_base`.
+    unsafe { (*LOADED.get()).owner }
 }
 
 /// The environment of the host whose statics are in place.

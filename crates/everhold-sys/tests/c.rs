@@ -299,3 +299,84 @@ fn a_signal_ends_a_wait_and_a_blocked_one_stays_pending() {
     });
     assert_eq!(outcome.failed, None, "{}", outcome.report);
 }
+
+/// Maps a file of one page as shared memory.
+fn mapped(file: &File, protection: c_int) -> *mut u8 {
+    // SAFETY: asks for a new mapping.
+    let at = unsafe {
+        libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    at.cast()
+}
+
+#[test]
+fn a_mapped_file_is_the_file() {
+    use std::os::unix::fs::FileExt;
+    runs(5, || {
+        let file = File::options().read(true).write(true).create(true).open("/data").unwrap();
+        file.set_len(4096).unwrap();
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let (one, two) = (mapped(&file, both), mapped(&file, libc::PROT_READ));
+        // SAFETY: the mappings have a page each.
+        unsafe {
+            *one.add(700) = 7;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, 700).unwrap();
+            assert_eq!(byte, [7]);
+            file.write_all_at(&[9], 701).unwrap();
+            assert_eq!((*one.add(701), *two.add(701), *two.add(700)), (9, 9, 7));
+            assert_eq!(libc::munmap(two.cast(), 4096), 0);
+            *one.add(702) = 8;
+            assert_eq!(libc::munmap(one.cast(), 4096), 0);
+        }
+        assert_eq!(std::fs::read("/data").unwrap()[700..703], [7, 9, 8]);
+    });
+}
+
+/// A server that keeps a number in mapped memory, and a user who trusts in it over crashes.
+fn number_in_memory(net: &mut Net<'_>, syncs: bool) {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    net.host("server", move || {
+        let file = File::options().read(true).write(true).create(true).open("/number").unwrap();
+        file.set_len(4096).unwrap();
+        file.sync_all().unwrap();
+        File::open("/").unwrap().sync_all().unwrap();
+        let number = mapped(&file, libc::PROT_READ | libc::PROT_WRITE);
+        for stream in TcpListener::bind("0.0.0.0:80").unwrap().incoming() {
+            let Ok(mut stream) = stream else { continue };
+            // SAFETY: the mapping has a page, and only this thread uses it.
+            let now = unsafe {
+                *number += 1;
+                if syncs {
+                    assert_eq!(libc::msync(number.cast(), 4096, libc::MS_SYNC), 0);
+                }
+                *number
+            };
+            let _ = stream.write_all(&[now]);
+        }
+    });
+    net.client("user", || {
+        let mut last = 0;
+        for _ in 0..3 {
+            let mut answer = [0];
+            while !TcpStream::connect("server:80")
+                .is_ok_and(|mut stream| stream.read_exact(&mut answer).is_ok())
+            {
+                thread::sleep(Duration::from_millis(50));
+            }
+            assert!(answer[0] > last, "a number came twice");
+            last = answer[0];
+        }
+    });
+    net.faults(everhold_sim::Faults::none().crash(1));
+}
+
+#[test]
+fn mapped_memory_outlives_a_crash_if_it_was_synced() {
+    let outcome = check(500, |net| number_in_memory(net, false));
+    assert!(outcome.report.contains("a number came twice"), "{}", outcome.report);
+    let outcome = check(300, |net| number_in_memory(net, true));
+    assert_eq!(outcome.failed, None, "{}", outcome.report);
+}

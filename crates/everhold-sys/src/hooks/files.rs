@@ -7,6 +7,7 @@ use libc::{AT_FDCWD, mode_t, off_t, ssize_t};
 
 use crate::hooks::{bytes, bytes_mut, interpose};
 use crate::kernel::{Answer, FileStatus, Kernel};
+use crate::mappings::{self, Request};
 
 /// # Safety
 ///
@@ -161,7 +162,9 @@ interpose_both! {
         offset: off_t
     ) -> ssize_t {
         // SAFETY: the caller passes room for so many bytes.
-        kernel.read_at(descriptor, unsafe { bytes_mut(buffer, length) }, offset).map(|n| n as i64)
+        let room = unsafe { bytes_mut(buffer, length) };
+        mappings::before(kernel);
+        kernel.read_at(descriptor, room, offset).map(|n| n as i64)
     }
     fn pwrite, pwrite64(
         kernel,
@@ -171,10 +174,17 @@ interpose_both! {
         offset: off_t
     ) -> ssize_t {
         // SAFETY: the caller passes so many bytes.
-        kernel.write_at(descriptor, unsafe { bytes(buffer, length) }, offset).map(|n| n as i64)
+        let data = unsafe { bytes(buffer, length) };
+        mappings::before(kernel);
+        let written = kernel.write_at(descriptor, data, offset);
+        mappings::after(kernel, descriptor);
+        written.map(|n| n as i64)
     }
     fn ftruncate, ftruncate64(kernel, descriptor: c_int, length: off_t) -> c_int {
-        kernel.truncate(descriptor, length).map(|()| 0)
+        mappings::before(kernel);
+        let cut = kernel.truncate(descriptor, length);
+        mappings::after(kernel, descriptor);
+        cut.map(|()| 0)
     }
     fn fallocate, fallocate64(
         kernel,
@@ -199,8 +209,14 @@ interpose! {
         // SAFETY: the caller passes a text or null, and a place for the answer.
         unsafe { Ok(put_statx(&status_at(kernel, at, name, flags)?, into)) }
     }
-    fn fsync(kernel, descriptor: c_int) -> c_int { kernel.sync(descriptor).map(|()| 0) }
-    fn fdatasync(kernel, descriptor: c_int) -> c_int { kernel.sync(descriptor).map(|()| 0) }
+    fn fsync(kernel, descriptor: c_int) -> c_int {
+        mappings::before(kernel);
+        kernel.sync(descriptor).map(|()| 0)
+    }
+    fn fdatasync(kernel, descriptor: c_int) -> c_int {
+        mappings::before(kernel);
+        kernel.sync(descriptor).map(|()| 0)
+    }
     fn sync_file_range(
         _kernel,
         _descriptor: c_int,
@@ -314,7 +330,7 @@ interpose! {
     }
 }
 
-/// `mmap` and `mmap64`: memory is real, files cannot be mapped.
+/// `mmap` and `mmap64`: memory is real, and mapped files are copies of those of the host.
 macro_rules! interpose_mapping {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "`, as a host sees it.")]
@@ -333,9 +349,14 @@ macro_rules! interpose_mapping {
             offset: off_t,
         ) -> *mut c_void {
             if crate::fiber::is_simulated() && flags & libc::MAP_ANONYMOUS == 0 {
-                crate::fiber::enter(|kernel| kernel.refused("mmap of a file"));
-                crate::hooks::set_errno(libc::ENODEV);
-                return libc::MAP_FAILED;
+                let request = Request { length, protection, flags, descriptor, offset };
+                return match crate::fiber::enter(|kernel| mappings::map(kernel, &request)) {
+                    Ok(place) => place as *mut c_void,
+                    Err(number) => {
+                        crate::hooks::set_errno(number);
+                        libc::MAP_FAILED
+                    }
+                };
             }
             let arguments = [
                 at as c_long,

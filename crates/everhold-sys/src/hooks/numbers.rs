@@ -196,12 +196,14 @@ unsafe fn of_memory(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_lo
     let result = unsafe {
         match number {
             // Memory is real.
-            libc::SYS_munmap
-            | libc::SYS_mprotect
-            | libc::SYS_madvise
-            | libc::SYS_mremap
-            | libc::SYS_brk
-            | libc::SYS_arch_prctl => really(number, [a, b, c, d, e, f]),
+            libc::SYS_munmap => crate::mappings::munmap(a as _, b as _).into(),
+            libc::SYS_msync => crate::mappings::msync(a as _, b as _, third).into(),
+            libc::SYS_mremap => {
+                crate::mappings::mremap(a as _, b as _, c as _, d as _, e as _) as c_long
+            }
+            libc::SYS_mprotect | libc::SYS_madvise | libc::SYS_brk | libc::SYS_arch_prctl => {
+                really(number, [a, b, c, d, e, f])
+            }
             libc::SYS_mmap => files::mmap(a as _, b as _, third, d as _, e as _, f) as c_long,
             libc::SYS_getcpu => {
                 if a != 0 {

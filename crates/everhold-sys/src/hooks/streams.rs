@@ -6,6 +6,7 @@ use libc::{iovec, off_t, ssize_t};
 
 use crate::hooks::{bytes, bytes_mut, interpose};
 use crate::kernel::{Answer, Kernel};
+use crate::mappings;
 
 /// Writes to a descriptor; 1 and 2 are the host's output.
 fn write_to(kernel: &dyn Kernel, descriptor: c_int, bytes: &[u8]) -> Answer<i64> {
@@ -13,7 +14,10 @@ fn write_to(kernel: &dyn Kernel, descriptor: c_int, bytes: &[u8]) -> Answer<i64>
         kernel.output(descriptor, bytes);
         return Ok(bytes.len() as i64);
     }
-    kernel.write(descriptor, bytes).map(|written| written as i64)
+    mappings::before(kernel);
+    let written = kernel.write(descriptor, bytes);
+    mappings::after(kernel, descriptor);
+    written.map(|written| written as i64)
 }
 
 /// Reads from a descriptor; 0 is an empty input.
@@ -21,6 +25,7 @@ fn read_from(kernel: &dyn Kernel, descriptor: c_int, bytes: &mut [u8]) -> Answer
     if descriptor == 0 {
         return Ok(0);
     }
+    mappings::before(kernel);
     kernel.read(descriptor, bytes).map(|read| read as i64)
 }
 
