@@ -33,6 +33,7 @@ fn code_of(code: ExitCode) -> i32 {
 pub(crate) fn run(body: &Body) {
     // The hook is a static, and this host has statics of its own.
     std::panic::set_hook(Box::new(tell));
+    crate::shown::tap();
     match catch_unwind(AssertUnwindSafe(|| body())) {
         Ok(code) => everhold_sys::call(Report::Returned { code }),
         Err(_) => everhold_sys::call(Report::MainPanicked),

@@ -1,13 +1,20 @@
 //! The answers to the calls of a host's threads.
 
+use std::any::Any;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use everhold_os::abi::ClockId;
-use everhold_os::{Address, Deadline, Errno, Event, FileKind, Status};
-use everhold_sys::{Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, Timeout, Watched};
+use everhold_os::{Action, Address, Deadline, Errno, Event, FileKind, Status, TimerSetting};
+use everhold_sys::{
+    Answer, DirectoryEntry, FileStatus, Kernel, Report, Routine, SignalAction, Timeout, Watched,
+};
+
+use everhold_trace::wire::What;
 
 use crate::machine::Machine;
+use crate::operator::Control;
+use crate::packet::Packet;
 
 /// The number of processors of every host.
 const PROCESSORS: usize = 2;
@@ -39,12 +46,29 @@ fn status_of(status: Status) -> FileStatus {
     let kind = match kind {
         FileKind::Regular => libc::S_IFREG,
         FileKind::Directory => libc::S_IFDIR,
+        FileKind::Link => libc::S_IFLNK,
         FileKind::Other => libc::S_IFSOCK,
     };
     FileStatus { inode, mode: kind | mode, links, size, modified }
 }
 
 impl Machine {
+    fn show(&self, what: &dyn Any) {
+        let Some(what) = what.downcast_ref::<What>() else { return };
+        if let Some(line) = self.shown.borrow_mut().take(what) {
+            self.link.note(|| line);
+        }
+        self.shows.set(true);
+    }
+
+    fn control(&self, host: &str, control: Control) {
+        match self.places.by_name.get(host) {
+            Some(node) => self.link.send(*node, Packet::Control(control)),
+            None => self.link.fail("a host has every name", format!("no host is named \"{host}\"")),
+        }
+        self.point();
+    }
+
     /// A call that changes the disk: the machine may crash before it.
     fn quick_on_disk<T>(
         &self,
@@ -52,6 +76,14 @@ impl Machine {
     ) -> Answer<T> {
         self.before_disk();
         self.quick(call)
+    }
+
+    /// A call that belongs to no thread, maybe after the end of all of them.
+    fn at_once_or_after<T>(
+        &self,
+        call: impl FnOnce(&mut everhold_os::Host) -> Result<T, Errno>,
+    ) -> Answer<T> {
+        call(&mut self.os.borrow_mut()).map_err(|error| error.0)
     }
 
     /// A call that never waits.
@@ -69,6 +101,9 @@ impl Kernel for Machine {
             }
             Report::Returned { code } => self.end(code),
             Report::MainPanicked => self.end(101),
+            Report::Signal { host, signal } => self.control(host, Control::Signal(signal)),
+            Report::Shown(what) => self.show(what),
+            Report::Start { host } => self.control(host, Control::Start),
         }
     }
 
@@ -114,6 +149,15 @@ impl Kernel for Machine {
         self.point();
     }
 
+    fn preempt(&self) {
+        self.point();
+    }
+
+    fn spin(&self) {
+        self.look_at_clock();
+        self.point();
+    }
+
     fn thread_id(&self) -> i32 {
         self.number_of(self.running.get())
     }
@@ -143,6 +187,9 @@ impl Kernel for Machine {
 
     fn futex_wake(&self, address: usize, count: u32, mask: u32) -> u32 {
         let woken = self.at_once(|os| os.futex_wake(address, count, mask));
+        if woken == 0 {
+            self.missed.borrow_mut().insert(address, self.running.get());
+        }
         self.point();
         woken
     }
@@ -151,6 +198,37 @@ impl Kernel for Machine {
         let woken = self.at_once(|os| os.futex_requeue(from, wake, to, moved));
         self.point();
         woken
+    }
+
+    fn signal_action(&self, signal: i32, new: Option<SignalAction>) -> Answer<SignalAction> {
+        let new = new.map(|SignalAction { handler, flags, mask }| Action { handler, flags, mask });
+        let Action { handler, flags, mask } = self.quick(|os| os.sigaction(signal, new))?;
+        Ok(SignalAction { handler, flags, mask })
+    }
+
+    fn signal_mask(&self, how: i32, set: Option<u64>) -> Answer<u64> {
+        let before = self.quick(|os| os.sigprocmask(how, set));
+        self.take_signals();
+        before
+    }
+
+    fn signals_pending(&self) -> u64 {
+        self.os.borrow().sigpending()
+    }
+
+    fn signal_send(&self, process: i32, signal: i32) -> Answer<()> {
+        if process.abs() > 1 && process != self.process_id() {
+            return Err(libc::ESRCH);
+        }
+        self.quick(|os| os.kill(signal))?;
+        self.take_signals();
+        self.point();
+        Ok(())
+    }
+
+    fn signal_wait(&self, set: u64, timeout: Timeout) -> Answer<i32> {
+        let deadline = deadline(timeout)?;
+        self.wait(|os| os.sigwait(set, deadline))
     }
 
     fn clock(&self, clock: i32) -> Answer<Duration> {
@@ -188,6 +266,14 @@ impl Kernel for Machine {
         self.quick(|os| os.dup(descriptor))
     }
 
+    fn dup_to(&self, descriptor: i32, to: i32, flags: i32) -> Answer<i32> {
+        self.quick(|os| os.dup3(descriptor, to, flags))
+    }
+
+    fn lock_record(&self, descriptor: i32, alone: bool) -> Answer<()> {
+        self.quick(|os| os.record_lock(descriptor, alone))
+    }
+
     fn fcntl(&self, descriptor: i32, command: i32, argument: i64) -> Answer<i32> {
         let number = argument as i32;
         self.quick(|os| match command {
@@ -222,8 +308,67 @@ impl Kernel for Machine {
         self.quick(|os| os.fstat(descriptor)).map(status_of)
     }
 
-    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus> {
-        self.quick(|os| os.statat(at, path)).map(status_of)
+    fn status_at(&self, at: i32, path: &[u8], follows: bool) -> Answer<FileStatus> {
+        self.quick(|os| if follows { os.statat(at, path) } else { os.lstatat(at, path) })
+            .map(status_of)
+    }
+
+    fn change_directory(&self, path: &[u8]) -> Answer<()> {
+        self.quick(|os| os.chdir(path))
+    }
+
+    fn change_directory_to(&self, descriptor: i32) -> Answer<()> {
+        self.quick(|os| os.fchdir(descriptor))
+    }
+
+    fn working_directory(&self) -> Answer<Vec<u8>> {
+        self.quick(|os| os.getcwd()).map(String::into_bytes)
+    }
+
+    fn make_symbolic_link(&self, target: &[u8], at: i32, path: &[u8]) -> Answer<()> {
+        self.quick_on_disk(|os| os.symlinkat(target, at, path))
+    }
+
+    fn read_symbolic_link(&self, at: i32, path: &[u8]) -> Answer<Vec<u8>> {
+        self.quick(|os| os.readlinkat(at, path).map(|target| target.as_bytes().to_vec()))
+    }
+
+    fn real_path(&self, path: &[u8]) -> Answer<Vec<u8>> {
+        self.quick(|os| os.real_path(everhold_os::AT_FDCWD, path)).map(String::into_bytes)
+    }
+
+    fn set_mode_at(&self, at: i32, path: &[u8], mode: u32) -> Answer<()> {
+        self.quick(|os| os.chmodat(at, path, mode))
+    }
+
+    fn set_mode(&self, descriptor: i32, mode: u32) -> Answer<()> {
+        self.quick(|os| os.fchmod(descriptor, mode))
+    }
+
+    fn set_modified_at(&self, at: i32, path: &[u8], time: Option<Duration>) -> Answer<()> {
+        self.quick(|os| {
+            let time = time.unwrap_or_else(|| os.clock(ClockId::Realtime));
+            os.set_modified_at(at, path, time)
+        })
+    }
+
+    fn set_modified(&self, descriptor: i32, time: Option<Duration>) -> Answer<()> {
+        self.quick(|os| {
+            let time = time.unwrap_or_else(|| os.clock(ClockId::Realtime));
+            os.set_modified(descriptor, time)
+        })
+    }
+
+    fn space(&self) -> (u64, u64) {
+        let space = self.os.borrow().space();
+        (space.total, space.free)
+    }
+
+    fn sync_all(&self) -> Answer<()> {
+        self.quick_on_disk(|os| {
+            os.sync();
+            Ok(())
+        })
     }
 
     fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64> {
@@ -236,6 +381,10 @@ impl Kernel for Machine {
 
     fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize> {
         self.quick_on_disk(|os| os.pwrite(descriptor, bytes, offset))
+    }
+
+    fn write_back(&self, descriptor: i32, offset: u64, bytes: &[u8]) -> Answer<()> {
+        self.at_once_or_after(|os| os.write_back(descriptor, offset, bytes))
     }
 
     fn truncate(&self, descriptor: i32, length: i64) -> Answer<()> {
@@ -368,6 +517,25 @@ impl Kernel for Machine {
 
     fn pipe(&self, flags: i32) -> Answer<[i32; 2]> {
         self.quick(|os| os.pipe(flags)).map(<[i32; 2]>::from)
+    }
+
+    fn timer(&self, clock: i32, flags: i32) -> Answer<i32> {
+        self.quick(|os| os.timerfd_create(clock, flags))
+    }
+
+    fn timer_setting(
+        &self,
+        descriptor: i32,
+        flags: i32,
+        new: Option<[Duration; 2]>,
+    ) -> Answer<[Duration; 2]> {
+        let before = self.quick(|os| match new {
+            None => os.timerfd_gettime(descriptor),
+            Some([interval, value]) => {
+                os.timerfd_settime(descriptor, flags, TimerSetting { interval, value })
+            }
+        })?;
+        Ok([before.interval, before.value])
     }
 
     fn event(&self, value: u32, flags: i32) -> Answer<i32> {

@@ -10,10 +10,14 @@ mod kernel;
 mod link;
 mod machine;
 mod net;
+mod operator;
 mod packet;
 mod process;
 mod run;
+mod shown;
 
 pub use net::Net;
+pub use operator::{Signal, signal, start};
 pub use packet::Packet;
-pub use run::{Hosts, Outcome, hosts};
+pub use run::{Hosts, Outcome, Preemption, hosts};
+pub use shown::{Shown, show, shown};

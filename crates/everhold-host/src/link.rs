@@ -10,6 +10,7 @@ use everhold_node::{Handle, NodeId, Runtime, Tag, Time, Timer, Weights};
 use everhold_os::Choices;
 
 use crate::packet::Packet;
+use crate::run::Preemption;
 
 /// The name of the timer that stands for a host's next deadline.
 const DEADLINE: &str = "deadline";
@@ -53,8 +54,9 @@ impl Link {
         self.ask(|runtime, node| runtime.incarnation(node)) as u32
     }
 
-    pub(crate) fn send(&self, to: NodeId, packet: everhold_os::Packet) {
-        self.ask(|runtime, node| runtime.send(node, to, Tag::None, packet.into()));
+    pub(crate) fn send(&self, to: NodeId, packet: impl Into<Packet>) {
+        let packet = packet.into();
+        self.ask(|runtime, node| runtime.send(node, to, Tag::None, packet));
     }
 
     /// Sets the host's one timer, or takes it back.
@@ -83,6 +85,11 @@ impl Link {
     fn splits(&self) -> bool {
         let weights = Weights::new(PARTS, &WHOLE_OR_PARTS);
         self.ask(|runtime, node| runtime.choose_weighted(node, PARTS, weights)) == 1
+    }
+
+    pub(crate) fn choose_of(&self, label: &'static str, weights: &[u32]) -> u32 {
+        let weights = Weights::new(label, weights);
+        self.ask(|runtime, node| runtime.choose_weighted(node, label, weights))
     }
 
     pub(crate) fn halt(&self, node: NodeId) {
@@ -129,9 +136,12 @@ fn kept(label: &str) -> &'static str {
 pub(crate) struct Places {
     /// The node at each address.
     pub(crate) nodes: BTreeMap<IpAddr, NodeId>,
+    /// The node of each host, by its name.
+    pub(crate) by_name: BTreeMap<String, NodeId>,
     /// The addresses of each host, by its node.
     pub(crate) addresses: Vec<Vec<IpAddr>>,
     pub(crate) names: everhold_os::Names,
+    pub(crate) preemption: Preemption,
     /// The number of clients, and of those whose `main` has not returned in this execution.
     pub(crate) clients: Cell<u32>,
     pub(crate) clients_left: Cell<u32>,

@@ -3,19 +3,43 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
-use everhold_os::{Host, Reason, Settings, Stop, ThreadId};
-use everhold_sys::{Answer, Fiber, Routine, suspend};
+use everhold_os::{Action, Clocks, Delivery, Host, Reason, Settings, Stop, ThreadId};
+use everhold_sys::{Answer, Fiber, Routine, SignalAction, suspend};
 
 use crate::link::{Link, Places};
+use crate::operator::name_of;
+use crate::run::Preemption;
+use crate::shown::Shown;
 
 /// Reads of the clock in a row after which a thread is taken for one that waits for time to pass.
 const READS_MAX: u32 = 256;
 /// The time by which the clock goes on at such a read; each further one doubles it.
 const READ_STEP: u64 = 1_000;
 
+/// The most starts by an operator between two crashes whose connections are told apart.
+const STARTS_MAX: u32 = 1 << 12;
+
+/// The choice of a host's time of day.
+const SKEW: &str = "clock skew";
+
+/// The choice of when a thread is preempted at an atomic exchange, the numbers of exchanges before
+/// that, where none is never, and how likely they are.
+const GAP: &str = "preempted after";
+const GAPS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128];
+const GAP_WEIGHTS: [u32; 16] = [15, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+
 /// The number of the first thread of a host, as its own code sees it.
 const FIRST_THREAD: i32 = 1_000;
+
+/// The end of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(i32),
+    /// A signal ended it, as somebody wanted.
+    Signal,
+}
 
 pub(crate) struct Machine {
     name: String,
@@ -25,10 +49,16 @@ pub(crate) struct Machine {
     pub(crate) threads: RefCell<Threads>,
     /// The thread that runs.
     pub(crate) running: Cell<ThreadId>,
-    /// The exit code of the process, once it has ended.
-    pub(crate) exited: Cell<Option<i32>>,
+    /// How the process ended, once it has.
+    pub(crate) exited: Cell<Option<Exit>>,
     /// The last panic of any thread: its message and place.
     pub(crate) panic: RefCell<Option<(String, String)>>,
+    /// The thread that last woke nobody at a word of memory.
+    pub(crate) missed: RefCell<BTreeMap<usize, ThreadId>>,
+    /// What the program shows of its state.
+    pub(crate) shown: RefCell<Shown>,
+    /// Whether that has changed since the last look.
+    pub(crate) shows: Cell<bool>,
     reads: Cell<u32>,
     /// Whether the faults of the test include crashes of this host.
     may_crash: bool,
@@ -88,8 +118,15 @@ impl Threads {
 }
 
 impl Machine {
-    pub(crate) fn new(name: &str, may_crash: bool, link: Link, places: Rc<Places>) -> Self {
-        let settings = settings(&link, &places);
+    pub(crate) fn new(
+        name: &str,
+        may_crash: bool,
+        link: Link,
+        places: Rc<Places>,
+        starts: u32,
+        skew_max: Duration,
+    ) -> Self {
+        let settings = settings(&link, &places, starts, skew_max);
         Machine {
             name: name.to_owned(),
             may_crash,
@@ -100,6 +137,9 @@ impl Machine {
             running: Cell::default(),
             exited: Cell::default(),
             panic: RefCell::default(),
+            missed: RefCell::default(),
+            shown: RefCell::new(Shown::of(name)),
+            shows: Cell::new(false),
             reads: Cell::new(0),
             partial: RefCell::default(),
         }
@@ -163,6 +203,16 @@ impl Machine {
         }
     }
 
+    /// After how many atomic exchanges the thread that runs next lets others go first, if the
+    /// test asks for that.
+    pub(crate) fn gap(&self) -> Option<u32> {
+        if self.places.preemption != Preemption::Atomics || !self.has_rivals() {
+            return None;
+        }
+        let at = self.link.choose_of(GAP, &GAP_WEIGHTS);
+        Some(GAPS[at as usize]).filter(|gap| *gap > 0)
+    }
+
     fn has_rivals(&self) -> bool {
         let os = self.os.borrow();
         let me = self.running.get();
@@ -191,7 +241,7 @@ impl Machine {
         if reads > READS_MAX {
             let step = READ_STEP << (reads - READS_MAX).min(20);
             let mut os = self.os.borrow_mut();
-            let later = os.now() + std::time::Duration::from_nanos(step);
+            let later = os.now() + Duration::from_nanos(step);
             os.advance(later);
         }
     }
@@ -206,13 +256,45 @@ impl Machine {
         handle
     }
 
+    /// Carries out what signals do: handlers run on threads of their own.
+    pub(crate) fn deliver_signals(&self) {
+        let deliveries = self.os.borrow_mut().take_deliveries();
+        for delivery in deliveries {
+            match delivery {
+                Delivery::End(signal) => {
+                    self.link.note(|| format!("{} ends the process", name_of(signal)));
+                    self.exited.set(Some(Exit::Signal));
+                }
+                Delivery::Handler(signal, Action { handler, flags, mask }) => {
+                    self.link.note(|| format!("{} arrives", name_of(signal)));
+                    let action = SignalAction { handler, flags, mask };
+                    let thread = self.os.borrow_mut().spawn_handler();
+                    let number = self.number_of(thread) as u32;
+                    let fiber = Fiber::handler(number, signal, action);
+                    let mut threads = self.threads.borrow_mut();
+                    threads.began(thread, fiber.handle());
+                    threads.detach(thread);
+                    threads.new.push((thread, fiber));
+                }
+            }
+        }
+    }
+
+    /// The same in a call of one of the host's threads, which may end its process.
+    pub(crate) fn take_signals(&self) {
+        self.deliver_signals();
+        if self.exited.get().is_some() {
+            suspend();
+        }
+    }
+
     pub(crate) fn number_of(&self, thread: ThreadId) -> i32 {
         FIRST_THREAD + thread.0 as i32
     }
 
     /// Ends the process, from one of its threads.
     pub(crate) fn end(&self, code: i32) -> ! {
-        self.exited.set(Some(code));
+        self.exited.set(Some(Exit::Code(code)));
         suspend();
         unreachable!("a process that ended does not run")
     }
@@ -228,11 +310,27 @@ impl Machine {
     }
 }
 
-fn settings(link: &Link, places: &Places) -> Settings {
+/// How far the time of day of this host is ahead or behind, in nanoseconds: a choice.
+fn skew(link: &Link, skew_max: Duration) -> i64 {
+    if skew_max.is_zero() {
+        return 0;
+    }
+    let most = i64::try_from(skew_max.as_nanos()).unwrap_or(i64::MAX);
+    match link.choose_of(SKEW, &[1; 5]) {
+        0 => 0,
+        1 => most,
+        2 => -most,
+        3 => most / 2,
+        _ => -most / 2,
+    }
+}
+
+fn settings(link: &Link, places: &Places, starts: u32, skew_max: Duration) -> Settings {
     Settings {
+        clocks: Clocks { skew: skew(link, skew_max), ..Clocks::default() },
         addresses: places.addresses[link.node().index()].clone(),
         names: places.names.clone(),
-        incarnation: link.incarnation(),
+        incarnation: link.incarnation() * STARTS_MAX + starts,
         retransmission: None,
         splits: true,
         ..Settings::default()

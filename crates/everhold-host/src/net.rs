@@ -15,6 +15,7 @@ use crate::body::{self, Body};
 use crate::link::Places;
 use crate::packet::Packet;
 use crate::process::{HostProcess, Plan};
+use crate::run::Preemption;
 
 /// The hosts of a test, their network and what should hold; see [`hosts`](crate::hosts).
 pub struct Net<'a> {
@@ -22,6 +23,13 @@ pub struct Net<'a> {
     hosts: Vec<Described>,
     faults: Faults,
     delay_max: Duration,
+    preemption: Preemption,
+    /// Files of hosts: the name of the host, the path, and the contents.
+    files: Vec<(String, String, Vec<u8>)>,
+    /// Variables of hosts: the name of the host, that of the variable, and the value.
+    variables: Vec<(String, String, String)>,
+    skew_max: Duration,
+    clocks: Clocks,
 }
 
 /// The longest delay of a message, unless a test sets another one.
@@ -41,8 +49,18 @@ impl fmt::Debug for Net<'_> {
 }
 
 impl<'a> Net<'a> {
-    pub(crate) fn new(system: &'a mut System<Packet>) -> Self {
-        Net { system, hosts: Vec::new(), faults: Faults::none(), delay_max: DELAY_MAX }
+    pub(crate) fn new(system: &'a mut System<Packet>, preemption: Preemption) -> Self {
+        Net {
+            system,
+            preemption,
+            hosts: Vec::new(),
+            faults: Faults::none(),
+            delay_max: DELAY_MAX,
+            files: Vec::new(),
+            variables: Vec::new(),
+            skew_max: Duration::ZERO,
+            clocks: Clocks::Shared,
+        }
     }
 
     /// Adds a host that runs a program. Others reach it by its name; its `main` may run for ever.
@@ -78,6 +96,28 @@ impl<'a> Net<'a> {
         self.faults = faults;
     }
 
+    /// Puts a file on the disk of a host before it starts, such as its configuration.
+    pub fn file(&mut self, host: &str, path: &str, contents: impl Into<Vec<u8>>) {
+        assert!(path.starts_with('/'), "the path \"{path}\" begins with a slash");
+        self.files.push((host.to_owned(), path.to_owned(), contents.into()));
+    }
+
+    /// Sets a variable of the environment of a host. The others are those of the test.
+    pub fn environment(&mut self, host: &str, name: &str, value: &str) {
+        self.variables.push((host.to_owned(), name.to_owned(), value.to_owned()));
+    }
+
+    /// Lets the time of day of each host be ahead of the others or behind, by at most so much: a
+    /// choice at each start of the host.
+    pub fn clock_skew(&mut self, skew_max: Duration) {
+        self.skew_max = skew_max;
+    }
+
+    /// Lets the clocks of hosts run too fast or too slow, by at most so many parts in a million.
+    pub fn clock_drift(&mut self, max_ppm: u32) {
+        self.clocks = Clocks::Drift { max_ppm };
+    }
+
     /// Sets the longest time for which a message is under way, or a thread waits for a processor,
     /// while nothing cuts them off; 100 ms if it is not set. With a delay that is longer than the
     /// timeouts of a program, its failure detectors suspect hosts that are well.
@@ -101,19 +141,36 @@ impl<'a> Net<'a> {
 
     /// The description is complete.
     pub(crate) fn finish(mut self) {
-        let places = Rc::new(places(&self.hosts));
+        let files = self.files.iter().map(|(host, ..)| host);
+        let variables = self.variables.iter().map(|(host, ..)| host);
+        for host in files.chain(variables) {
+            assert!(
+                self.hosts.iter().any(|known| known.name == *host),
+                "a file or a variable is for the host \"{host}\", which there is not"
+            );
+        }
+        let places = Rc::new(places(&self.hosts, self.preemption));
         if self.faults.kinds.is_empty() {
             let struck = self.hosts.iter().filter(|host| !host.is_client);
             self.faults.kinds = struck.map(|host| host.name.clone()).collect();
         }
         for Described { name, body, is_client } in self.hosts {
             let crashes = !is_client && self.faults.crashes > 0;
+            let of_host = |(host, ..): &&(String, String, Vec<u8>)| *host == name;
+            let contents =
+                |(_, path, bytes): &(String, String, Vec<u8>)| (path.clone(), bytes.clone());
+            let variable = |(host, variable, value): &(String, String, String)| {
+                (*host == name).then(|| (variable.clone(), value.clone()))
+            };
             let plan = Plan {
                 name: name.clone(),
                 body,
                 is_client,
                 places: Rc::clone(&places),
                 crashes: crashes.then_some(self.faults.crash_model),
+                files: Rc::new(self.files.iter().filter(of_host).map(contents).collect()),
+                environment: Rc::new(self.variables.iter().filter_map(variable).collect()),
+                skew_max: self.skew_max,
                 disk: Rc::default(),
             };
             let make = move || -> Box<dyn everhold_node::Process<Packet>> {
@@ -124,7 +181,7 @@ impl<'a> Net<'a> {
         self.system.faults(self.faults);
         self.system.network(Network::Streams);
         self.system.links(links());
-        self.system.clocks(Clocks::Shared);
+        self.system.clocks(self.clocks);
         self.system.patience(self.delay_max);
     }
 }
@@ -132,18 +189,24 @@ impl<'a> Net<'a> {
 /// TCP loses and repeats nothing, since what it sends again arrives in the end; datagrams are lost.
 fn links() -> Links {
     let lossless = [FaultKind::Lose, FaultKind::Duplicate];
+    let control = Channel::fifo().reliable().without([FaultKind::Partition, FaultKind::OneWay]);
     Links::new()
         .of("Segment", Channel::streams().without(lossless))
         .of("Datagram", Channel::datagrams())
+        .of("Control", control)
 }
 
-fn places(hosts: &[Described]) -> Places {
+fn places(hosts: &[Described], preemption: Preemption) -> Places {
     let addresses: Vec<Vec<IpAddr>> = (1..=hosts.len()).map(addresses_of).collect();
     let nodes = addresses.iter().enumerate();
     let nodes = nodes.flat_map(|(at, all)| all.iter().map(move |ip| (*ip, NodeId(at as u32))));
     let names = hosts.iter().zip(&addresses).map(|(host, all)| (host.name.clone(), all.clone()));
     let clients = hosts.iter().filter(|host| host.is_client).count() as u32;
+    let by_name = hosts.iter().enumerate();
+    let by_name = by_name.map(|(at, host)| (host.name.clone(), NodeId(at as u32)));
     Places {
+        preemption,
+        by_name: by_name.collect(),
         nodes: nodes.collect::<BTreeMap<_, _>>(),
         names: Names::new(names),
         addresses,

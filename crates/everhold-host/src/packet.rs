@@ -5,6 +5,8 @@ use std::fmt;
 use everhold_os::{Body, Segment};
 use serde::Serialize;
 
+use crate::operator::Control;
+
 /// The longest text of a message that is shown.
 const SHOWN_MAX: usize = 60;
 
@@ -15,6 +17,9 @@ pub enum Packet {
     Segment(everhold_os::Packet),
     /// A datagram, which may be lost.
     Datagram(everhold_os::Packet),
+    /// What an operator does to a host, which no fault of the network touches.
+    #[doc(hidden)]
+    Control(Control),
 }
 
 impl From<everhold_os::Packet> for Packet {
@@ -26,18 +31,12 @@ impl From<everhold_os::Packet> for Packet {
     }
 }
 
-impl Packet {
-    /// The packet as the kernels know it.
-    pub(crate) fn into_inner(self) -> everhold_os::Packet {
-        match self {
-            Packet::Segment(packet) | Packet::Datagram(packet) => packet,
-        }
-    }
-}
-
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Packet::Segment(packet) | Packet::Datagram(packet)) = self;
+        let packet = match self {
+            Packet::Segment(packet) | Packet::Datagram(packet) => packet,
+            Packet::Control(control) => return control.fmt(f),
+        };
         match &packet.body {
             Body::Segment(segment) => f.write_str(&of_segment(segment, packet.to.port())),
             Body::Datagram(bytes) => write!(f, "{} to port {}", contents(bytes), packet.to.port()),

@@ -3,17 +3,21 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use everhold_node::process::Waiting;
 use everhold_node::{CrashModel, Handle, NodeId, Process, Tag, TaskId, Time, Timer};
-use everhold_os::{Choices, Disk, Reason, ThreadId};
+use everhold_os::abi::open;
+use everhold_os::{AT_FDCWD, Choices, Disk, Host, Reason, ThreadId};
 use everhold_sys::{Fiber, Image, begin_execution};
 use everhold_trace::Value;
 
 use crate::body::{self, Body};
 use crate::link::{Link, Places};
-use crate::machine::Machine;
+use crate::machine::{Exit, Machine};
+use crate::operator::Control;
 use crate::packet::Packet;
+use crate::shown::Shown;
 
 /// What a host is, before it runs.
 #[derive(Clone)]
@@ -24,8 +28,45 @@ pub(crate) struct Plan {
     pub(crate) places: Rc<Places>,
     /// How much a crash takes from the disk; `None` if the host never crashes.
     pub(crate) crashes: Option<CrashModel>,
+    /// Files that are there from the beginning, by their paths.
+    pub(crate) files: Rc<Vec<(String, Vec<u8>)>>,
+    /// Variables of its environment.
+    pub(crate) environment: Rc<Vec<(String, String)>>,
+    /// The largest difference of its time of day from that of the others.
+    pub(crate) skew_max: Duration,
     /// The disk between two starts of the host.
     pub(crate) disk: Rc<RefCell<Option<Disk>>>,
+}
+
+/// Writes the files of a new machine.
+fn lay_out(os: &mut Host, name: &str, places: &Places, files: &[(String, Vec<u8>)]) {
+    let hosts: String = places
+        .by_name
+        .iter()
+        .flat_map(|(name, node)| {
+            places.addresses[node.index()].iter().map(move |ip| format!("{ip} {name}\n"))
+        })
+        .collect();
+    let usual = [
+        ("/etc/hostname".to_owned(), format!("{name}\n").into_bytes()),
+        ("/etc/hosts".to_owned(), format!("127.0.0.1 localhost\n{hosts}").into_bytes()),
+    ];
+    for directory in ["/tmp", "/var", "/var/lib", "/var/tmp", "/run", "/home"] {
+        // It may be there.
+        let _ = os.mkdirat(AT_FDCWD, directory.as_bytes(), 0o777);
+    }
+    for (path, contents) in usual.iter().chain(files) {
+        for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
+            let _ = os.mkdirat(AT_FDCWD, &path.as_bytes()[..at], 0o755);
+        }
+        let flags = open::O_CREAT | open::O_WRONLY | open::O_TRUNC;
+        let written = os.openat(AT_FDCWD, path.as_bytes(), flags, 0o644).and_then(|file| {
+            os.pwrite(file, contents, 0)?;
+            os.close(file)
+        });
+        assert_eq!(written, Ok(()), "the file {path} of host {name} can be written");
+    }
+    os.sync();
 }
 
 pub(crate) struct HostProcess {
@@ -33,6 +74,10 @@ pub(crate) struct HostProcess {
     link: Link,
     /// While the host's machine is on.
     running: Option<Running>,
+    /// How often an operator started the process again since the last crash.
+    starts: u32,
+    /// Whether the process starts again when it has ended.
+    starts_again: bool,
 }
 
 struct Running {
@@ -42,25 +87,38 @@ struct Running {
     fibers: Vec<Option<Fiber>>,
     /// The deadline for which the timer is set.
     armed: Option<Time>,
+    /// What the program shows, as properties see it.
+    shown: Shown,
 }
 
 impl HostProcess {
     pub(crate) fn new(plan: Plan) -> Self {
-        HostProcess { plan, link: Link::default(), running: None }
+        HostProcess { plan, link: Link::default(), running: None, starts: 0, starts_again: false }
     }
 
-    fn boot(&mut self, runtime: &Handle<Packet>, id: NodeId) {
-        self.link.connect(runtime, id);
-        let Plan { name, places, crashes, disk, .. } = &self.plan;
-        let machine = Machine::new(name, crashes.is_some(), self.link.clone(), Rc::clone(places));
-        if let Some(disk) = disk.borrow_mut().take() {
-            machine.os.borrow_mut().insert_disk(disk);
+    fn boot(&mut self) {
+        let Plan { name, places, crashes, disk, files, .. } = &self.plan;
+        let link = self.link.clone();
+        let machine = Machine::new(
+            name,
+            crashes.is_some(),
+            link,
+            Rc::clone(places),
+            self.starts,
+            self.plan.skew_max,
+        );
+        let before = disk.borrow_mut().take();
+        match before {
+            Some(disk) => machine.os.borrow_mut().insert_disk(disk),
+            None => lay_out(&mut machine.os.borrow_mut(), name, places, files),
         }
         let body = Rc::clone(&self.plan.body);
         let main = Fiber::main(machine.number_of(ThreadId(0)) as u32, move || body::run(&body));
         machine.threads.borrow_mut().began(ThreadId(0), main.handle());
-        let image = Image::fresh();
-        self.running = Some(Running { machine, image, fibers: vec![Some(main)], armed: None });
+        let image = Image::fresh(&self.plan.environment);
+        let shown = Shown::of(name);
+        self.running =
+            Some(Running { machine, image, fibers: vec![Some(main)], armed: None, shown });
     }
 
     /// The crash took what it may take from the disk.
@@ -84,18 +142,57 @@ impl HostProcess {
         running.machine.os.borrow_mut().advance(now);
         work(running);
         running.settle(now);
-        if let Some(code) = running.machine.exited.take() {
-            self.ended(code);
+        if let Some(exit) = running.machine.exited.take() {
+            self.ended(exit);
+        }
+        if self.starts_again && self.running.as_ref().is_some_and(Running::has_ended) {
+            self.start_again();
+        }
+    }
+
+    /// An operator does something to the process.
+    fn control(&mut self, control: Control) {
+        match control {
+            Control::Start => self.starts_again = true,
+            Control::Signal(_) if self.running.as_ref().is_some_and(Running::has_ended) => {}
+            Control::Signal(signal) => {
+                self.event(|running| {
+                    // Signals from outside have numbers that there are.
+                    let _ = running.machine.os.borrow_mut().kill(signal);
+                    running.machine.deliver_signals();
+                    running.adopt();
+                });
+                return;
+            }
+        }
+        self.event(|_| {});
+    }
+
+    /// The process starts again on the disk as it is.
+    fn start_again(&mut self) {
+        let running = self.running.take().expect("its machine is on");
+        *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
+        self.starts_again = false;
+        self.starts += 1;
+        let now = self.link.now();
+        self.boot();
+        if let Some(running) = &mut self.running {
+            running.machine.os.borrow_mut().advance(now);
+            // The timer of the machine before is no deadline of this one.
+            self.link.set_deadline(None);
         }
     }
 
     /// The process of the host ended. Its machine still closes its connections.
-    fn ended(&mut self, code: i32) {
+    fn ended(&mut self, exit: Exit) {
         let running = self.running.as_mut().expect("it ran");
         running.fibers.clear();
+        everhold_sys::write_back(&running.machine, &running.image);
         running.machine.os.borrow_mut().close_all();
         running.settle(self.link.now());
-        if code != 0 {
+        if let Exit::Code(code) = exit
+            && code != 0
+        {
             let name = &self.plan.name;
             let message = match running.machine.panic.take() {
                 Some((message, place)) => format!("({name}) panicked at {place}: {message}"),
@@ -124,6 +221,9 @@ impl Drop for HostProcess {
     /// A crash ends the machine and leaves its disk.
     fn drop(&mut self) {
         if let Some(running) = &self.running {
+            if !running.has_ended() {
+                everhold_sys::write_back(&running.machine, &running.image);
+            }
             *self.plan.disk.borrow_mut() = Some(running.machine.os.borrow_mut().take_disk());
         }
     }
@@ -136,13 +236,24 @@ impl Running {
         let Some(mut fiber) = self.fibers.get_mut(thread.0 as usize).and_then(Option::take) else {
             return;
         };
+        everhold_sys::preempt_after(self.machine.gap());
         let ended = fiber.run(&self.machine, &mut self.image);
         if ended {
-            self.machine.at_once(everhold_os::Host::exit_thread);
+            self.machine.at_once(Host::exit_thread);
             let result = fiber.result().unwrap_or(0);
             self.machine.threads.borrow_mut().ended(thread, result);
         }
         self.fibers[thread.0 as usize] = Some(fiber);
+        self.adopt();
+    }
+
+    /// Whether the process has ended.
+    fn has_ended(&self) -> bool {
+        self.fibers.is_empty()
+    }
+
+    /// Takes up threads that began, and drops those that nobody refers to any more.
+    fn adopt(&mut self) {
         let mut threads = self.machine.threads.borrow_mut();
         for (thread, fiber) in threads.new.drain(..) {
             debug_assert_eq!(thread.0 as usize, self.fibers.len(), "threads are numbered in order");
@@ -163,6 +274,9 @@ impl Running {
             }
         }
         os.take_woken();
+        if self.machine.shows.replace(false) {
+            self.shown = self.machine.shown.borrow().clone();
+        }
         let next = os.next_deadline();
         if next != self.armed {
             self.armed = next;
@@ -176,7 +290,19 @@ impl Running {
         let waits: Vec<String> = (0..os.thread_count())
             .map(ThreadId)
             .filter_map(|thread| Some((thread, os.waiting(thread)?)))
-            .map(|(thread, reason)| format!("thread {} waits for {reason}", thread.0))
+            .map(|(thread, reason)| {
+                let lost = match reason {
+                    Reason::Futex(address) => self.machine.missed.borrow().get(address).copied(),
+                    _ => None,
+                };
+                let waits = format!("thread {} waits for {reason}", thread.0);
+                match lost.filter(|other| *other != thread) {
+                    Some(other) => {
+                        format!("{waits} (thread {} woke nobody there before)", other.0)
+                    }
+                    None => waits,
+                }
+            })
             .collect();
         (!waits.is_empty()).then(|| waits.join(", "))
     }
@@ -203,17 +329,23 @@ impl Process<Packet> for HostProcess {
             self.plan.places.clients_left.set(self.plan.places.clients.get());
         }
         *self.plan.disk.borrow_mut() = None;
-        self.boot(runtime, id);
+        self.link.connect(runtime, id);
+        self.boot();
     }
 
     fn restart(&mut self, runtime: &Handle<Packet>, id: NodeId) {
         self.link.connect(runtime, id);
         self.lose_unsynced();
-        self.boot(runtime, id);
+        self.boot();
     }
 
     fn message(&mut self, _: &Handle<Packet>, _: NodeId, _: NodeId, _: Tag, packet: Packet) {
-        self.event(|running| running.machine.os.borrow_mut().deliver(packet.into_inner()));
+        match packet {
+            Packet::Segment(packet) | Packet::Datagram(packet) => {
+                self.event(|running| running.machine.os.borrow_mut().deliver(packet));
+            }
+            Packet::Control(control) => self.control(control),
+        }
     }
 
     fn timer(&mut self, _: &Handle<Packet>, _: NodeId, _: Timer) {
@@ -247,7 +379,7 @@ impl Process<Packet> for HostProcess {
 
     fn ready(&self, tasks: &mut Vec<TaskId>) {
         let Some(running) = &self.running else { return };
-        if running.fibers.is_empty() {
+        if running.has_ended() {
             return;
         }
         tasks.extend(running.machine.os.borrow().runnable().map(|thread| TaskId(thread.0)));
@@ -258,17 +390,22 @@ impl Process<Packet> for HostProcess {
     }
 
     fn waiting(&self) -> Option<Waiting> {
-        let running = self.running.as_ref().filter(|running| !running.fibers.is_empty())?;
+        let running = self.running.as_ref().filter(|running| !running.has_ended())?;
         let stuck = self.plan.is_client || running.is_locked();
         let what = stuck.then(|| running.waits()).flatten()?;
         Some(Waiting { what })
     }
 
     fn state(&self) -> Option<&dyn Any> {
-        None
+        self.running.as_ref().map(|running| &running.shown as &dyn Any)
     }
 
     fn observe(&self) -> Value {
+        if let Some(running) = &self.running
+            && !running.shown.values().is_empty()
+        {
+            return Value::Record(running.shown.values().clone());
+        }
         let threads =
             self.running.as_ref().map_or(0, |running| running.fibers.iter().flatten().count());
         Value::record([("threads".to_owned(), Value::of(&(threads as u64)))])

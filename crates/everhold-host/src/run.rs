@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use everhold_sim::{Explorer, Report};
+use everhold_sim::{Explorer, Report, Schedule};
 use serde::{Deserialize, Serialize};
 
 use crate::net::Net;
@@ -13,11 +13,26 @@ const STEPS_MAX: u32 = 100_000;
 
 type Setup = Arc<dyn Fn(&mut Net<'_>) + Send + Sync>;
 
+/// Where a thread may be interrupted by others of its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preemption {
+    /// At calls into the C library that concern others.
+    #[default]
+    Calls,
+    /// Also before the program's atomic instructions that exchange a word, by which a lock that
+    /// nobody holds is taken and given back, and where a thread spins. The program must not be
+    /// stripped of its symbols.
+    Atomics,
+}
+
 /// A search over the executions of unmodified programs; see [`hosts`].
 #[must_use = "a search runs when it is asked for its result"]
+#[derive(Clone)]
 pub struct Hosts {
     setup: Setup,
     explorer: Explorer,
+    preemption: Preemption,
     place: &'static Location<'static>,
 }
 
@@ -66,7 +81,8 @@ impl std::fmt::Debug for Hosts {
 #[track_caller]
 pub fn hosts(setup: impl Fn(&mut Net<'_>) + Send + Sync + 'static) -> Hosts {
     let explorer = Explorer::new().steps(STEPS_MAX);
-    Hosts { setup: Arc::new(setup), explorer, place: Location::caller() }
+    let (preemption, place) = (Preemption::default(), Location::caller());
+    Hosts { setup: Arc::new(setup), explorer, preemption, place }
 }
 
 /// The result of a search.
@@ -91,6 +107,11 @@ impl Hosts {
         Hosts { explorer: change(self.explorer), ..self }
     }
 
+    /// Sets where threads may be interrupted.
+    pub fn preemption(self, preemption: Preemption) -> Hosts {
+        Hosts { preemption, ..self }
+    }
+
     /// Runs the search and ends the test: prints the report, and panics if the test fails.
     ///
     /// # Panics
@@ -113,7 +134,36 @@ impl Hosts {
     }
 
     fn in_worker(self, keeps: bool) -> Outcome {
+        let again = self.clone();
+        let mut outcome = self.in_one_worker(keeps);
+        let replays = std::env::var_os("EVERHOLD_REPLAY").is_some();
+        if let Some(schedule) = outcome.schedule.clone().filter(|_| !replays) {
+            again.confirm(&schedule, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Repeats a finding in a fresh process. If it does not happen there, the program depends on
+    /// something that hosts do not control.
+    fn confirm(self, schedule: &str, outcome: &mut Outcome) {
+        let Ok(schedule) = Schedule::parse(schedule) else { return };
+        let explorer = self.explorer.regressions(false).replay(schedule);
+        let fresh = Hosts { explorer, ..self }.in_one_worker(false);
+        if fresh.schedule.is_some() {
+            return;
+        }
+        let reason = "the finding did not happen again in a fresh process: the program depends on \
+                      something that hosts do not control, such as addresses of its statics";
+        let found = outcome.failed.take().unwrap_or_default();
+        outcome.failed = Some(format!("{found}\n{reason}"));
+        outcome.report += &format!("{reason}\n");
+    }
+
+    fn in_one_worker(self, keeps: bool) -> Outcome {
         let failed = |reason: String| Outcome { failed: Some(reason), ..Outcome::default() };
+        // The hook for panics belongs to the whole process; another thread that panics while the
+        // worker is made would keep it locked there for ever.
+        let _ = everhold_sim::engine::quietly(|| ());
         let told = match everhold_sys::in_worker(|| {
             serde_json::to_vec(&self.explore(keeps)).expect("texts can be written")
         }) {
@@ -127,13 +177,19 @@ impl Hosts {
 
     /// In the worker: the search.
     fn explore(self, keeps: bool) -> Outcome {
-        if let Err(reason) = everhold_sys::check().and_then(|()| everhold_sys::arm()) {
+        let ready = everhold_sys::check().and_then(|()| everhold_sys::arm()).and_then(|()| {
+            match self.preemption {
+                Preemption::Calls => Ok(()),
+                Preemption::Atomics => everhold_sys::patch().map(drop),
+            }
+        });
+        if let Err(reason) = ready {
             let failed = Some(format!("hosts cannot be simulated here: {reason}"));
             return Outcome { failed, ..Outcome::default() };
         }
-        let Hosts { setup, explorer, place } = self;
+        let Hosts { setup, explorer, preemption, place } = self;
         let describe = move |system: &mut everhold_sim::System<crate::Packet>| {
-            let mut net = Net::new(system);
+            let mut net = Net::new(system, preemption);
             setup(&mut net);
             net.finish();
         };

@@ -38,6 +38,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use everhold_trace::tap::{self, Tap};
 use everhold_trace::wire::{Clock, ClockJump, Name, Stamp, Tuple, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use serde::Serialize;
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     names: Mutex<Vec<Name>>,
     newcomers: Mutex<Vec<RingReader>>,
     pub(crate) dropped: AtomicU64,
+    /// A test in this process that gets everything at once.
+    tap: Option<Tap>,
 }
 
 /// Ends the draining thread when the last probe is dropped.
@@ -122,10 +125,12 @@ impl Shared {
         timer: Option<Arc<Timer>>,
     ) -> Shared {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
+        let tap = tap::get();
         Shared {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             node,
-            watched: AtomicBool::new(false),
+            watched: AtomicBool::new(tap.is_some()),
+            tap,
             audience: AtomicU64::new(0),
             clock: Clock::default(),
             timer,

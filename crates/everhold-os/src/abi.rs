@@ -127,6 +127,7 @@ pub mod open {
     pub const O_APPEND: i32 = 0o2000;
     pub const O_NONBLOCK: i32 = 0o4000;
     pub const O_DIRECTORY: i32 = 0o200000;
+    pub const O_NOFOLLOW: i32 = 0o400000;
     pub const O_CLOEXEC: i32 = 0o2000000;
     pub const O_PATH: i32 = 0o10000000;
     pub const O_TMPFILE: i32 = 0o20200000;
@@ -140,6 +141,31 @@ pub mod open {
     pub const LOCK_NB: i32 = 4;
     pub const LOCK_UN: i32 = 8;
     pub const FALLOC_FL_KEEP_SIZE: i32 = 1;
+}
+
+/// Signals, and what is said of them.
+pub mod signal {
+    #![expect(missing_docs, reason = "the names are those of the manual")]
+    pub const SIGINT: i32 = 2;
+    pub const SIGKILL: i32 = 9;
+    pub const SIGUSR1: i32 = 10;
+    pub const SIGPIPE: i32 = 13;
+    pub const SIGTERM: i32 = 15;
+    pub const SIGCHLD: i32 = 17;
+    pub const SIGCONT: i32 = 18;
+    pub const SIGSTOP: i32 = 19;
+    pub const SIGTSTP: i32 = 20;
+    pub const SIGTTIN: i32 = 21;
+    pub const SIGTTOU: i32 = 22;
+    pub const SIGURG: i32 = 23;
+    pub const SIGWINCH: i32 = 28;
+    pub const SIG_DFL: usize = 0;
+    pub const SIG_IGN: usize = 1;
+    pub const SA_RESTART: u64 = 0x1000_0000;
+    pub const SA_RESETHAND: u64 = 0x8000_0000;
+    pub const SIG_BLOCK: i32 = 0;
+    pub const SIG_UNBLOCK: i32 = 1;
+    pub const SIG_SETMASK: i32 = 2;
 }
 
 /// A clock of the host.

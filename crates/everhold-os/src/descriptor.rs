@@ -3,6 +3,7 @@
 use crate::abi::Errno;
 use crate::abi::epoll::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM};
 use crate::abi::open::{O_ACCMODE, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use crate::device::Device;
 use crate::epoll::Epoll;
 use crate::event::{Counter, Timer};
 use crate::files::OpenFile;
@@ -29,6 +30,7 @@ pub(crate) enum Kind {
     Timer(Timer),
     Epoll(Epoll),
     File(OpenFile),
+    Device(Device),
 }
 
 /// An open file, which several descriptors may share.
@@ -230,7 +232,7 @@ impl Host {
             Kind::PipeReader(pipe) | Kind::PipeWriter(pipe) => Ok(self.pipes[*pipe].bytes()),
             Kind::File(file) => self.file_bytes_to_read(file),
             Kind::Epoll(_) => Err(Errno::EINVAL),
-            Kind::Counter(_) | Kind::Timer(_) => Err(Errno::ENOTTY),
+            Kind::Counter(_) | Kind::Timer(_) | Kind::Device(_) => Err(Errno::ENOTTY),
         }
     }
 
@@ -256,6 +258,7 @@ impl Host {
             Kind::Timer(_) => self.timer_read(fd, bytes),
             Kind::File(_) => Ok(self.file_read(fd, bytes)?),
             Kind::PipeWriter(_) => Err(Errno::EBADF.into()),
+            Kind::Device(device) => Ok(self.device_read(*device, bytes)),
             Kind::Epoll(_) => Err(Errno::EINVAL.into()),
         }
     }
@@ -279,6 +282,7 @@ impl Host {
             Kind::Counter(_) => self.counter_write(fd, bytes),
             Kind::File(_) => Ok(self.file_write(fd, bytes)?),
             Kind::PipeReader(_) => Err(Errno::EBADF.into()),
+            Kind::Device(_) => Ok(bytes.len()),
             Kind::Timer(_) | Kind::Epoll(_) => Err(Errno::EINVAL.into()),
         }
     }
@@ -319,7 +323,7 @@ impl Host {
                     self.open[watched].watchers.retain(|(epoll, _)| *epoll != id);
                 }
             }
-            Kind::Counter(_) | Kind::File(_) => {}
+            Kind::Counter(_) | Kind::File(_) | Kind::Device(_) => {}
         }
     }
 
@@ -334,7 +338,7 @@ impl Host {
             Kind::Counter(counter) => counter.readiness(),
             Kind::Timer(timer) => timer.readiness(),
             Kind::Epoll(set) => self.epoll_readiness(set),
-            Kind::File(_) => EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM,
+            Kind::File(_) | Kind::Device(_) => EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM,
         }
     }
 

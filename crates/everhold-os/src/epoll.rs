@@ -101,7 +101,7 @@ impl Host {
         let key = (fd, open);
         let is_there = self.epoll_set(set).items.contains_key(&key);
         match op {
-            EPOLL_CTL_ADD if matches!(self.open[open].kind, Kind::File(_)) => {
+            EPOLL_CTL_ADD if matches!(self.open[open].kind, Kind::File(_) | Kind::Device(_)) => {
                 return Err(Errno::EPERM);
             }
             EPOLL_CTL_ADD if is_there => return Err(Errno::EEXIST),

@@ -5,6 +5,7 @@
 //! begin with its number and a slash. A rename of a directory is therefore one change.
 
 mod calls;
+mod links;
 mod names;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct Disk {
     volume: Volume,
     /// What a crash does not keep: modes and times.
     notes: BTreeMap<FileId, Notes>,
+    /// Where symbolic links lead. That is written together with their names.
+    targets: BTreeMap<FileId, String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +105,9 @@ pub enum FileKind {
     Regular,
     /// It has names.
     Directory,
-    /// It is none of both, such as a socket or a pipe.
+    /// It is a symbolic link.
+    Link,
+    /// It is none of these, such as a socket or a pipe.
     Other,
 }
 

@@ -14,6 +14,7 @@ use crate::futex::Futexes;
 use crate::names::Names;
 use crate::net::{Network, Packet};
 use crate::pipe::Pipe;
+use crate::signal::Signals;
 use crate::slab::{Id, Slab};
 use crate::thread::{ThreadId, Threads};
 use crate::unix::UnixSockets;
@@ -171,6 +172,7 @@ pub struct Host {
     now: Time,
     pub(crate) threads: Threads,
     pub(crate) futexes: Futexes,
+    pub(crate) signals: Signals,
     pub(crate) alarms: BTreeSet<(Time, Alarm)>,
     pub(crate) descriptors: Descriptors,
     pub(crate) open: Slab<Open>,
@@ -201,6 +203,7 @@ impl Host {
             now: Time::ZERO,
             threads: Threads::default(),
             futexes: Futexes::default(),
+            signals: Signals::default(),
             alarms: BTreeSet::new(),
             open: Slab::default(),
             pipes: Slab::default(),

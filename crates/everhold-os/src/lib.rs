@@ -23,7 +23,7 @@
 //!   listed in its directory, and does not outlive the host's process. A name that the kernel chooses counts
 //!   upwards; in Linux it is random.
 //! - Writing to an eventfd takes eight bytes exactly, as in Linux since 6.10.
-//! - Names of files are UTF-8, and listed in their order. There are no symbolic links. Permissions
+//! - Names of files are UTF-8, and listed in their order. Permissions
 //!   are kept and answered, but everything is permitted. Modes and times do not outlive a crash.
 //! - `fdatasync` is `fsync`. Holes of files take memory, so a file has at most
 //!   [`LARGEST_FILE`](files::LARGEST_FILE) bytes.
@@ -33,7 +33,7 @@
 //! In reading order:
 //!
 //! - [`host`]: the state, the inputs and the outputs.
-//! - [`thread`]: threads, how they wait, deadlines; [`futex`].
+//! - [`thread`]: threads, how they wait, deadlines; [`futex`], [`signal`].
 //! - [`descriptor`]: open files, and the calls that all of them have.
 //! - [`epoll`], [`event`], [`pipe`], [`unix`]: what does not leave the host.
 //! - [`net`], [`tcp`], [`udp`], [`socket`]: what does.
@@ -43,6 +43,7 @@
 pub mod abi;
 pub mod address;
 pub mod descriptor;
+mod device;
 pub mod epoll;
 pub mod event;
 pub mod files;
@@ -52,6 +53,7 @@ pub mod names;
 pub mod net;
 mod options;
 pub mod pipe;
+pub mod signal;
 mod slab;
 pub mod socket;
 pub mod tcp;
@@ -69,5 +71,6 @@ pub use futex::ANY as FUTEX_ANY;
 pub use host::{Choices, Clocks, Host, Retransmission, Settings, Usual};
 pub use names::Names;
 pub use net::{Body, Flag, Packet, Segment};
+pub use signal::{Action, Delivery, SignalSet};
 pub use socket::Received;
 pub use thread::{Answer, Deadline, Reason, Stop, ThreadId};

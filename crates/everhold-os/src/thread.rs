@@ -8,6 +8,7 @@ use everhold_node::Time;
 use crate::abi::{ClockId, Errno};
 use crate::descriptor::Open;
 use crate::host::{Alarm, Host};
+use crate::signal::SignalSet;
 use crate::slab::Id;
 
 /// A thread of a host. Its main thread is number 0, and no number is used again before a restart.
@@ -55,6 +56,8 @@ pub enum Reason {
     Descriptor(&'static str, i32),
     /// An event at one of several descriptors, by `poll`.
     Poll,
+    /// One of these signals.
+    Signal(SignalSet),
 }
 
 impl fmt::Display for Reason {
@@ -65,6 +68,7 @@ impl fmt::Display for Reason {
             Reason::Join(thread) => write!(f, "the end of thread {}", thread.0),
             Reason::Descriptor(event, fd) => write!(f, "{event} at descriptor {fd}"),
             Reason::Poll => f.write_str("an event at one of several descriptors"),
+            Reason::Signal(_) => f.write_str("a signal"),
         }
     }
 }
@@ -103,11 +107,13 @@ pub(crate) struct Progress {
 struct Thread {
     state: State,
     progress: Progress,
+    /// The signals that it blocks.
+    mask: SignalSet,
 }
 
 impl Thread {
-    fn new() -> Self {
-        Thread { state: State::Runnable, progress: Progress::default() }
+    fn new(mask: SignalSet) -> Self {
+        Thread { state: State::Runnable, progress: Progress::default(), mask }
     }
 }
 
@@ -122,7 +128,23 @@ pub(crate) struct Threads {
 
 impl Default for Threads {
     fn default() -> Self {
-        Threads { all: vec![Thread::new()], current: ThreadId(0), woken: Vec::new() }
+        Threads { all: vec![Thread::new(0)], current: ThreadId(0), woken: Vec::new() }
+    }
+}
+
+impl Threads {
+    pub(crate) fn mask(&self, thread: ThreadId) -> SignalSet {
+        self.all[thread.0 as usize].mask
+    }
+
+    pub(crate) fn set_mask(&mut self, thread: ThreadId, mask: SignalSet) {
+        self.all[thread.0 as usize].mask = mask;
+    }
+
+    /// Whether a thread lives and does not block these signals.
+    pub(crate) fn takes(&self, thread: ThreadId, signals: SignalSet) -> bool {
+        let thread = &self.all[thread.0 as usize];
+        thread.mask & signals == 0 && !matches!(thread.state, State::Finished)
     }
 }
 
@@ -139,10 +161,11 @@ impl Host {
         self.threads.current
     }
 
-    /// A new thread, which can run at once.
+    /// A new thread, which can run at once. It blocks the signals that the calling thread blocks.
     pub fn spawn(&mut self) -> ThreadId {
         let thread = ThreadId(self.threads.all.len() as u32);
-        self.threads.all.push(Thread::new());
+        let mask = self.threads.mask(self.threads.current);
+        self.threads.all.push(Thread::new(mask));
         self.threads.woken.push(thread);
         thread
     }

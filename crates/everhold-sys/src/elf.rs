@@ -34,18 +34,22 @@ fn load_bias() -> usize {
 
 /// The address and the length of a section.
 fn find(file: &[u8], name: &str) -> Option<(usize, usize)> {
+    let header = header_of(file, name)?;
+    Some((number(file, header + 0x10, 8)?, number(file, header + 0x20, 8)?))
+}
+
+/// The place of a section's header.
+fn header_of(file: &[u8], name: &str) -> Option<usize> {
     let table = number(file, 0x28, 8)?;
     let (entry, count, names) =
         (number(file, 0x3a, 2)?, number(file, 0x3c, 2)?, number(file, 0x3e, 2)?);
     let header = |at: usize| table + at * entry;
     let strings = number(file, header(names) + 0x18, 8)?;
-    (0..count).find_map(|at| {
-        let text = strings + number(file, header(at), 4)?;
-        let rest = file.get(text..)?;
-        let is_it = rest.starts_with(name.as_bytes()) && rest.get(name.len()) == Some(&0);
-        is_it.then(|| {
-            Some((number(file, header(at) + 0x10, 8)?, number(file, header(at) + 0x20, 8)?))
-        })?
+    (0..count).map(header).find(|header| {
+        let text = number(file, *header, 4).map_or(usize::MAX, |name| strings + name);
+        file.get(text..).is_some_and(|rest| {
+            rest.starts_with(name.as_bytes()) && rest.get(name.len()) == Some(&0)
+        })
     })
 }
 
@@ -65,4 +69,46 @@ pub(crate) fn exported(image: &[u8], name: &str) -> Option<usize> {
 fn number(file: &[u8], at: usize, bytes: usize) -> Option<usize> {
     let bytes = file.get(at..at.checked_add(bytes)?)?;
     Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+}
+
+/// A function of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Function {
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+}
+
+/// The functions in the program's text, in order and without overlap.
+pub(crate) fn functions() -> Result<Vec<Function>, String> {
+    const ENTRY: usize = 24;
+    const FUNCTION: usize = 2;
+    let file = fs::read("/proc/self/exe").map_err(|error| format!("/proc/self/exe: {error}"))?;
+    let stripped = "the program's file was stripped of its symbols";
+    let (table, length) = find_in_file(&file, ".symtab").ok_or(stripped)?;
+    let (text, size) = find(&file, ".text").ok_or(stripped)?;
+    let bias = load_bias();
+    let mut functions: Vec<Function> = (0..length / ENTRY)
+        .map(|at| table + at * ENTRY)
+        .filter_map(|symbol| {
+            let is_function = number(&file, symbol + 4, 1)? & 15 == FUNCTION;
+            let (start, length) = (number(&file, symbol + 8, 8)?, number(&file, symbol + 16, 8)?);
+            let inside = start >= text && length > 0 && start + length <= text + size;
+            (is_function && inside).then_some(Function { start: bias + start, length })
+        })
+        .collect();
+    functions.sort_unstable();
+    functions.dedup_by_key(|function| function.start);
+    let mut end = 0;
+    functions.retain(|function| {
+        let apart = function.start >= end;
+        end = end.max(function.start + function.length);
+        apart
+    });
+    Ok(functions)
+}
+
+/// The place in the file and the length of a section.
+fn find_in_file(file: &[u8], name: &str) -> Option<(usize, usize)> {
+    let header = header_of(file, name)?;
+    Some((number(file, header + 0x18, 8)?, number(file, header + 0x20, 8)?))
 }

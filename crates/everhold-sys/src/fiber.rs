@@ -11,12 +11,14 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::glibc::Glibc;
-use crate::guard;
-use crate::kernel::Kernel;
+use crate::hooks::signals::run_handler;
+use crate::hooks::threads::destroy_values;
+use crate::kernel::{Kernel, SignalAction};
 use crate::own::own;
 use crate::raw::{set_thread_pointer, thread_pointer};
 use crate::stack::{self, Stack};
 use crate::statics::{self, Image};
+use crate::{atomics, guard};
 
 own! {
     /// The control block of the fiber whose own code runs now; zero while none does.
@@ -48,6 +50,7 @@ pub struct Routine {
 enum Start {
     Main(Box<dyn FnOnce()>),
     Thread(Routine),
+    Handler(i32, SignalAction),
 }
 
 /// The part of a fiber that must not move.
@@ -80,6 +83,12 @@ impl Fiber {
     #[must_use]
     pub fn thread(number: u32, routine: Routine) -> Fiber {
         Fiber::new(number, Start::Thread(routine))
+    }
+
+    /// A thread that runs the handler of a signal.
+    #[must_use]
+    pub fn handler(number: u32, signal: i32, action: SignalAction) -> Fiber {
+        Fiber::new(number, Start::Handler(signal, action))
     }
 
     fn new(number: u32, start: Start) -> Fiber {
@@ -182,6 +191,7 @@ pub(crate) fn on_base<R>(work: impl FnOnce() -> R) -> R {
 #[inline]
 fn leave_user() -> usize {
     let block = USER.replace(0);
+    atomics::hold();
     guard::let_through(true);
     // SAFETY: `BASE` is the block of the thread that explores, and the callers use no thread-locals.
     unsafe { set_thread_pointer(BASE.get()) };
@@ -196,6 +206,7 @@ unsafe fn become_user(block: usize) {
     // SAFETY: the caller answers for the block.
     unsafe { set_thread_pointer(block) };
     guard::let_through(false);
+    atomics::resume();
     USER.set(block);
 }
 
@@ -271,11 +282,17 @@ fn user(start: Start) -> usize {
             0
         }
         Start::Thread(routine) => (routine.start)(routine.argument as *mut c_void) as usize,
+        Start::Handler(signal, action) => {
+            // SAFETY: the host said that this is its handler.
+            unsafe { run_handler(signal, action) };
+            0
+        }
     };
     while let Some((destructor, argument)) = next_destructor() {
         // SAFETY: the destructor was registered with this argument, by this thread.
         unsafe { destructor(argument as *mut u8) };
     }
+    destroy_values();
     result
 }
 

@@ -10,7 +10,7 @@ use libc::{siginfo_t, ucontext_t};
 use crate::fiber::{enter, is_simulated};
 use crate::hooks::numbers::dispatch;
 use crate::own::own;
-use crate::{elf, raw};
+use crate::{atomics, elf, raw};
 
 own! {
     /// Read by the kernel at each system call: 0 lets it through, 1 traps it.
@@ -38,6 +38,7 @@ pub(crate) fn arm() -> Result<(), String> {
     }
     handle(libc::SIGSYS, trapped_call);
     handle(libc::SIGSEGV, trapped_instruction);
+    handle(libc::SIGTRAP, trapped_exchange);
     let gate = raw::gate as *const () as i64;
     let selector = SELECTOR.place() as i64;
     let dispatch = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, gate, GATE_SIZE, selector, 0];
@@ -126,6 +127,17 @@ extern "C" fn trapped_instruction(signal: c_int, _: *mut siginfo_t, context: *mu
         registers[libc::REG_RCX as usize] = 0;
     }
     registers[libc::REG_RIP as usize] += length;
+}
+
+/// Goes on at the copy of an atomic instruction that is too short for a jump.
+extern "C" fn trapped_exchange(signal: c_int, _: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes the interrupted context.
+    let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
+    let at = &mut registers[libc::REG_RIP as usize];
+    match atomics::copy_of(*at as usize - 1) {
+        Some(copy) => *at = copy as i64,
+        None => let_die(signal),
+    }
 }
 
 /// A counter of nanoseconds: of the host's clock, or of the real one.

@@ -1,12 +1,16 @@
 //! The functions of the C library that are replaced. Each asks the kernel of the host whose fiber
 //! calls it, and is the C library's own for everybody else.
 
+pub(crate) mod calls;
 pub(crate) mod directories;
 pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod host;
+pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod numbers;
+pub(crate) mod process;
+pub(crate) mod signals;
 pub(crate) mod streams;
 pub(crate) mod threads;
 pub(crate) mod time;

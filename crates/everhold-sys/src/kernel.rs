@@ -47,6 +47,17 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// What a process does with a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignalAction {
+    /// The address of the handler, or 0 for what is usual, or 1 for nothing.
+    pub handler: usize,
+    /// The flags.
+    pub flags: u64,
+    /// The signals that the handler blocks; bit 0 is signal 1.
+    pub mask: u64,
+}
+
 /// What `stat` says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStatus {
@@ -98,6 +109,10 @@ pub trait Kernel {
     fn detach(&self, handle: usize);
     /// Lets other threads go first.
     fn yield_now(&self);
+    /// The thread is before an atomic exchange: another one may go first.
+    fn preempt(&self);
+    /// The thread spins until something changes.
+    fn spin(&self);
     /// The number of the calling thread.
     fn thread_id(&self) -> i32;
     /// The number of the host's process.
@@ -120,6 +135,17 @@ pub trait Kernel {
     /// Wakes some threads that wait on a word, and lets others wait on another one.
     fn futex_requeue(&self, from: usize, wake: u32, to: usize, moved: u32) -> u32;
 
+    /// The action for a signal, and a new one.
+    fn signal_action(&self, signal: i32, new: Option<SignalAction>) -> Answer<SignalAction>;
+    /// The signals that the calling thread blocks, and a change of them (`SIG_BLOCK` and so on).
+    fn signal_mask(&self, how: i32, set: Option<u64>) -> Answer<u64>;
+    /// The signals that came and are blocked.
+    fn signals_pending(&self) -> u64;
+    /// Sends a signal; process 0 is the caller's own.
+    fn signal_send(&self, process: i32, signal: i32) -> Answer<()>;
+    /// Waits for one of some signals and takes it; with none, for a handler to run.
+    fn signal_wait(&self, set: u64, timeout: Timeout) -> Answer<i32>;
+
     /// The time on a clock.
     fn clock(&self, clock: i32) -> Answer<Duration>;
     /// Sleeps.
@@ -135,6 +161,10 @@ pub trait Kernel {
     fn close(&self, descriptor: i32) -> Answer<()>;
     /// `dup`.
     fn dup(&self, descriptor: i32) -> Answer<i32>;
+    /// `dup3`, also for a descriptor that stays what it is.
+    fn dup_to(&self, descriptor: i32, to: i32, flags: i32) -> Answer<i32>;
+    /// `fcntl` with `F_SETLK` and its relatives: a lock that the whole process has.
+    fn lock_record(&self, descriptor: i32, alone: bool) -> Answer<()>;
     /// `fcntl` with a number as its argument.
     fn fcntl(&self, descriptor: i32, command: i32, argument: i64) -> Answer<i32>;
     /// `ioctl` with a place for a number as its argument.
@@ -144,14 +174,40 @@ pub trait Kernel {
     fn open(&self, at: i32, path: &[u8], flags: i32, mode: u32) -> Answer<i32>;
     /// `fstat`.
     fn status(&self, descriptor: i32) -> Answer<FileStatus>;
-    /// `fstatat`.
-    fn status_at(&self, at: i32, path: &[u8]) -> Answer<FileStatus>;
+    /// `fstatat`, of what a symbolic link leads to or of the link itself.
+    fn status_at(&self, at: i32, path: &[u8], follows: bool) -> Answer<FileStatus>;
+    /// `chdir`.
+    fn change_directory(&self, path: &[u8]) -> Answer<()>;
+    /// `fchdir`.
+    fn change_directory_to(&self, descriptor: i32) -> Answer<()>;
+    /// `getcwd`.
+    fn working_directory(&self) -> Answer<Vec<u8>>;
+    /// `symlinkat`.
+    fn make_symbolic_link(&self, target: &[u8], at: i32, path: &[u8]) -> Answer<()>;
+    /// `readlinkat`.
+    fn read_symbolic_link(&self, at: i32, path: &[u8]) -> Answer<Vec<u8>>;
+    /// `realpath`.
+    fn real_path(&self, path: &[u8]) -> Answer<Vec<u8>>;
+    /// `fchmodat`.
+    fn set_mode_at(&self, at: i32, path: &[u8], mode: u32) -> Answer<()>;
+    /// `fchmod`.
+    fn set_mode(&self, descriptor: i32, mode: u32) -> Answer<()>;
+    /// `utimensat`, with the time since 1970, or none for now.
+    fn set_modified_at(&self, at: i32, path: &[u8], time: Option<Duration>) -> Answer<()>;
+    /// `futimens`.
+    fn set_modified(&self, descriptor: i32, time: Option<Duration>) -> Answer<()>;
+    /// All bytes of the disk, and the free ones.
+    fn space(&self) -> (u64, u64);
+    /// `sync`.
+    fn sync_all(&self) -> Answer<()>;
     /// `lseek`.
     fn seek(&self, descriptor: i32, offset: i64, whence: i32) -> Answer<u64>;
     /// `pread`.
     fn read_at(&self, descriptor: i32, bytes: &mut [u8], offset: i64) -> Answer<usize>;
     /// `pwrite`.
     fn write_at(&self, descriptor: i32, bytes: &[u8], offset: i64) -> Answer<usize>;
+    /// Writes what was changed in mapped memory, as far as the file goes.
+    fn write_back(&self, descriptor: i32, offset: u64, bytes: &[u8]) -> Answer<()>;
     /// `ftruncate`.
     fn truncate(&self, descriptor: i32, length: i64) -> Answer<()>;
     /// `fallocate`.
@@ -212,6 +268,15 @@ pub trait Kernel {
 
     /// `pipe2`.
     fn pipe(&self, flags: i32) -> Answer<[i32; 2]>;
+    /// `timerfd_create`.
+    fn timer(&self, clock: i32, flags: i32) -> Answer<i32>;
+    /// `timerfd_settime` and `timerfd_gettime`: the interval and the value before, and new ones.
+    fn timer_setting(
+        &self,
+        descriptor: i32,
+        flags: i32,
+        new: Option<[Duration; 2]>,
+    ) -> Answer<[Duration; 2]>;
     /// `eventfd`.
     fn event(&self, value: u32, flags: i32) -> Answer<i32>;
     /// `epoll_create1`.

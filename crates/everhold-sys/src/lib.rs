@@ -16,21 +16,26 @@ compile_error!(
 );
 
 mod arena;
+mod atomics;
+mod decode;
 mod elf;
+mod environment;
 mod fiber;
 mod glibc;
 mod guard;
 mod hooks;
 mod kernel;
+mod mappings;
 mod own;
 mod raw;
 mod stack;
 mod statics;
 mod worker;
 
+pub use atomics::{Sites, patch, preempt_after};
 pub use fiber::{Fiber, Routine, suspend};
 pub use hooks::host::{Report, call};
-pub use kernel::{Answer, DirectoryEntry, FileStatus, Kernel, Timeout, Watched};
+pub use kernel::{Answer, DirectoryEntry, FileStatus, Kernel, SignalAction, Timeout, Watched};
 pub use statics::Image;
 pub use worker::{Died, in_worker};
 
@@ -57,9 +62,16 @@ pub fn arm() -> Result<(), String> {
     guard::arm()
 }
 
+/// Writes to its files what the program of a host that does not run now has changed in mapped
+/// memory, as the end of its process does.
+pub fn write_back(kernel: &dyn Kernel, image: &Image) {
+    mappings::write_back(kernel, image.owner());
+}
+
 /// Forgets what the hosts of the execution before allocated.
 pub fn begin_execution() {
     arena::reset();
+    mappings::reset();
     stack::reset();
     hooks::threads::delete_keys();
 }

@@ -3,9 +3,11 @@
 //! The first contents are copied before `main`, so a host that starts has the statics of a program
 //! that starts.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::elf;
+use crate::environment::{self, Environment};
+use crate::mappings;
 use crate::own::own;
 
 own! {
@@ -15,6 +17,8 @@ own! {
     RANGES: [Range; 2] = [Range { start: 0, length: 0 }; 2];
     /// The image of the host whose statics are in place; null if those of the explorer are.
     LOADED: *mut Image = std::ptr::null_mut();
+    /// The explorer's own environment, while that of a host is in place.
+    EXPLORERS: *mut *mut c_char = std::ptr::null_mut();
     /// The explorer's own statics, while those of a host are in place.
     EXPLORER: Vec<u8> = Vec::new();
 }
@@ -87,19 +91,28 @@ fn size() -> usize {
 #[derive(Debug)]
 pub struct Image {
     bytes: Box<[u8]>,
+    environment: Environment,
+    owner: u64,
 }
 
 impl Image {
-    /// The statics of a program that starts.
+    /// The statics of a program that starts, with the environment of the test and changes of it.
     ///
     /// # Panics
     ///
     /// If the machinery was not [checked](crate::check).
     #[must_use]
-    pub fn fresh() -> Image {
-        let mut image = Image { bytes: vec![0; size()].into_boxed_slice() };
+    pub fn fresh(environment: &[(String, String)]) -> Image {
+        let environment = Environment::new(environment);
+        let owner = mappings::new_owner();
+        let mut image = Image { bytes: vec![0; size()].into_boxed_slice(), environment, owner };
         image.refresh();
         image
+    }
+
+    /// The number that tells it from all others.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// Forgets everything since the start of the program.
@@ -124,6 +137,7 @@ pub(crate) fn load(image: &mut Image) {
     // SAFETY: code of the host, which alone refers to its statics, runs from now on; the
     // explorer's code does not run until its own statics are back, but for calls of the host.
     unsafe { put(&image.bytes) };
+    EXPLORERS.set(image.environment.load());
     LOADED.set(image);
 }
 
@@ -135,6 +149,19 @@ pub(crate) fn load_base() {
     save(&mut image.bytes);
     // SAFETY: as in `load`, the other way round.
     unsafe { put(&*EXPLORER.place()) };
+    environment::load_base(EXPLORERS.get());
+}
+
+/// The number of the image that is in place.
+pub(crate) fn owner() -> u64 {
+    // SAFETY: as in `load_base`.
+    unsafe { (*LOADED.get()).owner }
+}
+
+/// The environment of the host whose statics are in place.
+pub(crate) fn with_environment(work: impl FnOnce(&mut Environment)) {
+    // SAFETY: as in `load_base`; nobody else refers to the environment meanwhile.
+    work(unsafe { &mut (*LOADED.get()).environment });
 }
 
 fn save(bytes: &mut [u8]) {

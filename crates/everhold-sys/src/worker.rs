@@ -6,6 +6,9 @@ use std::os::fd::FromRawFd;
 
 use libc::c_int;
 
+/// The exit code of a worker that panicked.
+const PANICKED: i32 = 101;
+
 /// The process ended before it gave its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Died {
@@ -38,8 +41,15 @@ pub fn in_worker(work: impl FnOnce() -> Vec<u8>) -> io::Result<Result<Vec<u8>, D
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // Another thread that prints now would keep these locks in the copy for ever; those that this
+    // thread holds are its own there.
+    let output = (io::stdout().lock(), io::stderr().lock());
     // SAFETY: the copy only runs `work`, writes its result and ends.
-    match unsafe { libc::fork() } {
+    let process = unsafe { libc::fork() };
+    if process != 0 {
+        drop(output);
+    }
+    match process {
         -1 => Err(io::Error::last_os_error()),
         0 => child(ends, work),
         process => {
@@ -76,7 +86,7 @@ fn child(ends: [c_int; 2], work: impl FnOnce() -> Vec<u8>) -> ! {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     let code = match result {
         Ok(bytes) => i32::from(!write_all(ends[1], &bytes)),
-        Err(_) => 101,
+        Err(_) => PANICKED,
     };
     // SAFETY: ends the process without the test harness's own handlers.
     unsafe { libc::_exit(code) }

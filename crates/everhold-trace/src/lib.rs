@@ -21,6 +21,8 @@ pub mod id;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod order;
+#[doc(hidden)]
+pub mod tap;
 pub mod text;
 pub mod trace;
 pub mod value;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use everhold_tls::ClientTls;
 use everhold_trace::NodeId;
+use everhold_trace::tap;
 use everhold_trace::wire::{Hello, Ordering, VERSION};
 
 use super::drain::{Drain, Refresh};
@@ -177,7 +178,7 @@ impl Builder {
                  `Builder::node`",
             );
         }
-        if !has_use || node == NOBODY {
+        if !has_use || node == NOBODY || tap::get().is_some() {
             return Probe { shared: shared(None), _drain: None };
         }
         let timer = Arc::new(Timer::new(self.clock_offset));

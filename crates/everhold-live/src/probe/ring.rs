@@ -84,6 +84,10 @@ pub(super) struct RingReader {
 
 #[inline]
 pub(super) fn observe(shared: &Shared, var: Var, value: Scalar<'_>) {
+    if shared.tap.is_some() {
+        let name = Name::clone(&lock(&shared.names)[var.0 as usize]);
+        return boxed(shared, What::Observe(vec![(name, value.into())]));
+    }
     match value {
         Scalar::Text(text) if text.len() > TEXT_MAX => {
             let name = Name::clone(&lock(&shared.names)[var.0 as usize]);
@@ -111,7 +115,7 @@ pub(super) fn tuple(
     value: Scalar<'_>,
 ) {
     let is_long = |part| matches!(part, Scalar::Text(text) if text.len() > TEXT_MAX);
-    if is_long(key) || is_long(value) {
+    if is_long(key) || is_long(value) || shared.tap.is_some() {
         let relation = Name::clone(&lock(&shared.names)[relation.0 as usize]);
         let tuple = Tuple { relation, key: key.into(), value: value.into() };
         return boxed(shared, if holds { What::Add(tuple) } else { What::Remove(tuple) });
@@ -141,25 +145,41 @@ fn words_of(text: &str) -> usize {
 }
 
 pub(super) fn step(shared: &Shared, label: Var) {
+    if shared.tap.is_some() {
+        let name = lock(&shared.names)[label.0 as usize].to_string();
+        return boxed(shared, What::Note(name));
+    }
     write_one(shared, [header(STEP, label), 0, 0, 0]);
 }
 
 pub(super) fn leave(shared: &Shared, label: Var) {
+    if shared.tap.is_some() {
+        return;
+    }
     write_one(shared, [header(LEAVE, label), 0, 0, 0]);
 }
 
 pub(super) fn send(shared: &Shared, to: Option<NodeId>, seq: u64, label: Var) {
+    if shared.tap.is_some() {
+        return;
+    }
     let to = to.map_or(0, |NodeId(to)| u64::from(to) + 1);
     write_one(shared, [header(SEND, label), 0, to, seq]);
 }
 
 pub(super) fn receive(shared: &Shared, message: MessageId) {
+    if shared.tap.is_some() {
+        return;
+    }
     let sender = message.sender.0.into();
     write_one(shared, [header(RECEIVE, Var(0)), 0, sender, message.seq]);
 }
 
 /// Writes a record that needs the heap. A record that no decoder would accept is dropped here.
 pub(super) fn boxed(shared: &Shared, what: What) {
+    if let Some(tap) = shared.tap {
+        return tap(shared.node, what);
+    }
     let fits = match &what {
         What::Observe(values) | What::State(values) => {
             values.iter().all(|(_, value)| nests_within(value, DEPTH_MAX))
@@ -179,6 +199,9 @@ pub(super) fn boxed(shared: &Shared, what: What) {
 /// Counts as dropped an observation that cannot be shown.
 #[cold]
 pub(super) fn unfit(shared: &Shared) {
+    if shared.tap.is_some() {
+        return;
+    }
     with_ring(shared, |ring| ring.stamped(shared, |_, _| false));
 }
 

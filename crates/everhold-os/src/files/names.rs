@@ -7,9 +7,10 @@ use everhold_node::volume::{FileId, Shape};
 
 use crate::abi::Errno;
 use crate::abi::open::{
-    O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TMPFILE, O_TRUNC,
+    O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_TMPFILE, O_TRUNC,
 };
 use crate::descriptor::{Fd, Kind};
+use crate::device::Device;
 use crate::host::Host;
 
 use super::{Directory, Disk, Entry, FileKind, Notes, OpenFile, Status};
@@ -20,15 +21,53 @@ pub const AT_FDCWD: Fd = -100;
 /// The most bytes of a name.
 const LONGEST_NAME: usize = 255;
 
-/// Where a path leads: a name in a directory, or a directory itself.
-struct Place {
-    directory: Directory,
-    /// The last name of the path; nothing for the root, `.` and `..`.
-    name: Option<String>,
-    /// The file that is there, or the directory itself.
-    found: Option<Directory>,
-    /// The path ends with a slash, so it has to be a directory.
+/// The most symbolic links on the way to a file.
+const LINKS_MAX: u32 = 40;
+
+/// Whether a symbolic link at the end of a path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// Never: the call is about the name.
+    Itself,
+    /// If a slash comes after it.
+    Slashed,
+    Target,
+    /// Always, to a file that is made if it is not there.
+    Created,
+}
+
+/// The rest of the way along a path.
+#[derive(Default)]
+struct Way<'a> {
+    /// The names that come, the next one last.
+    parts: Vec<&'a str>,
     wants_directory: bool,
+    /// The last part is a dot, which leads to a directory itself.
+    ends_in_dot: bool,
+    links: u32,
+}
+
+impl<'a> Way<'a> {
+    /// Goes along another path first, that of a symbolic link or the first one.
+    fn follow(&mut self, path: &'a str) {
+        if self.parts.is_empty() {
+            self.wants_directory |= path.ends_with('/') || path.ends_with("/.") || path == ".";
+            let last = path.rsplit('/').find(|part| !part.is_empty());
+            self.ends_in_dot |= last.is_none_or(|part| part == ".");
+        }
+        self.parts.extend(path.rsplit('/').filter(|part| !matches!(*part, "" | ".")));
+    }
+}
+
+/// Where a path leads: a name in a directory, or a directory itself.
+pub(super) struct Place {
+    pub(super) directory: Directory,
+    /// The last name of the path; nothing for the root, `.` and `..`.
+    pub(super) name: Option<String>,
+    /// The file that is there, or the directory itself.
+    pub(super) found: Option<Directory>,
+    /// The path ends with a slash, so it has to be a directory.
+    pub(super) wants_directory: bool,
 }
 
 /// The name of an entry in the volume.
@@ -66,7 +105,7 @@ impl Disk {
         })
     }
 
-    fn path(&self, file: FileId) -> Option<String> {
+    pub(super) fn path(&self, file: FileId) -> Option<String> {
         let (parent, name) = self.parent(file)?;
         match parent {
             None => Some(name.to_owned()),
@@ -127,6 +166,12 @@ impl Disk {
         let mode = if is_directory { 0o755 } else { 0o644 };
         let notes = notes.unwrap_or(Notes { mode, modified: Duration::ZERO });
         let names = self.volume.now().names.values().filter(|named| **named == id).count() as u64;
+        if let Some(target) = self.target(id) {
+            let (kind, size) = (FileKind::Link, target.len() as u64);
+            let Notes { modified, .. } = notes;
+            let inode = u64::from(id.0) + 2;
+            return Status { inode, kind, mode: 0o777, links: names, size, modified };
+        }
         let (kind, links, size) = match is_directory {
             true if names == 0 => (FileKind::Directory, 0, 4096),
             true => (FileKind::Directory, 2 + self.subdirectories(file), 4096),
@@ -144,29 +189,52 @@ impl Disk {
 
 impl Host {
     /// Follows a path.
-    fn place(&self, at: Fd, path: &[u8]) -> Result<Place, Errno> {
+    pub(super) fn place(&self, at: Fd, path: &[u8]) -> Result<Place, Errno> {
+        self.place_of(at, path, Last::Itself)
+    }
+
+    pub(super) fn place_of(&self, at: Fd, path: &[u8], last: Last) -> Result<Place, Errno> {
         let path = std::str::from_utf8(path).map_err(|_| Errno::EINVAL)?;
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
         let mut directory = if path.starts_with('/') { None } else { self.starting_at(at)? };
         let disk = &self.files.disk;
-        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-        let wants_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
-        let last_is_dots =
-            path.rsplit('/').find(|part| !part.is_empty()).is_none_or(|part| part == ".");
-        for (at, part) in parts.iter().enumerate() {
+        let mut way = Way::default();
+        way.follow(path);
+        while let Some(part) = way.parts.pop() {
             if part.len() > LONGEST_NAME {
                 return Err(Errno::ENAMETOOLONG);
             }
-            if *part == ".." {
+            if part == ".." {
                 let parent = directory.and_then(|inner| disk.parent(inner));
                 directory = parent.and_then(|(parent, _)| parent);
                 continue;
             }
             let found = disk.lookup(directory, part);
-            if at + 1 == parts.len() && !last_is_dots {
-                let name = Some((*part).to_owned());
+            let is_last = way.parts.is_empty() && !way.ends_in_dot;
+            let is_followed = match last {
+                Last::Itself => !is_last,
+                Last::Slashed => !is_last || way.wants_directory,
+                Last::Target | Last::Created => true,
+            };
+            if let Some(target) = found.and_then(|file| disk.target(file)).filter(|_| is_followed) {
+                way.links += 1;
+                if way.links > LINKS_MAX {
+                    return Err(Errno::ELOOP);
+                }
+                if is_last && last == Last::Created && target.ends_with('/') {
+                    return Err(Errno::EISDIR);
+                }
+                if target.starts_with('/') {
+                    directory = None;
+                }
+                way.follow(target);
+                continue;
+            }
+            let Way { wants_directory, .. } = way;
+            if is_last {
+                let name = Some(part.to_owned());
                 let found = found.map(Some);
                 return Ok(Place { directory, name, found, wants_directory });
             }
@@ -176,6 +244,7 @@ impl Host {
             }
             directory = Some(inner);
         }
+        let Way { wants_directory, .. } = way;
         Ok(Place { directory, name: None, found: Some(directory), wants_directory })
     }
 
@@ -191,7 +260,11 @@ impl Host {
 
     /// Where a path leads, if something is there.
     fn existing(&self, at: Fd, path: &[u8]) -> Result<Directory, Errno> {
-        let place = self.place(at, path)?;
+        self.existing_of(at, path, Last::Target)
+    }
+
+    pub(super) fn existing_of(&self, at: Fd, path: &[u8], last: Last) -> Result<Directory, Errno> {
+        let place = self.place_of(at, path, last)?;
         let found = place.found.ok_or(Errno::ENOENT)?;
         let is_directory = found.is_none_or(|file| self.files.disk.is_directory(file));
         if place.wants_directory && !is_directory { Err(Errno::ENOTDIR) } else { Ok(found) }
@@ -215,13 +288,26 @@ impl Host {
         if flags & O_CREAT != 0 && flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
         }
-        let place = self.place(at, path)?;
+        if let Some(device) = Device::of(path) {
+            return self.open_device(device, flags);
+        }
+        let is_new = flags & O_CREAT != 0 && flags & O_EXCL != 0;
+        let last = match flags & O_CREAT != 0 && path.ends_with(b"/") {
+            true => Last::Itself,
+            false if is_new || flags & O_NOFOLLOW != 0 => Last::Slashed,
+            false if flags & O_CREAT != 0 => Last::Created,
+            false => Last::Target,
+        };
+        let place = self.place_of(at, path, last)?;
         if flags & O_CREAT != 0 && place.wants_directory && place.name.is_some() {
             return Err(Errno::EISDIR);
         }
         self.check_room(1)?;
         let file = match place.found {
-            Some(_) if flags & O_CREAT != 0 && flags & O_EXCL != 0 => return Err(Errno::EEXIST),
+            Some(_) if is_new => return Err(Errno::EEXIST),
+            Some(Some(file)) if self.files.disk.target(file).is_some() => {
+                return Err(if flags & O_DIRECTORY != 0 { Errno::ENOTDIR } else { Errno::ELOOP });
+            }
             Some(found) => self.opened(&place, found, flags)?,
             None if flags & O_CREAT == 0 => return Err(Errno::ENOENT),
             None => Some(self.made(&place, Shape::Bytes, mode)?),
@@ -250,7 +336,7 @@ impl Host {
         }
     }
 
-    fn made(&mut self, place: &Place, shape: Shape, mode: u32) -> Result<FileId, Errno> {
+    pub(super) fn made(&mut self, place: &Place, shape: Shape, mode: u32) -> Result<FileId, Errno> {
         let name = place.name.as_ref().ok_or(Errno::EEXIST)?;
         if !self.files.disk.is_reachable(place.directory) {
             return Err(Errno::ENOENT);
@@ -355,7 +441,7 @@ impl Host {
 
     /// Gives a file one more name.
     pub fn linkat(&mut self, from: (Fd, &[u8]), to: (Fd, &[u8])) -> Result<(), Errno> {
-        let file = self.existing(from.0, from.1)?;
+        let file = self.existing_of(from.0, from.1, Last::Slashed)?;
         let place = self.place(to.0, to.1)?;
         if place.found.is_some() {
             return Err(Errno::EEXIST);
@@ -375,14 +461,23 @@ impl Host {
         Ok(())
     }
 
-    /// `stat`, `lstat` and `fstatat`: there are no symbolic links.
+    /// `stat` and `fstatat`.
     pub fn statat(&self, at: Fd, path: &[u8]) -> Result<Status, Errno> {
-        if self.unix_has(path) {
+        self.status_of(at, path, Last::Target)
+    }
+
+    /// `lstat`, and `fstatat` with `AT_SYMLINK_NOFOLLOW`: a symbolic link itself.
+    pub fn lstatat(&self, at: Fd, path: &[u8]) -> Result<Status, Errno> {
+        self.status_of(at, path, Last::Slashed)
+    }
+
+    fn status_of(&self, at: Fd, path: &[u8], last: Last) -> Result<Status, Errno> {
+        if self.unix_has(path) || Device::of(path).is_some() {
             let modified = Duration::ZERO;
             let (kind, mode) = (FileKind::Other, 0o755);
             return Ok(Status { inode: 1 << 33, kind, mode, links: 1, size: 0, modified });
         }
-        Ok(self.files.disk.status(self.existing(at, path)?))
+        Ok(self.files.disk.status(self.existing_of(at, path, last)?))
     }
 
     /// Whether a path is free for the name of a Unix socket.
@@ -393,7 +488,7 @@ impl Host {
 
     /// Whether a path leads to a file. Everything is permitted.
     pub fn accessat(&self, at: Fd, path: &[u8]) -> Result<(), Errno> {
-        if self.unix_has(path) {
+        if self.unix_has(path) || Device::of(path).is_some() {
             return Ok(());
         }
         self.existing(at, path).map(|_| ())

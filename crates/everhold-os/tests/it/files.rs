@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use everhold_os::abi::open::{
-    O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
+    O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
 use everhold_os::{AT_FDCWD, Errno, FileKind, Host, Stop};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -35,9 +35,14 @@ enum Op {
     Rename(usize, usize, bool),
     Link(usize, usize),
     Access(usize),
+    Symlink(usize, usize),
+    ReadLink(usize),
+    StatusThrough(usize),
 }
 
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 16] = [
+    "s",
+    "d/s",
     "a",
     "b",
     "c",
@@ -53,7 +58,10 @@ const PATHS: [&str; 14] = [
     "d/.",
     "missing/x",
 ];
-const FLAGS: [i32; 10] = [
+/// Where symbolic links lead.
+const TARGETS: [&str; 8] = ["a", "d", "e/../a", "d/", "e/a", "missing", "s", "d/."];
+const FLAGS: [i32; 11] = [
+    O_RDONLY | O_NOFOLLOW,
     O_RDONLY,
     O_RDWR | O_CREAT,
     O_RDWR | O_CREAT,
@@ -141,7 +149,12 @@ impl Model {
                 }
                 show(opened.map(|_| ()))
             }
-            Op::StatusOf(name) => show(host.statat(AT_FDCWD, path(name)).map(compared)),
+            Op::StatusOf(name) => show(host.lstatat(AT_FDCWD, path(name)).map(compared)),
+            Op::StatusThrough(name) => show(host.statat(AT_FDCWD, path(name)).map(compared)),
+            Op::Symlink(target, name) => {
+                show(host.symlinkat(TARGETS[target].as_bytes(), AT_FDCWD, path(name)))
+            }
+            Op::ReadLink(name) => show(host.readlinkat(AT_FDCWD, path(name)).map(str::to_owned)),
             Op::MakeDirectory(name) => show(host.mkdirat(AT_FDCWD, path(name), 0o755)),
             Op::RemoveDirectory(name) => show(host.rmdirat(AT_FDCWD, path(name))),
             Op::Unlink(name) => show(host.unlinkat(AT_FDCWD, path(name))),
@@ -269,6 +282,17 @@ impl Real {
                 let stat = rustix::fs::statat(root, path(name), AtFlags::SYMLINK_NOFOLLOW);
                 show(real(stat).map(|stat| status(&stat)))
             }
+            Op::StatusThrough(name) => {
+                let stat = rustix::fs::statat(root, path(name), AtFlags::empty());
+                show(real(stat).map(|stat| status(&stat)))
+            }
+            Op::Symlink(target, name) => {
+                show(real(rustix::fs::symlinkat(TARGETS[target], &*root, path(name))))
+            }
+            Op::ReadLink(name) => {
+                let target = real(rustix::fs::readlinkat(&*root, path(name), Vec::new()));
+                show(target.map(|target| target.to_string_lossy().into_owned()))
+            }
             Op::MakeDirectory(name) => {
                 show(real(rustix::fs::mkdirat(root, path(name), Mode::from_raw_mode(0o755))))
             }
@@ -363,7 +387,7 @@ fn random_op(random: &mut Random) -> Op {
     let other = random.below(PATHS.len());
     let count = random.pick(&[0, 1, 10, 511, 512, 513, 1500, 4096]);
     let place = random.pick(&[0, 0, 1, 100, 511, 512, 700, 3000, -1]);
-    match random.below(34) {
+    match random.below(40) {
         0..=6 => Op::Open(slot, name, random.pick(&FLAGS)),
         7 => Op::Close(slot),
         8 | 9 => Op::Read(slot, count),
@@ -385,6 +409,9 @@ fn random_op(random: &mut Random) -> Op {
         29 | 30 => Op::Rename(name, other, false),
         31 => Op::Rename(name, other, true),
         32 => Op::Link(name, other),
+        33..=35 => Op::Symlink(random.below(TARGETS.len()), name),
+        36 => Op::ReadLink(name),
+        37 | 38 => Op::StatusThrough(name),
         _ => Op::Access(name),
     }
 }
@@ -392,7 +419,7 @@ fn random_op(random: &mut Random) -> Op {
 fn program(seed: u64) -> Vec<Op> {
     let mut random = Random::new(seed);
     let length = 10 + random.below(60);
-    let mut ops = vec![Op::MakeDirectory(3), Op::MakeDirectory(6)];
+    let mut ops = vec![Op::MakeDirectory(5), Op::MakeDirectory(8)];
     ops.extend((0..length).map(|_| random_op(&mut random)));
     ops.split_off(random.below(3))
 }

@@ -89,7 +89,7 @@ pub unsafe extern "C" fn readdir64(directory: *mut DIR) -> *mut dirent64 {
     directory.at += 1;
     let shown = &mut directory.shown;
     shown.d_ino = entry.inode;
-    shown.d_type = if entry.is_directory { libc::DT_DIR } else { libc::DT_REG };
+    shown.d_type = if entry.is_directory { libc::DT_DIR } else { libc::DT_UNKNOWN };
     shown.d_reclen = size_of::<dirent64>() as u16;
     let length = entry.name.len().min(shown.d_name.len() - 1);
     for (to, from) in shown.d_name.iter_mut().zip(&entry.name[..length]) {
@@ -133,5 +133,46 @@ pub unsafe extern "C" fn closedir(directory: *mut DIR) -> c_int {
         // SAFETY: a directory of a host was made by `opened`, and is closed once.
         let directory = unsafe { Box::from_raw(directory.cast::<Directory>()) };
         kernel.close(directory.descriptor).err().map_or(0, |_| -1)
+    })
+}
+
+/// `getdents64`: entries in the form of the kernel, as many as fit, from the position on.
+///
+/// # Safety
+///
+/// There must be so much room.
+pub(crate) unsafe fn getdents64(descriptor: c_int, into: *mut u8, room: usize) -> isize {
+    const HEADER: usize = 19;
+    let result = enter(|kernel| {
+        let entries = kernel.entries(descriptor)?;
+        let first = kernel.seek(descriptor, 0, libc::SEEK_CUR)? as usize;
+        let mut filled = 0;
+        let mut next = first;
+        for entry in entries.iter().skip(first) {
+            let length = (HEADER + entry.name.len() + 1).next_multiple_of(8);
+            if filled + length > room {
+                break;
+            }
+            next += 1;
+            let kind = if entry.is_directory { libc::DT_DIR } else { libc::DT_UNKNOWN };
+            let mut bytes = vec![0; length];
+            bytes[..8].copy_from_slice(&entry.inode.to_ne_bytes());
+            bytes[8..16].copy_from_slice(&(next as u64).to_ne_bytes());
+            bytes[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+            bytes[18] = kind;
+            bytes[HEADER..HEADER + entry.name.len()].copy_from_slice(&entry.name);
+            // SAFETY: the caller answers for the room.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.add(filled), length) };
+            filled += length;
+        }
+        if filled == 0 && first < entries.len() {
+            return Err(libc::EINVAL);
+        }
+        kernel.seek(descriptor, next as i64, libc::SEEK_SET)?;
+        Ok(filled as isize)
+    });
+    result.unwrap_or_else(|number| {
+        set_errno(number);
+        -1
     })
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use libc::{AT_FDCWD, mode_t, off_t, ssize_t};
 
-use crate::hooks::host::refuse;
 use crate::hooks::{bytes, bytes_mut, interpose};
 use crate::kernel::{Answer, FileStatus, Kernel};
+use crate::mappings::{self, Request};
 
 /// # Safety
 ///
@@ -50,7 +50,7 @@ unsafe fn status_at(
     if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         return kernel.status(at);
     }
-    kernel.status_at(at, name)
+    kernel.status_at(at, name, flags & libc::AT_SYMLINK_NOFOLLOW == 0)
 }
 
 fn times(time: Duration) -> (i64, i64) {
@@ -133,7 +133,9 @@ interpose_both! {
     }
     fn lstat, lstat64(kernel, name: *const c_char, into: *mut libc::stat) -> c_int {
         // SAFETY: the caller passes a text and a place for the answer.
-        unsafe { Ok(put_stat(&status_at(kernel, AT_FDCWD, name, 0)?, into)) }
+        unsafe {
+            Ok(put_stat(&status_at(kernel, AT_FDCWD, name, libc::AT_SYMLINK_NOFOLLOW)?, into))
+        }
     }
     fn fstat, fstat64(kernel, descriptor: c_int, into: *mut libc::stat) -> c_int {
         // SAFETY: the caller passes a place for the answer.
@@ -160,7 +162,9 @@ interpose_both! {
         offset: off_t
     ) -> ssize_t {
         // SAFETY: the caller passes room for so many bytes.
-        kernel.read_at(descriptor, unsafe { bytes_mut(buffer, length) }, offset).map(|n| n as i64)
+        let room = unsafe { bytes_mut(buffer, length) };
+        mappings::before(kernel);
+        kernel.read_at(descriptor, room, offset).map(|n| n as i64)
     }
     fn pwrite, pwrite64(
         kernel,
@@ -170,10 +174,17 @@ interpose_both! {
         offset: off_t
     ) -> ssize_t {
         // SAFETY: the caller passes so many bytes.
-        kernel.write_at(descriptor, unsafe { bytes(buffer, length) }, offset).map(|n| n as i64)
+        let data = unsafe { bytes(buffer, length) };
+        mappings::before(kernel);
+        let written = kernel.write_at(descriptor, data, offset);
+        mappings::after(kernel, descriptor);
+        written.map(|n| n as i64)
     }
     fn ftruncate, ftruncate64(kernel, descriptor: c_int, length: off_t) -> c_int {
-        kernel.truncate(descriptor, length).map(|()| 0)
+        mappings::before(kernel);
+        let cut = kernel.truncate(descriptor, length);
+        mappings::after(kernel, descriptor);
+        cut.map(|()| 0)
     }
     fn fallocate, fallocate64(
         kernel,
@@ -198,8 +209,14 @@ interpose! {
         // SAFETY: the caller passes a text or null, and a place for the answer.
         unsafe { Ok(put_statx(&status_at(kernel, at, name, flags)?, into)) }
     }
-    fn fsync(kernel, descriptor: c_int) -> c_int { kernel.sync(descriptor).map(|()| 0) }
-    fn fdatasync(kernel, descriptor: c_int) -> c_int { kernel.sync(descriptor).map(|()| 0) }
+    fn fsync(kernel, descriptor: c_int) -> c_int {
+        mappings::before(kernel);
+        kernel.sync(descriptor).map(|()| 0)
+    }
+    fn fdatasync(kernel, descriptor: c_int) -> c_int {
+        mappings::before(kernel);
+        kernel.sync(descriptor).map(|()| 0)
+    }
     fn sync_file_range(
         _kernel,
         _descriptor: c_int,
@@ -249,6 +266,22 @@ interpose! {
         let (from, to) = unsafe { (path(from)?, path(to)?) };
         kernel.rename((from_at, from), (to_at, to), false).map(|()| 0)
     }
+    fn renameat2(
+        kernel,
+        from_at: c_int,
+        from: *const c_char,
+        to_at: c_int,
+        to: *const c_char,
+        flags: c_uint
+    ) -> c_int {
+        if flags & !libc::RENAME_NOREPLACE != 0 {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the caller passes two texts.
+        let (from, to) = unsafe { (path(from)?, path(to)?) };
+        let keeps = flags & libc::RENAME_NOREPLACE != 0;
+        kernel.rename((from_at, from), (to_at, to), keeps).map(|()| 0)
+    }
     fn link(kernel, from: *const c_char, to: *const c_char) -> c_int {
         // SAFETY: the caller passes two texts.
         let (from, to) = unsafe { (path(from)?, path(to)?) };
@@ -265,35 +298,6 @@ interpose! {
         // SAFETY: the caller passes two texts.
         let (from, to) = unsafe { (path(from)?, path(to)?) };
         kernel.link((from_at, from), (to_at, to)).map(|()| 0)
-    }
-    fn symlink(_kernel, _from: *const c_char, _to: *const c_char) -> c_int { Err(libc::EPERM) }
-    fn access(kernel, name: *const c_char, _mode: c_int) -> c_int {
-        // SAFETY: the caller passes a text.
-        kernel.status_at(AT_FDCWD, unsafe { path(name) }?).map(|_| 0)
-    }
-    fn faccessat(kernel, at: c_int, name: *const c_char, _mode: c_int, _flags: c_int) -> c_int {
-        // SAFETY: the caller passes a text.
-        kernel.status_at(at, unsafe { path(name) }?).map(|_| 0)
-    }
-    fn readlink(kernel, name: *const c_char, _buffer: *mut c_char, _length: usize) -> ssize_t {
-        // There are no symbolic links.
-        // SAFETY: the caller passes a text.
-        kernel.status_at(AT_FDCWD, unsafe { path(name) }?).and(Err(libc::EINVAL))
-    }
-    fn chmod(kernel, name: *const c_char, _mode: mode_t) -> c_int {
-        // SAFETY: the caller passes a text.
-        kernel.status_at(AT_FDCWD, unsafe { path(name) }?).map(|_| 0)
-    }
-    fn fchmod(kernel, descriptor: c_int, _mode: mode_t) -> c_int {
-        kernel.status(descriptor).map(|_| 0)
-    }
-    fn chdir(kernel, _name: *const c_char) -> c_int { refuse(kernel, "chdir") }
-    fn truncate(kernel, _name: *const c_char, _length: off_t) -> c_int { refuse(kernel, "truncate") }
-    fn truncate64(kernel, _name: *const c_char, _length: off_t) -> c_int {
-        refuse(kernel, "truncate")
-    }
-    fn statvfs(kernel, _name: *const c_char, _into: *mut libc::statvfs) -> c_int {
-        refuse(kernel, "statvfs")
     }
     // Programs do without these: they copy by reading and writing.
     fn copy_file_range(
@@ -324,50 +328,9 @@ interpose! {
     ) -> ssize_t {
         Err(libc::ENOSYS)
     }
-    fn realpath(kernel, name: *const c_char, into: *mut c_char) -> isize {
-        // SAFETY: the caller passes a text, and room for a path or null.
-        unsafe { real_path(kernel, name, into) }
-    }
-    fn getcwd(kernel, into: *mut c_char, length: usize) -> isize {
-        // Hosts begin and stay in the root directory.
-        if into.is_null() || length < 2 {
-            return refuse(kernel, "getcwd without room");
-        }
-        // SAFETY: there is room for two bytes.
-        unsafe { *into.cast::<[u8; 2]>() = *b"/\0" };
-        Ok(into as i64)
-    }
 }
 
-/// The path without `.`, `..` and repeated slashes; there are no symbolic links.
-///
-/// # Safety
-///
-/// `name` must be a text and `into` null or have room for a path.
-unsafe fn real_path(kernel: &dyn Kernel, name: *const c_char, into: *mut c_char) -> Answer<i64> {
-    // SAFETY: the caller answers for the name.
-    let name = unsafe { path(name) }?;
-    kernel.status_at(AT_FDCWD, name)?;
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in name.split(|byte| *byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    let mut whole = vec![b'/'];
-    whole.extend(parts.join(&b'/'));
-    whole.push(0);
-    // SAFETY: a block of the C library, which the caller frees; otherwise there is room.
-    unsafe {
-        let into = if into.is_null() { libc::malloc(whole.len()).cast() } else { into };
-        std::ptr::copy_nonoverlapping(whole.as_ptr(), into.cast(), whole.len());
-        Ok(into as i64)
-    }
-}
-
-/// `mmap` and `mmap64`: memory is real, files cannot be mapped.
+/// `mmap` and `mmap64`: memory is real, and mapped files are copies of those of the host.
 macro_rules! interpose_mapping {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "`, as a host sees it.")]
@@ -386,9 +349,14 @@ macro_rules! interpose_mapping {
             offset: off_t,
         ) -> *mut c_void {
             if crate::fiber::is_simulated() && flags & libc::MAP_ANONYMOUS == 0 {
-                crate::fiber::enter(|kernel| kernel.refused("mmap of a file"));
-                crate::hooks::set_errno(libc::ENODEV);
-                return libc::MAP_FAILED;
+                let request = Request { length, protection, flags, descriptor, offset };
+                return match crate::fiber::enter(|kernel| mappings::map(kernel, &request)) {
+                    Ok(place) => place as *mut c_void,
+                    Err(number) => {
+                        crate::hooks::set_errno(number);
+                        libc::MAP_FAILED
+                    }
+                };
             }
             let arguments = [
                 at as c_long,

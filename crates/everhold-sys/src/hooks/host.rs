@@ -22,6 +22,20 @@ pub enum Report<'a> {
     },
     /// The host's `main` ended by a panic.
     MainPanicked,
+    /// A signal for another host.
+    Signal {
+        /// The name of the host.
+        host: &'a str,
+        /// The number.
+        signal: i32,
+    },
+    /// Something that the program shows of its state.
+    Shown(&'a dyn std::any::Any),
+    /// Another host starts again, as soon as its process has ended.
+    Start {
+        /// The name of the host.
+        host: &'a str,
+    },
 }
 
 /// Tells the kernel something about the host whose code calls. If the kernel itself panics, in a
@@ -60,8 +74,6 @@ interpose! {
         }
         Ok(0)
     }
-    fn raise(kernel, _signal: c_int) -> c_int { refuse(kernel, "raise") }
-    fn kill(kernel, _process: libc::pid_t, _signal: c_int) -> c_int { refuse(kernel, "kill") }
     fn fork(kernel) -> libc::pid_t { refuse(kernel, "fork") }
     fn vfork(kernel) -> libc::pid_t { refuse(kernel, "vfork") }
     fn execvp(kernel, _file: *const c_char, _arguments: *const *const c_char) -> c_int {
@@ -80,15 +92,6 @@ interpose! {
         }
         Ok(0)
     }
-    // Signals never come, so handlers and masks have no effect.
-    fn sigaction(_kernel, _signal: c_int, _new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
-        if !old.is_null() {
-            // SAFETY: the caller passes a place for the answer.
-            unsafe { std::ptr::write_bytes(old, 0, 1) };
-        }
-        Ok(0)
-    }
-    fn signal(_kernel, _signal: c_int, _handler: libc::sighandler_t) -> libc::sighandler_t { Ok(0) }
     fn sched_getaffinity(kernel, _process: libc::pid_t, length: usize, set: *mut libc::cpu_set_t) -> c_int {
         // SAFETY: the caller passes room for a set of this length.
         let set = unsafe { crate::hooks::bytes_mut(set.cast(), length) };

@@ -1,14 +1,15 @@
 //! Sockets and names.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ptr::null_mut;
 
-use libc::{addrinfo, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{addrinfo, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::fiber::{enter, is_simulated};
 use crate::hooks::streams::{gather, room, scatter};
 use crate::hooks::{bytes, bytes_mut, interpose, next};
+use crate::kernel::{Answer, Kernel};
 
 /// Writes an address where the caller wants it, and its length.
 ///
@@ -25,6 +26,48 @@ unsafe fn put_address(address: &[u8], at: *mut sockaddr, length: *mut socklen_t)
         bytes_mut(at.cast(), fits).copy_from_slice(&address[..fits]);
         *length = address.len() as socklen_t;
     }
+}
+
+/// # Safety
+///
+/// The message must have a vector, and an address or none.
+unsafe fn send_message(
+    kernel: &dyn Kernel,
+    descriptor: c_int,
+    message: &msghdr,
+    flags: c_int,
+) -> Answer<i64> {
+    // SAFETY: the caller answers for the message.
+    let (data, to) = unsafe {
+        (
+            gather(message.msg_iov, message.msg_iovlen),
+            bytes(message.msg_name, message.msg_namelen as usize),
+        )
+    };
+    kernel.send(descriptor, &data, flags, (!to.is_empty()).then_some(to)).map(|n| n as i64)
+}
+
+/// # Safety
+///
+/// The message must have a vector, and room for an address or none.
+unsafe fn receive_message(
+    kernel: &dyn Kernel,
+    descriptor: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Answer<i64> {
+    // SAFETY: the caller answers for the message.
+    let mut whole = unsafe { room(message.msg_iov, message.msg_iovlen) };
+    let (received, from) = kernel.receive(descriptor, &mut whole, flags)?;
+    // SAFETY: no more is received than there is room for.
+    unsafe { scatter(message.msg_iov, message.msg_iovlen, &whole[..received]) };
+    if let Some(from) = from {
+        // SAFETY: the message says how much room there is for an address.
+        unsafe { put_address(&from, message.msg_name.cast(), &raw mut message.msg_namelen) };
+    }
+    message.msg_controllen = 0;
+    message.msg_flags = 0;
+    Ok(received as i64)
 }
 
 interpose! {
@@ -101,14 +144,7 @@ interpose! {
     }
     fn sendmsg(kernel, descriptor: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the caller passes a message with a vector, and an address or null.
-        let (data, to) = unsafe {
-            let message = &*message;
-            (
-                gather(message.msg_iov, message.msg_iovlen),
-                bytes(message.msg_name, message.msg_namelen as usize),
-            )
-        };
-        kernel.send(descriptor, &data, flags, (!to.is_empty()).then_some(to)).map(|n| n as i64)
+        unsafe { send_message(kernel, descriptor, &*message, flags) }
     }
     fn recv(
         kernel,
@@ -141,20 +177,57 @@ interpose! {
     }
     fn recvmsg(kernel, descriptor: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the caller passes a message with a vector.
-        let message = unsafe { &mut *message };
-        // SAFETY: as above.
-        let mut whole = unsafe { room(message.msg_iov, message.msg_iovlen) };
-        let (received, from) = kernel.receive(descriptor, &mut whole, flags)?;
-        // SAFETY: no more is received than there is room for.
-        unsafe { scatter(message.msg_iov, message.msg_iovlen, &whole[..received]) };
-        if let Some(from) = from {
-            // SAFETY: the message says how much room there is for an address.
-            unsafe { put_address(&from, message.msg_name.cast(), &raw mut message.msg_namelen) };
+        unsafe { receive_message(kernel, descriptor, &mut *message, flags) }
+    }
+    fn sendmmsg(
+        kernel,
+        descriptor: c_int,
+        messages: *mut mmsghdr,
+        count: c_uint,
+        flags: c_int
+    ) -> c_int {
+        let mut sent = 0;
+        while sent < count as usize {
+            // SAFETY: the caller passes so many messages.
+            let message = unsafe { &mut *messages.add(sent) };
+            // SAFETY: each has a vector, and an address or null.
+            match unsafe { send_message(kernel, descriptor, &message.msg_hdr, flags) } {
+                Ok(bytes) => message.msg_len = bytes as c_uint,
+                Err(number) if sent == 0 => return Err(number),
+                Err(_) => break,
+            }
+            sent += 1;
         }
-        message.msg_controllen = 0;
-        message.msg_flags = 0;
+        Ok(sent as i64)
+    }
+    fn recvmmsg(
+        kernel,
+        descriptor: c_int,
+        messages: *mut mmsghdr,
+        count: c_uint,
+        flags: c_int,
+        _timeout: *mut libc::timespec
+    ) -> c_int {
+        let mut received = 0;
+        let mut flags = flags;
+        while received < count as usize {
+            // SAFETY: the caller passes so many messages.
+            let message = unsafe { &mut *messages.add(received) };
+            let one = flags & !libc::MSG_WAITFORONE;
+            // SAFETY: each has a vector, and room for an address or null.
+            match unsafe { receive_message(kernel, descriptor, &mut message.msg_hdr, one) } {
+                Ok(bytes) => message.msg_len = bytes as c_uint,
+                Err(number) if received == 0 => return Err(number),
+                Err(_) => break,
+            }
+            received += 1;
+            if flags & libc::MSG_WAITFORONE != 0 {
+                flags |= libc::MSG_DONTWAIT;
+            }
+        }
         Ok(received as i64)
     }
+    fn sockatmark(_kernel, _descriptor: c_int) -> c_int { Ok(0) }
     fn getsockname(
         kernel,
         descriptor: c_int,

@@ -6,7 +6,7 @@ use libc::timespec;
 
 use crate::fiber::{enter, is_simulated};
 use crate::hooks::time::duration;
-use crate::hooks::{answer, events, files, host, net, streams, threads, time};
+use crate::hooks::{answer, calls, events, files, host, net, streams, threads, time};
 use crate::kernel::{Answer, Kernel, Timeout, Watched};
 use crate::raw;
 
@@ -58,9 +58,16 @@ unsafe fn by_number(number: c_long, arguments: [i64; 6]) -> c_long {
             .or_else(|| of_streams(number, arguments))
             .or_else(|| of_files(number, arguments))
             .or_else(|| of_memory(number, arguments))
+            .or_else(|| calls::of_descriptors(number, arguments))
+            .or_else(|| calls::of_names(number, arguments))
+            .or_else(|| calls::of_limits(number, arguments))
     };
     result.unwrap_or_else(|| {
-        answer(enter(|kernel| host::refuse(kernel, &format!("system call {number}"))))
+        let name = match calls::name_of(number) {
+            Some(name) => format!("system call {number} ({name})"),
+            None => format!("system call {number}"),
+        };
+        answer(enter(|kernel| host::refuse(kernel, &name)))
     })
 }
 
@@ -153,7 +160,8 @@ unsafe fn of_files(number: c_long, [a, b, c, d, e, _]: [i64; 6]) -> Option<c_lon
         match number {
             libc::SYS_open => files::open(a as _, second, c as _).into(),
             libc::SYS_openat => files::openat(fd, b as _, third, d as _).into(),
-            libc::SYS_stat | libc::SYS_lstat => files::stat(a as _, b as _).into(),
+            libc::SYS_stat => files::stat(a as _, b as _).into(),
+            libc::SYS_lstat => files::lstat(a as _, b as _).into(),
             libc::SYS_fstat => files::fstat(fd, b as _).into(),
             libc::SYS_newfstatat => files::fstatat(fd, b as _, c as _, d as _).into(),
             libc::SYS_statx => files::statx(fd, b as _, third, d as _, e as _).into(),
@@ -171,7 +179,6 @@ unsafe fn of_files(number: c_long, [a, b, c, d, e, _]: [i64; 6]) -> Option<c_lon
             libc::SYS_mkdirat => files::mkdirat(fd, b as _, c as _).into(),
             libc::SYS_rename => files::rename(a as _, b as _).into(),
             libc::SYS_renameat => files::renameat(fd, b as _, third, d as _).into(),
-            libc::SYS_access => files::access(a as _, second).into(),
             _ => return None,
         }
     };
@@ -189,13 +196,14 @@ unsafe fn of_memory(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_lo
     let result = unsafe {
         match number {
             // Memory is real.
-            libc::SYS_munmap
-            | libc::SYS_mprotect
-            | libc::SYS_madvise
-            | libc::SYS_mremap
-            | libc::SYS_brk
-            | libc::SYS_rt_sigprocmask
-            | libc::SYS_arch_prctl => really(number, [a, b, c, d, e, f]),
+            libc::SYS_munmap => crate::mappings::munmap(a as _, b as _).into(),
+            libc::SYS_msync => crate::mappings::msync(a as _, b as _, third).into(),
+            libc::SYS_mremap => {
+                crate::mappings::mremap(a as _, b as _, c as _, d as _, e as _) as c_long
+            }
+            libc::SYS_mprotect | libc::SYS_madvise | libc::SYS_brk | libc::SYS_arch_prctl => {
+                really(number, [a, b, c, d, e, f])
+            }
             libc::SYS_mmap => files::mmap(a as _, b as _, third, d as _, e as _, f) as c_long,
             libc::SYS_getcpu => {
                 if a != 0 {
@@ -208,7 +216,6 @@ unsafe fn of_memory(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_lo
             | libc::SYS_epoll_pwait2
             | libc::SYS_copy_file_range
             | libc::SYS_membarrier
-            | libc::SYS_prctl
             | libc::SYS_rseq => host::failed(libc::ENOSYS),
             _ => return None,
         }

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_ulong, c_void};
 
-use libc::{iovec, ssize_t};
+use libc::{iovec, off_t, ssize_t};
 
 use crate::hooks::{bytes, bytes_mut, interpose};
 use crate::kernel::{Answer, Kernel};
+use crate::mappings;
 
 /// Writes to a descriptor; 1 and 2 are the host's output.
 fn write_to(kernel: &dyn Kernel, descriptor: c_int, bytes: &[u8]) -> Answer<i64> {
@@ -13,7 +14,10 @@ fn write_to(kernel: &dyn Kernel, descriptor: c_int, bytes: &[u8]) -> Answer<i64>
         kernel.output(descriptor, bytes);
         return Ok(bytes.len() as i64);
     }
-    kernel.write(descriptor, bytes).map(|written| written as i64)
+    mappings::before(kernel);
+    let written = kernel.write(descriptor, bytes);
+    mappings::after(kernel, descriptor);
+    written.map(|written| written as i64)
 }
 
 /// Reads from a descriptor; 0 is an empty input.
@@ -21,6 +25,7 @@ fn read_from(kernel: &dyn Kernel, descriptor: c_int, bytes: &mut [u8]) -> Answer
     if descriptor == 0 {
         return Ok(0);
     }
+    mappings::before(kernel);
     kernel.read(descriptor, bytes).map(|read| read as i64)
 }
 
@@ -66,6 +71,54 @@ pub(crate) unsafe fn scatter(vector: *const iovec, count: usize, mut from: &[u8]
     }
 }
 
+/// # Safety
+///
+/// The vector must describe valid memory.
+unsafe fn read_vector(
+    kernel: &dyn Kernel,
+    descriptor: c_int,
+    vector: *const iovec,
+    count: usize,
+    at: off_t,
+) -> Answer<i64> {
+    // SAFETY: the caller answers for the vector.
+    unsafe {
+        let mut whole = room(vector, count);
+        let read = kernel.read_at(descriptor, &mut whole, at)?;
+        scatter(vector, count, &whole[..read]);
+        Ok(read as i64)
+    }
+}
+
+/// `fcntl`: a lock of a part of a file belongs to the process, which is the only one of the host.
+///
+/// # Safety
+///
+/// The argument must be one for the command.
+unsafe fn controlled(
+    kernel: &dyn Kernel,
+    descriptor: c_int,
+    command: c_int,
+    argument: i64,
+) -> Answer<i64> {
+    match command {
+        libc::F_GETLK | libc::F_OFD_GETLK => {
+            // SAFETY: these take a description of a lock.
+            unsafe { (*(argument as *mut libc::flock)).l_type = libc::F_UNLCK as i16 };
+            Ok(0)
+        }
+        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
+            // SAFETY: as above.
+            let alone = unsafe { (*(argument as *const libc::flock)).l_type };
+            if alone == libc::F_UNLCK as i16 {
+                return Ok(0);
+            }
+            kernel.lock_record(descriptor, alone == libc::F_WRLCK as i16).map(|()| 0)
+        }
+        _ => kernel.fcntl(descriptor, command, argument).map(i64::from),
+    }
+}
+
 interpose! {
     fn read(kernel, descriptor: c_int, buffer: *mut c_void, length: usize) -> ssize_t {
         // SAFETY: the caller passes room for so many bytes.
@@ -95,10 +148,30 @@ interpose! {
     }
     fn dup(kernel, descriptor: c_int) -> c_int { kernel.dup(descriptor).map(i64::from) }
     fn fcntl(kernel, descriptor: c_int, command: c_int, argument: i64) -> c_int {
-        kernel.fcntl(descriptor, command, argument).map(i64::from)
+        // SAFETY: the argument is one for this command.
+        unsafe { controlled(kernel, descriptor, command, argument) }
     }
     fn fcntl64(kernel, descriptor: c_int, command: c_int, argument: i64) -> c_int {
-        kernel.fcntl(descriptor, command, argument).map(i64::from)
+        // SAFETY: the argument is one for this command.
+        unsafe { controlled(kernel, descriptor, command, argument) }
+    }
+    fn preadv(kernel, descriptor: c_int, vector: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        // SAFETY: the caller passes a vector of so many pieces.
+        unsafe { read_vector(kernel, descriptor, vector, count as usize, at) }
+    }
+    fn preadv64(kernel, descriptor: c_int, vector: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        // SAFETY: the caller passes a vector of so many pieces.
+        unsafe { read_vector(kernel, descriptor, vector, count as usize, at) }
+    }
+    fn pwritev(kernel, descriptor: c_int, vector: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        // SAFETY: the caller passes a vector of so many pieces.
+        let whole = unsafe { gather(vector, count as usize) };
+        kernel.write_at(descriptor, &whole, at).map(|n| n as i64)
+    }
+    fn pwritev64(kernel, descriptor: c_int, vector: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        // SAFETY: the caller passes a vector of so many pieces.
+        let whole = unsafe { gather(vector, count as usize) };
+        kernel.write_at(descriptor, &whole, at).map(|n| n as i64)
     }
     fn ioctl(kernel, descriptor: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
         if (0..3).contains(&descriptor) {

@@ -10,8 +10,19 @@ use crate::own::own;
 
 own! {
     /// Keys that hosts created in this execution.
-    KEYS: Vec<pthread_key_t> = Vec::new();
+    KEYS: Vec<Key> = Vec::new();
 }
+
+type KeyDestructor = unsafe extern "C" fn(*mut c_void);
+
+#[derive(Clone, Copy)]
+struct Key {
+    number: pthread_key_t,
+    destructor: Option<KeyDestructor>,
+}
+
+/// How often the values of a thread that ends are looked through, as POSIX has it.
+const ROUNDS: usize = 4;
 
 interpose! {
     fn sched_yield(kernel) -> c_int {
@@ -68,13 +79,6 @@ interpose_numbered! {
         Ok(())
     }
     fn pthread_setname_np(_kernel, _thread: pthread_t, _name: *const c_char) { Ok(()) }
-    fn pthread_sigmask(_kernel, _how: c_int, _new: *const libc::sigset_t, old: *mut libc::sigset_t) {
-        if !old.is_null() {
-            // SAFETY: the caller passes a place for the answer.
-            unsafe { std::ptr::write_bytes(old, 0, 1) };
-        }
-        Ok(())
-    }
 }
 
 /// `pthread_getattr_np`: the calling fiber's stack.
@@ -146,9 +150,52 @@ pub unsafe extern "C" fn pthread_key_create(
     let result = unsafe { next(key, destructor) };
     if result == 0 && is_simulated() {
         // SAFETY: the key was just written; only this thread notes keys.
-        enter(|_| unsafe { (&mut *KEYS.place()).push(*key) });
+        enter(|_| unsafe { (&mut *KEYS.place()).push(Key { number: *key, destructor }) });
     }
     result
+}
+
+/// `pthread_key_delete`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_key_delete(key: pthread_key_t) -> c_int {
+    if is_simulated() {
+        // SAFETY: only this thread notes keys.
+        enter(|_| unsafe { (&mut *KEYS.place()).retain(|known| known.number != key) });
+    }
+    let next = next!(pthread_key_delete: unsafe extern "C" fn(pthread_key_t) -> c_int);
+    // SAFETY: the caller's own argument.
+    unsafe { next(key) }
+}
+
+/// Runs the destructors of the values that the calling thread, which ends, has for keys.
+pub(crate) fn destroy_values() {
+    for _ in 0..ROUNDS {
+        let mut again = false;
+        let mut at = 0;
+        // SAFETY: only this thread notes keys.
+        while let Some(key) = enter(|_| unsafe { (&*KEYS.place()).get(at).copied() }) {
+            at += 1;
+            let Some(destructor) = key.destructor else { continue };
+            // SAFETY: the key was created and not deleted. Threads of other hosts have no values
+            // for it; the destructor takes the value, as its thread said.
+            unsafe {
+                let value = libc::pthread_getspecific(key.number);
+                if !value.is_null() {
+                    again = true;
+                    libc::pthread_setspecific(key.number, std::ptr::null());
+                    destructor(value);
+                }
+            }
+        }
+        if !again {
+            return;
+        }
+    }
 }
 
 /// Deletes the keys that hosts created: each image of the statics creates its own, and there are
@@ -157,6 +204,6 @@ pub(crate) fn delete_keys() {
     // SAFETY: only this thread notes keys, and no host runs.
     for key in unsafe { (&mut *KEYS.place()).drain(..) } {
         // SAFETY: the key was created and not deleted, and no host that knows it runs again.
-        unsafe { libc::pthread_key_delete(key) };
+        unsafe { libc::pthread_key_delete(key.number) };
     }
 }

@@ -21,7 +21,7 @@ pub(crate) unsafe fn duration(at: *const timespec) -> Option<Duration> {
     Some(Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32))
 }
 
-fn timespec_of(time: Duration) -> timespec {
+pub(crate) fn timespec_of(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs() as time_t, tv_nsec: time.subsec_nanos().into() }
 }
 
