@@ -21,9 +21,9 @@ const PORT: u16 = 7280;
 /// The key under which an instance gossips the number of its start.
 const START: &str = "start";
 /// The time between two rounds of gossip.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The time within which everybody has to know of a start.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(5);
 /// How often the observer looks at every instance, and the time between.
 const ROUNDS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,8 @@ impl Generation {
 }
 
 fn address(name: &str) -> SocketAddr {
-    let found = (name, PORT).to_socket_addrs().expect("the name is known").find(SocketAddr::is_ipv4);
+    let found =
+        (name, PORT).to_socket_addrs().expect("the name is known").find(SocketAddr::is_ipv4);
     found.expect("it has an address")
 }
 

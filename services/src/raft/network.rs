@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
+use openraft::BasicNode;
 use openraft::error::{InstallSnapshotError, RPCError, RaftError, RemoteError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::BasicNode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -47,9 +47,8 @@ impl Peer {
         E: Error + DeserializeOwned,
     {
         let request = self.http.post(format!("{}/{path}", self.at)).json(&body);
-        let answer = async {
-            request.timeout(option.hard_ttl()).send().await?.json::<Result<T, E>>().await
-        };
+        let answer =
+            async { request.timeout(option.hard_ttl()).send().await?.json::<Result<T, E>>().await };
         let answer = answer.await.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)));
         answer?.map_err(|error| RPCError::RemoteError(RemoteError::new(self.id, error)))
     }

@@ -106,8 +106,8 @@ impl Log {
         verb: ErrorVerb,
         work: impl FnOnce(&mut Inner) -> io::Result<T>,
     ) -> Stored<T> {
-        work(&mut self.0.lock().unwrap()).map_err(|error| {
-            StorageError::IO { source: StorageIOError::new(ErrorSubject::Logs, verb, &error) }
+        work(&mut self.0.lock().unwrap()).map_err(|error| StorageError::IO {
+            source: StorageIOError::new(ErrorSubject::Logs, verb, &error),
         })
     }
 }
@@ -242,9 +242,10 @@ impl RaftStateMachine<Types> for Machine {
         meta: &SnapshotMeta<u64, BasicNode>,
         snapshot: Box<Cursor<Vec<u8>>>,
     ) -> Stored<()> {
-        let values = serde_json::from_slice(snapshot.get_ref()).map_err(|error| {
-            StorageError::IO { source: StorageIOError::read_snapshot(Some(meta.signature()), &error) }
-        })?;
+        let values =
+            serde_json::from_slice(snapshot.get_ref()).map_err(|error| StorageError::IO {
+                source: StorageIOError::read_snapshot(Some(meta.signature()), &error),
+            })?;
         let (last, members) = (meta.last_log_id, meta.last_membership.clone());
         *self.0.lock().unwrap() = Values { last, members, values };
         Ok(())
