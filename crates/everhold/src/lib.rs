@@ -99,10 +99,6 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
-#[cfg(all(doctest, feature = "hosts"))]
-#[doc = include_str!("../../../docs/hosts.md")]
-struct HostsDoctests;
-
 #[cfg(all(doctest, feature = "timed"))]
 #[doc = include_str!("../../../docs/perf.md")]
 struct PerfDoctests;
