@@ -11,6 +11,9 @@ use crate::{read, root};
 /// The repository address in the README; here this checkout replaces it.
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
 
+/// The bound on the executions of a test; the mistakes of the pages are found earlier.
+const EXECUTIONS: &str = "500";
+
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
 fn manifest(dependencies: &str) -> String {
     assert!(
@@ -35,6 +38,7 @@ fn cargo_test(project: &Path, test: &str) -> Output {
         .args(["test", "--offline", "--quiet", test])
         .current_dir(project)
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("stranger"))
+        .env("EVERHOLD_EXECUTIONS", EXECUTIONS)
         .env_remove("EVERHOLD_REPLAY")
         .output()
         .expect("cargo runs")
