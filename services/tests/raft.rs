@@ -37,7 +37,7 @@ fn store(net: &mut Net<'_>, voting: Voting) {
 
 #[test]
 fn a_cluster_whose_votes_are_saved_keeps_what_it_acknowledged() {
-    silent("raft", 10, |net| store(net, Voting::Saved));
+    silent("raft", 50, |net| store(net, Voting::Saved));
 }
 
 #[test]
