@@ -151,7 +151,9 @@ fn step(size: Size, scores: &mut Scorecard) {
     let turns = (0..size.rounds()).map(|_| ours(&program, "yields", executions, 0)).collect();
     let ours = median(turns, Run::steps_per_second);
     let nanoseconds = 1e9 / ours.steps_per_second();
-    println!("\nA scheduling step takes {nanoseconds:.0} ns: two threads that yield to each other.");
+    println!(
+        "\nA scheduling step takes {nanoseconds:.0} ns: two threads that yield to each other."
+    );
     scores.hold("scheduling step, of 100 ns", nanoseconds / STEP, Bound::AtMost(1.0));
 }
 

@@ -48,7 +48,11 @@ const AREAS: [Area; 13] = [
     ),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
     ("faults", "checking a running system while something fails: what is told", faults::run),
-    ("hosts", "unmodified programs: speed, memory, repeats, beside turmoil and Shuttle", hosts::run),
+    (
+        "hosts",
+        "unmodified programs: speed, memory, repeats, beside turmoil and Shuttle",
+        hosts::run,
+    ),
     ("timed", "timed simulation: speed, flatness, forks", timed::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];

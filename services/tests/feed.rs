@@ -39,6 +39,6 @@ fn a_reader_who_goes_on_after_his_last_entry_gets_all_of_them() {
 fn a_reader_who_goes_on_with_what_comes_next_misses_an_entry() {
     // He waits for an entry that will not come again.
     found("feed, resumed now", "no deadlock (kind \"reader\")", 1_000, |net| {
-        feed(net, Resuming::Now)
+        feed(net, Resuming::Now);
     });
 }

@@ -43,6 +43,6 @@ fn a_cluster_whose_votes_are_saved_keeps_what_it_acknowledged() {
 #[test]
 fn a_vote_that_is_not_saved_is_given_twice() {
     found("raft, votes forgotten", "two leaders in term", 2_000, |net| {
-        store(net, Voting::Forgotten)
+        store(net, Voting::Forgotten);
     });
 }

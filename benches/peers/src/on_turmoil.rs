@@ -36,4 +36,3 @@ pub(crate) fn ping(tick: u64, latency_max: u64, executions: u64) -> u64 {
     }
     executions
 }
-

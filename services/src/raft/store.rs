@@ -101,6 +101,7 @@ impl Log {
     }
 
     /// Does something with the disk; an error ends the node.
+    #[expect(clippy::result_large_err, reason = "the traits of openraft have this error")]
     fn on_disk<T>(
         &self,
         verb: ErrorVerb,

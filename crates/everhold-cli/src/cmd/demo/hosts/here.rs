@@ -44,8 +44,14 @@ pub(in crate::cmd::demo) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<
         }
         page = page.or(drawn);
     }
-    writeln!(out, "Every thread, socket, file, clock and crash above is simulated and decided by the")?;
-    writeln!(out, "explorer; the program is systems/src/bookings.rs. To test a service of your own")?;
+    writeln!(
+        out,
+        "Every thread, socket, file, clock and crash above is simulated and decided by the"
+    )?;
+    writeln!(
+        out,
+        "explorer; the program is systems/src/bookings.rs. To test a service of your own"
+    )?;
     writeln!(out, "(tokio, axum, tonic and others run as they are), see docs/hosts.md.\n")?;
     Ok(Seen { page, interrupted: false })
 }
