@@ -13,6 +13,9 @@ use crate::args::DemoArgs;
 /// The number of executions of each part.
 const EXECUTIONS: u64 = 1_000;
 
+/// The beginning of the reason why there was no search, where this machine cannot simulate hosts.
+const NOT_HERE: &str = "hosts cannot be simulated here";
+
 /// The parts of the tour: the office with its mistake, and without it.
 const PARTS: [(Bug, &str); 2] = [
     (
@@ -34,9 +37,14 @@ pub(in crate::cmd::demo) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<
         writeln!(out, "{story}\n")?;
         out.flush()?;
         let Outcome { report, failed, page: drawn, .. } = explore(bug, args);
-        if report.is_empty() {
-            // No search took place.
-            bail!("{}", failed.unwrap_or_default());
+        match &failed {
+            Some(reason) if reason.starts_with(NOT_HERE) => {
+                writeln!(out, "Not on this machine: {reason}.\n")?;
+                return Ok(Seen { page: None, interrupted: false });
+            }
+            // The worker died.
+            Some(reason) if report.is_empty() => bail!("{reason}"),
+            _ => {}
         }
         writeln!(out, "{report}\n")?;
         if failed.is_some() != (bug != Bug::None) {
