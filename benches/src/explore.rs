@@ -8,7 +8,7 @@ mod ping_pong;
 mod shuttle;
 mod stateright;
 
-use crate::measure::Scorecard;
+use crate::measure::{Scorecard, Work};
 use crate::{Options, Part};
 
 /// The parts, in the order in which they run.
@@ -21,4 +21,10 @@ const PARTS: [Part; 4] = [
 
 pub(crate) fn run(options: &Options) -> Scorecard {
     options.run(&PARTS)
+}
+
+/// Shuttle's threads and channels: two actors, 100 round trips, its random scheduler.
+pub(crate) fn channels(executions: u64) -> Work {
+    let shape = ping_pong::Shape { actors: 2, rounds: 100 };
+    shuttle::threads(shape, shuttle::By::Random, executions)
 }

@@ -9,6 +9,7 @@ mod build;
 mod cuts;
 mod explore;
 mod faults;
+mod hosts;
 mod infer;
 mod liveness;
 mod measure;
@@ -28,7 +29,7 @@ use measure::{Scorecard, Size};
 /// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 12] = [
+const AREAS: [Area; 13] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("papers", "the systems of the papers: their figures beside ours", papers::run),
@@ -47,6 +48,11 @@ const AREAS: [Area; 12] = [
     ),
     ("watch", "checking a running system: what it costs, tuples a second, lag", watch::run),
     ("faults", "checking a running system while something fails: what is told", faults::run),
+    (
+        "hosts",
+        "unmodified programs: speed, memory, repeats, beside turmoil and Shuttle",
+        hosts::run,
+    ),
     ("timed", "timed simulation: speed, flatness, forks", timed::run),
     ("build", "a cold build of a crate that depends on everhold", build::run),
 ];

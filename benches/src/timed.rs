@@ -4,7 +4,7 @@
 mod cases;
 mod hand;
 mod ours;
-mod peers;
+pub(crate) mod peers;
 mod tokens;
 
 use crate::measure::Scorecard;

@@ -3,6 +3,10 @@
 
 pub mod buffer;
 pub mod counter;
+pub mod feed;
 pub mod kv;
+pub mod lists;
+pub mod members;
 pub mod orders;
 pub mod pool;
+pub mod raft;

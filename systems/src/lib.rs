@@ -5,6 +5,7 @@
 //! - [`migrating_table`]: the live table migration of the P# paper.
 //! - [`extent`]: the extent manager of Azure Storage vNext, with the harness of the P# paper.
 //! - [`paxos`]: Paxos with acceptors that crash.
+//! - [`bookings`]: a box office on threads, sockets and a file, which knows nothing of Everhold.
 //! - [`chord`]: the ring of Mace.
 //! - [`fabric`]: a model of Azure Service Fabric with two services on it, after the P# paper.
 //! - [`field`]: protocols in which the field counts buggy executions.
@@ -28,6 +29,7 @@
 //! - [`timed`]: the systems of the MacePC paper on a virtual clock, by name.
 
 pub mod bamboo;
+pub mod bookings;
 pub mod bullet;
 pub mod chord;
 pub mod dht;

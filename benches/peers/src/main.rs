@@ -2,6 +2,12 @@
 //! number of deliveries and the CPU-seconds that they took. Latencies are uniform between 1 and 10
 //! ms. Neither simulator models bandwidth, queues or handler times, so they do less than Everhold
 //! in the comparison.
+//!
+//! `ping-madsim EXECUTIONS` and `ping-turmoil TICK LATENCY EXECUTIONS` do the same for executions of
+//! three hosts that play ping-pong over TCP.
+
+mod on_madsim;
+mod on_turmoil;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +25,8 @@ fn main() {
     let delivered = match args.first().map(String::as_str) {
         Some("madsim") => on_madsim(number(1), number(2)),
         Some("nexosim") => on_nexosim(number(1), number(2)),
+        Some("ping-madsim") => on_madsim::ping(number(1)),
+        Some("ping-turmoil") => on_turmoil::ping(number(1), number(2), number(3)),
         other => panic!("no simulator {other:?}"),
     };
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -35,15 +35,19 @@ pub(crate) fn rate(program: &Path, name: &str, nodes: u64) -> Result<f64, String
     let mut rates = Vec::new();
     for _ in 0..TURNS {
         let deliveries = (DELIVERIES * EXECUTIONS).to_string();
-        let output = Command::new(program).args([name, &nodes.to_string(), &deliveries]).output();
-        let printed = output.map_err(|error| error.to_string())?.stdout;
-        let printed = String::from_utf8_lossy(&printed).into_owned();
-        let numbers = printed.trim().split_once(' ');
-        let numbers = numbers.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (delivered, seconds): (f64, f64) =
-            numbers.ok_or_else(|| format!("{name} printed `{printed}`"))?;
+        let (delivered, seconds) = turn(program, &[name, &nodes.to_string(), &deliveries])?;
         rates.push(delivered / seconds);
     }
     rates.sort_by(f64::total_cmp);
     Ok(rates[TURNS / 2])
+}
+
+/// Runs the program once; the count that it prints and its CPU-seconds.
+pub(crate) fn turn(program: &Path, words: &[&str]) -> Result<(f64, f64), String> {
+    let output = Command::new(program).args(words).output();
+    let printed = output.map_err(|error| error.to_string())?.stdout;
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    let numbers = printed.trim().split_once(' ');
+    let numbers = numbers.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    numbers.ok_or_else(|| format!("{words:?} printed `{printed}`"))
 }

@@ -87,6 +87,16 @@ fn timed_still_runs() {
 }
 
 #[test]
+fn hosts_still_runs() {
+    let output = benches(&["hosts", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for title in ["Three hosts", "Two threads", "Memory", "Repeats", "Bars:"] {
+        assert!(printed.contains(&format!("### {title}")), "{title} is missing in\n{printed}");
+    }
+}
+
+#[test]
 fn build_still_runs() {
     let output = benches(&["build", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -99,6 +99,8 @@ pub(crate) struct DemoArgs {
 pub(crate) enum TourName {
     /// Bugs found, shrunk and explained
     Find,
+    /// A program as it is, on a simulated host
+    Hosts,
     /// Properties inferred, and a bug found with them
     Infer,
     /// A slow execution explained

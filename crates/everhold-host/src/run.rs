@@ -95,6 +95,8 @@ pub struct Outcome {
     pub failed: Option<String>,
     /// The schedule of the first finding, as a token.
     pub schedule: Option<String>,
+    /// The page about the first finding: a file of HTML that opens anywhere.
+    pub page: Option<String>,
     /// The number of executions.
     pub executions: u64,
     /// The number of steps of all executions together.
@@ -205,6 +207,7 @@ impl Hosts {
             outcome.failed = report.conclude(&mut show).err();
         } else {
             outcome.report = report.to_string();
+            outcome.page = report.finding().map(|_| report.page().html());
             outcome.failed = reason(&report);
         }
         outcome

@@ -1,12 +1,56 @@
 //! The parts of the program's own file that the machinery needs: where its writable data lies.
 
 use std::fs;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
 
 use crate::statics::Range;
 
+/// A file that is read like memory. Programs with what debuggers need are large, and only a few
+/// pages of them are looked at.
+pub(crate) struct Mapped {
+    at: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapped {
+    pub(crate) fn open(path: &str) -> Result<Mapped, String> {
+        Mapped::of(path).map_err(|error| format!("{path}: {error}"))
+    }
+
+    fn of(path: &str) -> std::io::Result<Mapped> {
+        let file = fs::File::open(path)?;
+        let length = file.metadata()?.len() as usize;
+        let (readable, private) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        let (anywhere, descriptor) = (std::ptr::null_mut(), file.as_raw_fd());
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let at = unsafe { libc::mmap(anywhere, length, readable, private, descriptor, 0) };
+        match at {
+            libc::MAP_FAILED => Err(std::io::Error::last_os_error()),
+            at => Ok(Mapped { at, length }),
+        }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping has this length, and nobody writes to a program that runs.
+        unsafe { std::slice::from_raw_parts(self.at.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        unsafe { libc::munmap(self.at, self.length) };
+    }
+}
+
 /// The sections with ordinary writable data: `.data` and `.bss`.
 pub(crate) fn writable_sections() -> Result<[Range; 2], String> {
-    let file = fs::read("/proc/self/exe").map_err(|error| format!("/proc/self/exe: {error}"))?;
+    let file = Mapped::open("/proc/self/exe")?;
     let bias = load_bias();
     let section = |name: &str| {
         find(&file, name).map(|(address, length)| Range { start: bias + address, length })

@@ -100,10 +100,6 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
-#[cfg(all(doctest, feature = "hosts"))]
-#[doc = include_str!("../../../docs/hosts.md")]
-struct HostsDoctests;
-
 #[cfg(all(doctest, feature = "hosts", feature = "live"))]
 #[doc = include_str!("../../../docs/existing.md")]
 struct ExistingDoctests;

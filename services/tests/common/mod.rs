@@ -10,8 +10,13 @@ use everhold::{Net, hosts};
 /// Searches run one after another, so that their processor time can be told apart.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Executions of one seed, each in a process of its own.
+/// Executions of one seed, each in a process of its own; `SERVICES_REPEATS` sets another number.
 const REPEATS: u64 = 100;
+
+fn repeats() -> u64 {
+    let set = std::env::var("SERVICES_REPEATS").ok();
+    set.map_or(REPEATS, |set| set.parse().expect("SERVICES_REPEATS is a number"))
+}
 
 fn search(
     seed: u64,
@@ -32,6 +37,7 @@ pub fn silent(
     let outcome = search(1, executions, setup.clone());
     let spent = processor_time() - before;
     assert_eq!(outcome.failed, None, "{}", outcome.report);
+    let executions = outcome.executions;
     let rate = executions as f64 / spent.as_secs_f64();
     let steps = outcome.steps / executions;
     println!("{name}: {executions} silent executions of {steps} steps, {rate:.0} a CPU-second");
@@ -40,7 +46,7 @@ pub fn silent(
         (outcome.failed, outcome.steps)
     };
     let first = again();
-    for repeat in 1..REPEATS {
+    for repeat in 1..repeats() {
         assert_eq!(again(), first, "repeat {repeat} of seed 7 differs");
     }
 }

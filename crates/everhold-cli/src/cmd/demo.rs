@@ -1,11 +1,13 @@
 //! `everhold demo`: tours of Everhold, each on a bundled system.
 //!
 //! - `find`: bugs found, shrunk and explained.
+//! - `hosts`: a program as it is, on a simulated host, and a bug found in it.
 //! - `infer`: properties inferred, and then used to find a bug.
 //! - `perf`: a slow execution explained.
 //! - `watch`: a live cluster watched, and a violation caught.
 
 mod find;
+mod hosts;
 mod infer;
 mod perf;
 mod watch;
@@ -24,8 +26,15 @@ use crate::hint;
 
 /// The results of a tour.
 struct Seen {
-    page: Page,
+    /// What the tour is about, as a file of HTML.
+    page: Option<String>,
     interrupted: bool,
+}
+
+impl Seen {
+    fn of(page: &Page, interrupted: bool) -> Seen {
+        Seen { page: Some(page.html()), interrupted }
+    }
 }
 
 /// A tour: its subject and the function that runs it.
@@ -35,11 +44,16 @@ struct Tour {
     run: fn(&DemoArgs, &mut dyn Write) -> Result<Seen>,
 }
 
-const TOURS: [Tour; 4] = [
+const TOURS: [Tour; 5] = [
     Tour {
         name: TourName::Find,
         title: "bugs found, shrunk and explained: the storage system of P# (FAST 2016)",
         run: find::run,
+    },
+    Tour {
+        name: TourName::Hosts,
+        title: "a program as it is, on a simulated host: threads, sockets and files of `std`",
+        run: hosts::run,
     },
     Tour {
         name: TourName::Infer,
@@ -68,10 +82,12 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Code> {
         let name = tour.name.word();
         writeln!(out, "everhold demo {name} · {}\n", tour.title)?;
         let seen = (tour.run)(args, &mut out)?;
-        let page = write_page(&name, &seen.page)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        writeln!(out, "Report     {} (one file, {seconds:.1} s)\n", page.display())?;
-        pages.push(page);
+        if let Some(page) = &seen.page {
+            let page = write_page(&name, page)?;
+            let seconds = begin.elapsed().as_secs_f64();
+            writeln!(out, "Report     {} (one file, {seconds:.1} s)\n", page.display())?;
+            pages.push(page);
+        }
         if seen.interrupted {
             return Ok(Code::Interrupted);
         }
@@ -83,11 +99,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Code> {
     Ok(Code::Holds)
 }
 
-fn write_page(name: &str, page: &Page) -> Result<PathBuf> {
+fn write_page(name: &str, page: &str) -> Result<PathBuf> {
     let path = Path::new("target/everhold").join(format!("demo-{name}")).join("report.html");
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-        fs::write(&path, page.html())
+        fs::write(&path, page)
     };
     write().with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(path)

@@ -1,4 +1,5 @@
-//! The README's dependencies and its first test, in a project that contains nothing else.
+//! Projects that contain nothing but what a page says: the README's dependencies and its first test,
+//! and the project of the page about hosts.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +11,31 @@ use crate::{read, root};
 /// The repository address in the README; here this checkout replaces it.
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
 
+/// The bound on the executions of a test; the mistakes of the pages are found earlier.
+const EXECUTIONS: &str = "500";
+
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
 fn manifest(dependencies: &str) -> String {
     assert!(
         dependencies.contains(REPOSITORY),
         "the README says where Everhold is:\n{dependencies}"
     );
+    let package = "[package]\nname = \"stranger\"\nedition = \"2024\"\n\n";
+    format!("{package}{}", of_this_checkout(dependencies))
+}
+
+/// The manifest with this checkout in place of the repository.
+fn of_this_checkout(manifest: &str) -> String {
     let here = root().join("crates/everhold").canonicalize().expect("the library is here");
     let path = format!("path = {:?}", here.display().to_string());
-    let package = "[package]\nname = \"stranger\"\nedition = \"2024\"\n\n";
-    format!("{package}{}\n[workspace]\n", dependencies.replace(REPOSITORY, &path))
+    format!("{}\n[workspace]\n", manifest.replace(REPOSITORY, &path))
 }
 
 /// Tests the project with the versions of the workspace's lock file, so that nothing is downloaded.
-fn cargo_test(project: &Path) -> Output {
+fn cargo_test(project: &Path, test: &str) -> Output {
     fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).expect("a copy can be made");
     let mut cargo = Command::new(env!("CARGO"));
-    run(cargo.args(["test", "--offline", "--quiet", "no_addition_is_lost"]), project)
+    run(cargo.args(["test", "--offline", "--quiet", test]), project)
 }
 
 /// Runs a command in a folder of the project, without a network.
@@ -35,6 +44,7 @@ fn run(command: &mut Command, folder: &Path) -> Output {
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("stranger"))
         .env("CARGO_NET_OFFLINE", "true")
+        .env("EVERHOLD_EXECUTIONS", EXECUTIONS)
         .env_remove("EVERHOLD_REPLAY")
         .output()
         .expect("it runs")
@@ -64,7 +74,7 @@ fn the_first_test_of_the_readme_runs_outside_the_workspace() {
         .expect("it can be written");
     fs::write(project.join("src/lib.rs"), first("rust").expect("a test")).expect("written");
 
-    let ended = cargo_test(&project);
+    let ended = cargo_test(&project, "no_addition_is_lost");
     let text = [ended.stdout, ended.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
     let text = text.concat();
     assert_eq!(ended.status.code(), Some(101), "the README's test fails as it says:\n{text}");
@@ -101,4 +111,39 @@ fn the_program_finds_it_from_anywhere(folder: &Path, project: &Path) {
         xml.contains("failures=\"1\"") && xml.contains("name=\"no_addition_is_lost\""),
         "{xml}"
     );
+}
+
+/// The service on tokio of the page about hosts: its mistake is found as the page says, and the line
+/// that the page names repairs it.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+fn the_service_of_the_page_about_hosts_is_tested_as_it_is() {
+    let page = blocks(&read("docs/hosts.md"));
+    let file = |info: &str| {
+        let block = page.iter().find(|block| block.info == info);
+        block.unwrap_or_else(|| panic!("no block {info}")).text.as_str()
+    };
+    let project = std::env::temp_dir().join(format!("everhold-numbers-{}", std::process::id()));
+    for folder in ["src", "tests"] {
+        fs::create_dir_all(project.join(folder)).expect("a folder can be made");
+    }
+    let write = |name: &str, text: &str| fs::write(project.join(name), text).expect("written");
+    let (service, wrong) = (file("rust src/lib.rs"), "file.write_all(b\".\")?;");
+    write("Cargo.toml", &of_this_checkout(file("toml Cargo.toml")));
+    write("tests/numbers.rs", file("rust tests/numbers.rs"));
+    write("src/lib.rs", service);
+    let test = || {
+        let ended = cargo_test(&project, "no_number_is_handed_out_twice");
+        let text = [ended.stdout, ended.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
+        (ended.status.code(), text.concat())
+    };
+
+    let (code, text) = test();
+    assert_eq!(code, Some(101), "{text}");
+    assert!(text.contains("1 came after 1") && text.contains("! crash"), "{text}");
+    assert!(service.contains(wrong));
+    write("src/lib.rs", &service.replace(wrong, &format!("{wrong} file.sync_data()?;")));
+    let (code, text) = test();
+    assert_eq!(code, Some(0), "{text}");
+    fs::remove_dir_all(&project).expect("it is ours");
 }

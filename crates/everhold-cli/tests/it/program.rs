@@ -86,6 +86,30 @@ fn the_demo_finds_both_bugs_and_is_silent_without() {
     assert!(folder.join("target/everhold/demo-find/report.html").is_file());
 }
 
+/// The same for a program on a simulated host; elsewhere the tour says that it cannot be taken.
+#[test]
+fn the_demo_of_hosts_finds_what_was_not_synced() {
+    let folder = temporary("demo-hosts");
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["demo", "hosts"])
+        .current_dir(&folder)
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}{errors}");
+    let here = cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"));
+    let expected: &[&str] = match here {
+        true => &["was acknowledged", "! crash", "EVERHOLD_REPLAY=eh1-", "✓ no violation"],
+        false => &["Not here"],
+    };
+    for expected in expected {
+        assert!(text.contains(expected), "the demo does not print {expected:?}:\n{text}");
+    }
+    assert_eq!(folder.join("target/everhold/demo-hosts/report.html").is_file(), here);
+}
+
 #[test]
 fn wrong_use_is_64_and_help_is_not() {
     check(&["--help"], 0, &["Exit codes: 0 holds"]);
@@ -93,5 +117,5 @@ fn wrong_use_is_64_and_help_is_not() {
     check(&[], 64, &["Usage"]);
     check(&["dmeo"], 64, &["demo"]);
     check(&["demo", "--seed", "soon"], 64, &["soon"]);
-    check(&["demo", "swim"], 64, &["find", "infer", "perf", "watch"]);
+    check(&["demo", "swim"], 64, &["find", "hosts", "infer", "perf", "watch"]);
 }

@@ -35,7 +35,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         let interrupted = report.stop == Stop::Interrupted;
         let first = page.get_or_insert_with(|| report.page());
         if interrupted {
-            return Ok(Seen { page: first.clone(), interrupted });
+            return Ok(Seen::of(first, interrupted));
         }
         if found != (bug != Bug::None) {
             bail!("the demo did not give the expected result: {bug:?}");
@@ -44,7 +44,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     writeln!(out, "This is what a failing `cargo test` prints. To test a system of your own, see")?;
     writeln!(out, "README.md; the system above is systems/src/storage.rs.\n")?;
     match page {
-        Some(page) => Ok(Seen { page, interrupted: false }),
+        Some(page) => Ok(Seen::of(&page, false)),
         None => bail!("the demo has no parts"),
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     if report.finding().is_none() && !interrupted {
         bail!("the inferred properties did not find the bug");
     }
-    Ok(Seen { page: report.page(), interrupted })
+    Ok(Seen::of(&report.page(), interrupted))
 }
 
 fn inferred(args: &DemoArgs) -> Always {

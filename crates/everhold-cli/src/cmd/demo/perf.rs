@@ -33,5 +33,5 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     if report.findings.is_empty() && report.replayed.is_none() && !report.interrupted() {
         bail!("the slow executions were not found");
     }
-    Ok(Seen { page: report.page(), interrupted: report.interrupted() })
+    Ok(Seen::of(&report.page(), report.interrupted()))
 }

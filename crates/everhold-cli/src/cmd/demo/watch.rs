@@ -49,7 +49,7 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     }
     running.stop()?;
     writeln!(out, "\nOn a system of your own: `everhold watch --rules FILE --listen ADDRESS`.\n")?;
-    Ok(Seen { page: page(&violation)?, interrupted: false })
+    Ok(Seen::of(&page(&violation)?, false))
 }
 
 /// A folder that is removed when it is dropped.
