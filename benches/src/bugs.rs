@@ -10,7 +10,7 @@ use everhold_systems::{extent, paxos, raft, storage, two_phase};
 use everhold_trace::text::thousands;
 
 use crate::Options;
-use crate::measure::{Scorecard, Size, cpu_seconds};
+use crate::measure::{Scorecard, cpu_seconds};
 use crate::table::Table;
 
 /// A bug to be found.
@@ -71,12 +71,12 @@ struct Effort {
 }
 
 impl Effort {
-    fn of(size: Size) -> Effort {
-        let seconds = size.pick(1, 20);
+    fn of(options: &Options) -> Effort {
+        let size = options.size;
         Effort {
-            seeds: size.pick(1, 20),
-            executions: size.pick(20, 100_000),
-            time: Duration::from_secs(seconds),
+            seeds: options.seeds.unwrap_or(size.pick(1, 20)),
+            executions: options.executions.unwrap_or(size.pick(20, 100_000)),
+            time: Duration::from_secs(options.seconds.unwrap_or(size.pick(1, 20))),
         }
     }
 }
@@ -88,7 +88,7 @@ struct Hunt {
 }
 
 pub(crate) fn run(options: &Options) -> Scorecard {
-    let effort = Effort::of(options.size);
+    let effort = Effort::of(options);
     let searches =
         [Search::Random, Search::Pct { depth: 2 }, Search::Pct { depth: 3 }, Search::Portfolio];
     let mut table = Table::new(&[
@@ -101,6 +101,9 @@ pub(crate) fn run(options: &Options) -> Scorecard {
     for case in cases().iter().filter(|case| options.wants(case.system)) {
         for search in &searches {
             let name = format!("{}, {}, {search}", case.system, case.bug);
+            if !options.wants_row(&name) {
+                continue;
+            }
             eprintln!("{name}");
             let found = hunt(case, search, &effort);
             table.row(row(name, found, effort.seeds));

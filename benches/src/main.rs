@@ -67,6 +67,12 @@ pub(crate) struct Options {
     pub(crate) only: Option<String>,
     /// The number of executions of each search, in areas that support this option.
     pub(crate) executions: Option<u64>,
+    /// The number of seeds of each search, in areas that support this option.
+    pub(crate) seeds: Option<u64>,
+    /// The limit on the time of each search, in areas that support this option.
+    pub(crate) seconds: Option<u64>,
+    /// Only rows whose name contains this text, in areas that support this option.
+    pub(crate) row: Option<String>,
     check: bool,
 }
 
@@ -83,20 +89,36 @@ impl Options {
         scores
     }
 
+    /// Whether a row with this name was requested.
+    pub(crate) fn wants_row(&self, name: &str) -> bool {
+        self.row.as_deref().is_none_or(|row| name.contains(row))
+    }
+
     /// Whether a part of an area was requested.
     pub(crate) fn wants(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)
     }
 
     fn parse(args: &[String]) -> Result<Options, String> {
-        let mut options = Options { size: Size::Full, only: None, executions: None, check: false };
+        let mut options = Options {
+            size: Size::Full,
+            only: None,
+            executions: None,
+            seeds: None,
+            seconds: None,
+            row: None,
+            check: false,
+        };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--check" => options.check = true,
                 "--smoke" => options.size = Size::Smoke,
                 "--only" => options.only = Some(args.next().ok_or("--only needs a name")?.clone()),
-                "--executions" => options.executions = Some(number(args.next())?),
+                "--row" => options.row = Some(args.next().ok_or("--row needs a text")?.clone()),
+                "--executions" => options.executions = Some(number(arg, args.next())?),
+                "--seeds" => options.seeds = Some(number(arg, args.next())?),
+                "--seconds" => options.seconds = Some(number(arg, args.next())?),
                 other => return Err(format!("no option {other}")),
             }
         }
@@ -104,9 +126,9 @@ impl Options {
     }
 }
 
-fn number(text: Option<&String>) -> Result<u64, String> {
+fn number(option: &str, text: Option<&String>) -> Result<u64, String> {
     let number = text.and_then(|text| text.replace('_', "").parse().ok());
-    number.filter(|number| *number > 0).ok_or_else(|| "--executions needs a number".to_owned())
+    number.filter(|number| *number > 0).ok_or_else(|| format!("{option} needs a number"))
 }
 
 fn main() -> ExitCode {
@@ -126,6 +148,10 @@ fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
     if watch::run_hidden(name, args).or_else(|| faults::run_hidden(name, args)).is_some() {
         return Ok(ExitCode::SUCCESS);
     }
+    if name == papers::d3s::NODES {
+        papers::d3s::nodes(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        return Ok(ExitCode::SUCCESS);
+    }
     let area = AREAS.iter().find(|area| area.0 == name);
     let (_, _, body) = area.ok_or_else(|| format!("no area {name}"))?;
     let options = Options::parse(args)?;
@@ -137,7 +163,8 @@ fn run(name: &str, args: &[String]) -> Result<ExitCode, String> {
 
 fn usage(problem: &str) -> ExitCode {
     eprintln!(
-        "{problem}\n\nusage: everhold-benches AREA [--check] [--smoke] [--only PART] [--executions N]\n"
+        "{problem}\n\nusage: everhold-benches AREA [--check] [--smoke] [--only PART] [--row TEXT]\n       \
+         [--executions N] [--seeds N] [--seconds N]\n"
     );
     for (name, what, _) in AREAS {
         eprintln!("  {name:<10} {what}");

@@ -1,18 +1,20 @@
 //! The systems of the papers: each bug with the paper's figure beside ours.
 //!
 //! Each row is a system with a bug. `--only` takes a part: `p#` (the paper's Table 2), `field` (rates
-//! of buggy executions) or `silence` (the corrected systems).
+//! of buggy executions), `silence` (the corrected systems) or `d3s` (deployed systems).
 
+pub(crate) mod d3s;
+mod deployed;
 mod field;
 mod silence;
 mod table_two;
 
 use crate::Options;
-use crate::measure::{Scorecard, Size};
+use crate::measure::Scorecard;
 
 /// The number of seeds of each row.
-fn seeds(size: Size) -> u64 {
-    size.pick(1, 20)
+fn seeds(options: &Options) -> u64 {
+    options.seeds.unwrap_or(options.size.pick(1, 20))
 }
 
 pub(crate) fn run(options: &Options) -> Scorecard {
@@ -21,6 +23,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
         ("p#", table_two::run as fn(&Options, &mut Scorecard)),
         ("field", field::run),
         ("silence", silence::run),
+        ("d3s", d3s::run),
     ] {
         if options.wants(name) {
             part(options, &mut scores);

@@ -10,15 +10,16 @@
 //! Two of the bugs were found by almost-invariants (Avenger, section 3.2.2), and one by its delay
 //! (MacePC).
 //!
-//! On real sockets (feature `live`) nodes die: `live` adds the handling of that, and `coverage` the
-//! checks that run meanwhile (D3S, section 5.4).
+//! On real sockets nodes die: `survivor` adds the handling of that, `losses` has a ring of which most is
+//! killed, on a virtual clock, and `coverage` the checks that run meanwhile on processes (feature `live`;
+//! D3S, section 5.4).
 
 #[cfg(feature = "live")]
 mod coverage;
-#[cfg(feature = "live")]
-mod live;
+mod losses;
 mod node;
 mod ring;
+mod survivor;
 
 use everhold::prelude::*;
 use everhold::property::{Library, Type};
@@ -26,10 +27,12 @@ use everhold::{Network, System};
 
 #[cfg(feature = "live")]
 pub use coverage::{coverage, sampled_keys};
-#[cfg(feature = "live")]
-pub use live::{LiveChord, host};
+pub use losses::{LOSS, Rings, loses_most, rings};
 pub use node::{Chord, Msg, Status};
 pub use ring::{Range, key};
+pub use survivor::LiveChord;
+#[cfg(feature = "live")]
+pub use survivor::host;
 
 /// The known bugs of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +49,10 @@ pub enum Bug {
     /// and does not search for the closest. Of many nodes that join at once, most find their place
     /// one step at a time (MacePC).
     TellsNobody,
+    /// A node whose members die asks a distant node for its place only when it has lost all of its
+    /// neighbours. When most of a ring dies at once, the survivors form several rings, and none hears of
+    /// the others again.
+    StaysApart,
 }
 
 /// The interval between questions to the successor.

@@ -20,7 +20,9 @@
 //! - [`progress`]: heartbeats, gossip, election, retries and leases of any size, for tests of
 //!   progress.
 //! - [`lock`]: a lock service with leases and cached locks; [`primary_backup`]: storage after
-//!   PacificA. Both are from the D³S paper and are hosted by [`live`].
+//!   PacificA; [`search_engine`]: a front end and index servers of which one part is slow;
+//!   [`torrent`]: a BitTorrent client. All are from the D³S paper and are hosted by [`live`].
+//! - [`mps`]: the leader election of a Paxos service, from the D³S paper, also hosted.
 //! - [`two_phase`]: two-phase commit as in TLA+ and Stateright.
 //! - [`bullet`]: Bullet' over RanSub, which loses diffs and whose rejections name no other nodes.
 //! - [`pastry`]: Pastry, which evicts nodes from leafsets silently; [`bamboo`]: Bamboo, which
@@ -41,6 +43,7 @@ pub mod kademlia;
 pub mod live;
 pub mod lock;
 pub mod migrating_table;
+pub mod mps;
 pub mod pastry;
 pub mod path_vector;
 pub mod paxos;
@@ -51,9 +54,11 @@ pub mod raft;
 pub mod randtree;
 pub mod retries;
 pub mod ricart_agrawala;
+pub mod search_engine;
 pub mod shards;
 pub mod storage;
 pub mod swim;
 pub mod termination;
 pub mod timed;
+pub mod torrent;
 pub mod two_phase;

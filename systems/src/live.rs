@@ -8,7 +8,7 @@ use everhold::trace::Execution;
 use everhold_live::Codec;
 use everhold_live::host::{Config, Host, HostError, Running};
 
-use crate::{lock, primary_backup};
+use crate::{lock, mps, primary_backup, search_engine, torrent};
 
 /// A system that can be hosted by name. The name is also that of its configuration.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,40 @@ pub static CASES: &[Case] = &[
         replay: |explorer, recording, bug| {
             let system = primary_backup::system(primary_backup_bug(bug));
             let decode = Codec::<primary_backup::Msg>::postcard().decode;
+            explorer.replay_live(recording, decode, system)
+        },
+    },
+    Case {
+        name: "mps",
+        about: "the leader election of a Paxos service",
+        bugs: &["asks-the-living", "none"],
+        rules: mps::RULES,
+        host: host_mps,
+        replay: |explorer, recording, bug| {
+            let decode = Codec::<mps::Msg>::postcard().decode;
+            explorer.replay_live(recording, decode, mps::system(mps_bug(bug)))
+        },
+    },
+    Case {
+        name: "search-engine",
+        about: "a web search engine with a slow part",
+        bugs: &["slow-tier", "none"],
+        rules: search_engine::BALANCED,
+        host: host_search_engine,
+        replay: |explorer, recording, bug| {
+            let decode = Codec::<search_engine::Msg>::postcard().decode;
+            explorer.replay_live(recording, decode, search_engine::system(search_bug(bug)))
+        },
+    },
+    Case {
+        name: "torrent",
+        about: "a BitTorrent client",
+        bugs: &["adds-again", "same-order", "none"],
+        rules: torrent::RULES,
+        host: host_torrent,
+        replay: |explorer, recording, bug| {
+            let decode = Codec::<torrent::Msg>::postcard().decode;
+            let system = torrent::system(torrent::PEERS, torrent_bug(bug));
             explorer.replay_live(recording, decode, system)
         },
     },
@@ -116,6 +150,28 @@ fn primary_backup_bug(name: &str) -> primary_backup::Bug {
     }
 }
 
+fn mps_bug(name: &str) -> mps::Bug {
+    match name {
+        "asks-the-living" => mps::Bug::AsksTheLiving,
+        _ => mps::Bug::None,
+    }
+}
+
+fn search_bug(name: &str) -> search_engine::Bug {
+    match name {
+        "slow-tier" => search_engine::Bug::SlowTier,
+        _ => search_engine::Bug::None,
+    }
+}
+
+fn torrent_bug(name: &str) -> torrent::Bug {
+    match name {
+        "adds-again" => torrent::Bug::AddsAgain,
+        "same-order" => torrent::Bug::SameOrder,
+        _ => torrent::Bug::None,
+    }
+}
+
 fn host_lock(config: Config, here: &[NodeId], name: &str) -> Result<Running, HostError> {
     let bug = lock_bug(name);
     let host = |host: Host<lock::Msg>, id: NodeId| match id {
@@ -130,6 +186,31 @@ fn host_primary_backup(config: Config, here: &[NodeId], name: &str) -> Result<Ru
     let host = |host: Host<primary_backup::Msg>, id: NodeId| match id {
         primary_backup::META => host.node(id, "meta", move || primary_backup::Meta::new(bug)),
         _ => host.node(id, "replica", move || primary_backup::Replica::new(id)),
+    };
+    start(config, here, name, host)
+}
+
+fn host_mps(config: Config, here: &[NodeId], name: &str) -> Result<Running, HostError> {
+    let bug = mps_bug(name);
+    let host =
+        |host: Host<mps::Msg>, id| host.node(id, "replica", move || mps::Replica::new(id, bug));
+    start(config, here, name, host)
+}
+
+fn host_search_engine(config: Config, here: &[NodeId], name: &str) -> Result<Running, HostError> {
+    let bug = search_bug(name);
+    let host = |host: Host<search_engine::Msg>, id| match id {
+        search_engine::FRONT_END => host.node(id, "front end", search_engine::FrontEnd::new),
+        _ => host.node(id, "server", move || search_engine::Server::new(id, bug)),
+    };
+    start(config, here, name, host)
+}
+
+fn host_torrent(config: Config, here: &[NodeId], name: &str) -> Result<Running, HostError> {
+    let bug = torrent_bug(name);
+    let host = |host: Host<torrent::Msg>, id| match id {
+        torrent::TRACKER => host.node(id, "tracker", torrent::Tracker::default),
+        _ => host.node(id, "peer", move || torrent::Peer::new(id, bug)),
     };
     start(config, here, name, host)
 }

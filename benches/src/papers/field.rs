@@ -66,18 +66,21 @@ fn shares(case: &Case, options: &Options) -> Vec<f64> {
         let failures: u64 = report.tally.iter().map(|tally| tally.failures).sum();
         100.0 * failures as f64 / report.executions.max(1) as f64
     };
-    (1..=seeds(options.size)).map(one).collect()
+    (1..=seeds(options)).map(one).collect()
 }
 
 pub(super) fn run(options: &Options, scores: &mut Scorecard) {
     let mut table = Table::new(&["system, bug", "published %", "ours %, median", "times", "CPU s"]);
     for row in rows() {
         let name = format!("{}, {}", row.case.system, row.case.bug);
+        if !options.wants_row(&name) {
+            continue;
+        }
         eprintln!("{name}");
         let before = cpu_seconds();
         let mut shares = shares(&row.case, options);
         shares.sort_by(f64::total_cmp);
-        let share = median(&shares, seeds(options.size)).unwrap_or(0.0);
+        let share = median(&shares, seeds(options)).unwrap_or(0.0);
         let times = row.percent.map(|percent| share / percent);
         if let Some(times) = times {
             scores.hold(format!("{name}: share of buggy executions"), times, Bound::AtLeast(TIMES));

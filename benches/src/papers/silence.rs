@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, scores: &mut Scorecard) {
     let mut table = Table::new(&["system", "executions", "findings", "CPU s"]);
     let executions = options.executions.unwrap_or(options.size.pick(20, EXECUTIONS));
     let mut findings = 0;
-    for (name, explore) in systems() {
+    for (name, explore) in systems().into_iter().filter(|(name, _)| options.wants_row(name)) {
         eprintln!("{name}");
         let before = cpu_seconds();
         let explorer = Explorer::new().regressions(false).executions(executions);

@@ -69,24 +69,29 @@ fn fabric_rows() -> [Row; 2] {
     [row(promotes), row(case("fabric", bug, bounds, pipeline::system(bug)))]
 }
 
+fn time(options: &Options) -> Duration {
+    options.seconds.map_or(TIME, Duration::from_secs)
+}
+
 /// The searches that found the bug: executions, CPU-seconds.
 fn hunt(case: &Case, search: &Search, options: &Options) -> Vec<(u64, f64)> {
     let executions = options.executions.unwrap_or(options.size.pick(20, EXECUTIONS));
     let one = |seed: u64| {
         let explorer = Explorer::new().workers(1).regressions(false).search(search.clone());
-        let explorer = explorer.seed(seed).executions(executions).time(TIME);
+        let explorer = explorer.seed(seed).executions(executions).time(time(options));
         let before = cpu_seconds();
         let report = (case.explore)(explorer.shrink_time(Duration::ZERO));
         let executions = report.finding()?.origin.execution? + 1;
         Some((executions, cpu_seconds() - before))
     };
-    (1..=seeds(options.size)).filter_map(one).collect()
+    (1..=seeds(options)).filter_map(one).collect()
 }
 
 /// The choices of the smallest schedule of one finding, if there is one.
 fn choices(case: &Case, options: &Options) -> Option<usize> {
     let executions = options.executions.unwrap_or(options.size.pick(20, EXECUTIONS));
-    let explorer = Explorer::new().workers(1).regressions(false).executions(executions).time(TIME);
+    let explorer = Explorer::new().workers(1).regressions(false).executions(executions);
+    let explorer = explorer.time(time(options));
     (case.explore)(explorer).finding().map(|finding| finding.schedule.choices.len())
 }
 
@@ -101,7 +106,7 @@ struct Measured {
 impl Measured {
     /// Only the default search's finding is made small.
     fn of(case: &Case, search: &Search, options: &Options) -> Measured {
-        let (mut found, seeds) = (hunt(case, search, options), seeds(options.size));
+        let (mut found, seeds) = (hunt(case, search, options), seeds(options));
         found.sort_by(|a, b| a.1.total_cmp(&b.1));
         let seconds = median(&found, seeds).map(|(_, seconds)| seconds);
         found.sort_unstable_by_key(|(executions, _)| *executions);
@@ -139,13 +144,17 @@ pub(super) fn run(options: &Options, scores: &mut Scorecard) {
     let (mut slow, mut long) = (0, 0);
     for row in rows() {
         for search in &searches {
-            eprintln!("{}, {}, {search}", row.case.system, row.case.bug);
+            let name = format!("{}, {}, {search}", row.case.system, row.case.bug);
+            if !options.wants_row(&name) {
+                continue;
+            }
+            eprintln!("{name}");
             let measured = Measured::of(&row.case, search, options);
             if *search == default && row.case.system == "migrating_table" {
                 slow += usize::from(measured.seconds.is_none_or(|seconds| seconds > SECONDS));
                 long += usize::from(measured.choices.is_none_or(|choices| choices > CHOICES));
             }
-            table.row(measured.cells(&row, search, seeds(options.size)));
+            table.row(measured.cells(&row, search, seeds(options)));
         }
     }
     table.print("P#, Table 2 and section 5: time to find each bug, one worker");

@@ -27,6 +27,7 @@
 
 mod artifacts;
 mod clock;
+mod corpus;
 mod differ;
 #[doc(hidden)]
 pub mod engine;
@@ -41,6 +42,7 @@ mod monitor;
 mod moves;
 mod owed;
 mod picture;
+mod places;
 mod portfolio;
 mod profile;
 mod progress;

@@ -245,7 +245,6 @@ impl Chord {
 }
 
 /// Operations for rings whose members die.
-#[cfg(feature = "live")]
 impl Chord {
     pub(super) fn pred(&self) -> NodeId {
         self.pred
@@ -276,10 +275,14 @@ impl Chord {
         let far: Vec<NodeId> =
             self.fingers.values().copied().filter(|node| *node != self.me).collect();
         if !far.is_empty() {
-            let far = far[cx.choose("finger to ask", far.len())];
-            let search = Search { key: key(self.me), asker: self.me, finger: None };
-            cx.send(far, Msg::FindPred(search));
+            self.search_by(cx, far[cx.choose("finger to ask", far.len())]);
         }
+    }
+
+    /// Asks a node for this node's place on the ring.
+    pub(super) fn search_by(&self, cx: &mut Cx<Msg>, node: NodeId) {
+        let search = Search { key: key(self.me), asker: self.me, finger: None };
+        cx.send(node, Msg::FindPred(search));
     }
 }
 

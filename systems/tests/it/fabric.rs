@@ -20,3 +20,9 @@ fn a_stage_without_its_copy_is_found() {
     let finding = report.finding().unwrap_or_else(|| panic!("{report}"));
     assert!(finding.failure.message.contains("a stage has its window"), "{report}");
 }
+
+#[test]
+fn the_corrected_platform_keeps_what_it_acknowledged() {
+    explorer().run(counter::system(Bug::None)).assert_holds();
+    explorer().run(pipeline::system(pipeline::Bug::None)).assert_holds();
+}

@@ -3,7 +3,7 @@
 use everhold::System;
 use everhold::node::Message;
 use everhold::prelude::*;
-use everhold_systems::field::{chain_replication, german, raft_votes};
+use everhold_systems::field::{chain_replication, failure_detector, german, raft_votes};
 
 /// Checks that the bug is found as a violation of the property, and that there is no finding without it.
 #[track_caller]
@@ -23,6 +23,12 @@ fn check<M: Message>(
 fn counting_answers_elects_two_leaders() {
     use raft_votes::{Bug, ONE_LEADER, system};
     check(ONE_LEADER, system(Bug::CountsAnswers), system(Bug::None));
+}
+
+#[test]
+fn a_stale_timeout_makes_a_node_owe_answers() {
+    use failure_detector::{Bug, FEW_PINGS, system};
+    check(FEW_PINGS, system(Bug::StaleTimeout), system(Bug::None));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use everhold::node::Message;
 use everhold_live::host::loopback;
 use everhold_live::{Client, Codec, Config, NodeId};
 use everhold_watch::{
-    CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, Notice, SegmentLog,
+    CheckOptions, Evidence, FileStore, Flow, Intake, IntakeOptions, Log, Notice, SegmentLog,
     SegmentOptions, Timing, Violation, Watch, WatchOptions, WatchParts,
 };
 use serde::de::DeserializeOwned;
@@ -44,10 +44,28 @@ impl Watcher {
         Watcher::start_telling(folder, rules, |text| println!("watch: {text}"))
     }
 
+    /// Does the same with checks in Rust.
+    pub(crate) fn start_with(
+        folder: &Path,
+        rules: &str,
+        flows: impl Fn() -> Vec<Flow> + Send + Sync + 'static,
+    ) -> Watcher {
+        Watcher::start_all(folder, rules, Arc::new(flows), |text| println!("watch: {text}"))
+    }
+
     /// Does the same, and passes warnings for people to `trouble`.
     pub(crate) fn start_telling(
         folder: &Path,
         rules: &str,
+        trouble: impl Fn(String) + Clone + Send + Sync + 'static,
+    ) -> Watcher {
+        Watcher::start_all(folder, rules, Arc::new(Vec::new), trouble)
+    }
+
+    fn start_all(
+        folder: &Path,
+        rules: &str,
+        flows: Arc<dyn Fn() -> Vec<Flow> + Send + Sync>,
         trouble: impl Fn(String) + Clone + Send + Sync + 'static,
     ) -> Watcher {
         let folder = folder.join("watch");
@@ -58,7 +76,7 @@ impl Watcher {
             log: Arc::clone(&log),
             store: Box::new(FileStore::open(&folder, 1).unwrap()),
             evidence: Evidence::open(&folder).unwrap(),
-            flows: Arc::new(Vec::new),
+            flows,
             told: Box::new(move |notice| drop(sender.send(notice.clone()))),
             trouble: Box::new(trouble.clone()),
         };
@@ -116,12 +134,38 @@ impl Cluster {
         nodes: u32,
         watcher: &Watcher,
     ) -> Cluster {
+        let mut cluster = Cluster::configure(folder, system, bug, nodes, "tcp", watcher);
+        (0..nodes).for_each(|node| cluster.launch(node));
+        cluster
+    }
+
+    /// Starts `nodes` nodes that exchange datagrams, all of them in one process.
+    pub(crate) fn start_together(
+        folder: &Path,
+        system: &str,
+        bug: &'static str,
+        nodes: u32,
+        watcher: &Watcher,
+    ) -> Cluster {
+        let mut cluster = Cluster::configure(folder, system, bug, nodes, "udp", watcher);
+        cluster.launch_all(&(0..nodes).collect::<Vec<_>>());
+        cluster
+    }
+
+    fn configure(
+        folder: &Path,
+        system: &str,
+        bug: &'static str,
+        nodes: u32,
+        transport: &str,
+        watcher: &Watcher,
+    ) -> Cluster {
         let addresses = loopback(nodes as usize).unwrap();
         let entries = addresses.iter().enumerate();
         let entries: Vec<_> = entries.map(|(id, at)| format!("\"{id}\": \"{at}\"")).collect();
         let text = format!(
             r#"{{"system": "{system}", "nodes": {{{}}}, "checkers": ["{}"],
-                "data": {:?}, "record": {:?}}}"#,
+                "transport": "{transport}", "data": {:?}, "record": {:?}}}"#,
             entries.join(", "),
             watcher.address(),
             folder.join("data"),
@@ -129,19 +173,22 @@ impl Cluster {
         );
         let config = Config::parse(&text).unwrap();
         fs::write(folder.join("config.json"), text).unwrap();
-        let processes = BTreeMap::new();
-        let mut cluster = Cluster { folder: folder.to_owned(), config, bug, processes };
-        (0..nodes).for_each(|node| cluster.launch(node));
-        cluster
+        Cluster { folder: folder.to_owned(), config, bug, processes: BTreeMap::new() }
     }
 
     pub(crate) fn launch(&mut self, node: u32) {
+        self.launch_all(&[node]);
+    }
+
+    /// Starts a process with these nodes, which is named by the first one.
+    fn launch_all(&mut self, nodes: &[u32]) {
         let process = Command::new(env!("CARGO_BIN_EXE_live-node"))
             .arg(self.folder.join("config.json"))
-            .args([self.bug, &node.to_string()])
+            .arg(self.bug)
+            .args(nodes.iter().map(u32::to_string))
             .stdin(Stdio::piped())
             .spawn();
-        self.processes.insert(node, process.expect("the program was built with this test"));
+        self.processes.insert(nodes[0], process.expect("the program was built with this test"));
     }
 
     /// Sends `SIGKILL`, which leaves the process no time to shut down.

@@ -20,6 +20,9 @@ mod lock;
 mod lock_live;
 mod macepc;
 mod migrating_table;
+mod mps;
+#[cfg(feature = "live")]
+mod mps_live;
 mod overlays;
 mod path_vector;
 mod paxos;
@@ -36,10 +39,15 @@ mod raft_live;
 mod randtree;
 mod retries;
 mod ricart_agrawala;
+#[cfg(feature = "live")]
+mod search_engine_live;
 mod shards;
 mod storage;
 mod swim;
 mod termination;
 mod timed;
 mod tokens;
+mod torrent;
+#[cfg(feature = "live")]
+mod torrent_live;
 mod two_phase;

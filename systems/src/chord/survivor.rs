@@ -1,10 +1,17 @@
 //! Chord nodes for a network whose members die. Each node also remembers a few nodes before and
 //! behind it on the ring, pings them, and continues without those that do not answer (i3's Chord,
 //! D3S section 5.4).
+//!
+//! If most members die at once, some survivors lose sight of their neighbours, and several rings form,
+//! each whole in itself: together they hold most keys twice. Stabilisation cannot join them, since it
+//! asks neighbours alone, and the fingers point into the own ring soon. So a node also remembers some
+//! nodes that it met anywhere, and asks one of them for its own place now and then: a node of another
+//! ring names neighbours there that are nearer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::prelude::*;
+#[cfg(feature = "live")]
 use everhold_live::host::{Codec, Config, Host};
 
 use super::Bug;
@@ -17,9 +24,17 @@ const PING: Duration = Duration::from_millis(250);
 /// The number of consecutive unanswered pings after which a node counts as dead.
 const MISSED_MAX: u32 = 4;
 
+/// The interval at which a node asks an acquaintance for its own place.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
+
+/// The number of acquaintances. If 70 % of all nodes die, all of them do with probability 0.7^16 < 0.4 %.
+const ACQUAINTANCES: usize = 16;
+
 /// A node on the ring that tolerates the death of others.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveChord {
+    #[serde(skip)]
+    bug: Bug,
     #[serde(skip)]
     chord: Chord,
     /// The number of nodes that it remembers on each side.
@@ -36,6 +51,9 @@ pub struct LiveChord {
     missed: BTreeMap<NodeId, u32>,
     #[serde(skip)]
     dead: BTreeSet<NodeId>,
+    /// Some nodes that it met, wherever they are on the ring.
+    #[serde(skip)]
+    acquaintances: Vec<NodeId>,
     /// The observed state: the keys that the node holds.
     range: Keys,
 }
@@ -50,20 +68,49 @@ struct Keys {
 impl LiveChord {
     /// A node that remembers `reach` others on each side.
     #[must_use]
-    pub fn new(me: NodeId, reach: usize) -> LiveChord {
+    pub fn new(me: NodeId, reach: usize, bug: Bug) -> LiveChord {
         LiveChord {
-            chord: Chord::new(me, Bug::None),
+            bug,
+            chord: Chord::new(me, bug),
             reach,
             before: Vec::new(),
             behind: Vec::new(),
             missed: BTreeMap::new(),
             dead: BTreeSet::new(),
+            acquaintances: Vec::new(),
             range: Keys { pred: key(me), own: key(me) },
         }
     }
 
     fn me(&self) -> NodeId {
         self.chord.me()
+    }
+
+    /// The node before it and the node itself, as keys.
+    pub(super) fn range(&self) -> (u32, u32) {
+        (self.range.pred, self.range.own)
+    }
+
+    /// Remembers a node; if there is no room, it replaces another one or is forgotten, at random.
+    fn get_to_know(&mut self, cx: &mut Cx<Msg>, node: NodeId) {
+        if self.acquaintances.contains(&node) {
+            return;
+        }
+        if self.acquaintances.len() < ACQUAINTANCES {
+            self.acquaintances.push(node);
+        } else if let Some(place) =
+            self.acquaintances.get_mut(cx.random() as usize % (2 * ACQUAINTANCES))
+        {
+            *place = node;
+        }
+    }
+
+    fn look_around(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("look around", LOOK_AROUND);
+        if !self.acquaintances.is_empty() && self.bug != Bug::StaysApart {
+            let one = cx.random() as usize % self.acquaintances.len();
+            self.chord.search_by(cx, self.acquaintances[one]);
+        }
     }
 
     /// Records nodes, each of which may be among the nearest.
@@ -144,12 +191,14 @@ impl Node for LiveChord {
 
     fn start(&mut self, cx: &mut Cx<Msg>) {
         cx.set_timer("ping", PING);
+        cx.set_timer("look around", LOOK_AROUND);
         self.chord.start(cx);
     }
 
     fn message(&mut self, cx: &mut Cx<Msg>, from: NodeId, msg: Msg) {
         self.dead.remove(&from);
         self.missed.remove(&from);
+        self.get_to_know(cx, from);
         let Some(msg) = self.without_dead(from, msg) else { return };
         self.meet([from]);
         if let Msg::GetPredReply { pred, successors, likely } = &msg {
@@ -162,18 +211,20 @@ impl Node for LiveChord {
     fn timer(&mut self, cx: &mut Cx<Msg>, timer: Timer) {
         match timer.name {
             "ping" => self.ping(cx),
+            "look around" => self.look_around(cx),
             _ => self.chord.timer(cx, timer),
         }
         self.show();
     }
 }
 
+#[cfg(feature = "live")]
 /// Hosts some of the nodes of a configured ring in this process; each remembers `reach` others on
 /// each side.
 pub fn host(config: Config, here: &[NodeId], reach: usize) -> Host<Msg> {
     let mut host = Host::new(config, Codec::postcard());
     for id in here.iter().copied() {
-        host = host.node(id, "chord", move || LiveChord::new(id, reach));
+        host = host.node(id, "chord", move || LiveChord::new(id, reach, Bug::None));
     }
     host
 }
