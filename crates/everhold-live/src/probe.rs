@@ -45,6 +45,7 @@ use serde::Serialize;
 mod builder;
 mod drain;
 pub(crate) mod envelope;
+mod feed;
 mod link;
 mod ring;
 mod scalar;
@@ -52,6 +53,7 @@ mod timer;
 mod trips;
 
 pub use builder::Builder;
+pub use feed::{Agent, Feed};
 pub use envelope::{Envelope, EnvelopeError, HEADER, NOBODY, read_framed, write_framed};
 pub use scalar::Scalar;
 
