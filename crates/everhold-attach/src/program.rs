@@ -37,7 +37,7 @@ pub(crate) mod count {
 }
 
 /// The time over which the budget of a probe is counted, in nanoseconds.
-const WINDOW: i32 = 100_000_000;
+const WINDOW: i32 = 1_000_000_000;
 
 const CONTEXT: Register = 6;
 const COUNTERS: Register = 7;
@@ -236,7 +236,7 @@ impl<'a> Writer<'a> {
         }
         self.time();
         let done = self.done;
-        let limit = (self.subject.budget / 10).max(1);
+        let limit = self.subject.budget;
         let code = &mut self.code;
         let (same, admitted) = (code.label(), code.label());
         code.set(1, 1);

@@ -205,6 +205,7 @@ impl Attached {
         // What was seen before is still in the ring.
         std::thread::sleep(HOLD);
         self.turn();
+        self.look();
         let totals = self.totals();
         self.nodes.close_all(&self.agent, Instant::now());
         totals

@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+mod attach;
 mod tls;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use attach::AttachArgs;
 pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Perf(PerfArgs),
     /// Judges rules on a running system, from the records that its probes send
     Watch(WatchArgs),
+    /// Observes unmodified, running processes: state and order for a watch, a recording, inference
+    Attach(AttachArgs),
     /// Replays a recording of a bundled system's nodes in the explorer, and shrinks it
     ReplayLive(ReplayLiveArgs),
     /// Shows traces and findings in a browser
