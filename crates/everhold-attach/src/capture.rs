@@ -14,6 +14,8 @@ pub(crate) const RBP: u8 = 6;
 pub(crate) enum Base {
     /// A register.
     Register(u8),
+    /// Some bits of a register.
+    Masked(u8, u64),
     /// A register and a distance: an address.
     Address(u8, i64),
     /// The eight bytes at a register and a distance.

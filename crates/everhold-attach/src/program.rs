@@ -83,7 +83,7 @@ pub(crate) fn kept(resolved: &Resolved) -> Vec<Base> {
         .iter()
         .flat_map(Capture::words)
         .map(|chain| chain.base)
-        .filter(|base| matches!(base, Base::Register(_) | Base::Address(..) | Base::Memory(..)))
+        .filter(|base| !matches!(base, Base::Result(_) | Base::Process | Base::Thread | Base::Unknown))
         .collect();
     bases.sort_unstable();
     bases.dedup();
@@ -270,6 +270,14 @@ impl<'a> Writer<'a> {
             match base {
                 Base::Register(register) => {
                     self.register(1, register);
+                    self.code.store(FRAME, at, 1);
+                }
+                Base::Masked(register, mask) => {
+                    self.register(1, register);
+                    // A mask of more bits is wider than the values that are masked.
+                    if let Ok(mask) = i32::try_from(mask) {
+                        self.code.and(1, mask);
+                    }
                     self.code.store(FRAME, at, 1);
                 }
                 Base::Address(register, offset) => {

@@ -26,6 +26,20 @@ pub(crate) struct Places {
     pub(crate) parameters: Vec<Place>,
 }
 
+/// The lower bits of a register, as narrow values of Rust are described.
+fn masked(place: Option<Place>, mask: Option<u64>) -> Option<Place> {
+    let mask = mask?;
+    let base = match place? {
+        Place::At(Base::Address(register, 0)) => Base::Masked(register, mask),
+        Place::Parts(parts) => match parts[..] {
+            [(Base::Masked(register, before), _)] => Base::Masked(register, before & mask),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Place::Parts(vec![(base, 0)]))
+}
+
 impl<'a> Debug<'a> {
     /// The places of all parameters at the entry of a function, or after its prologue if the
     /// compiler, which did not optimise, puts them into memory there.
@@ -94,6 +108,7 @@ impl<'a> Debug<'a> {
     ) -> Place {
         let mut operations = expression.operations(self.unit(die).encoding());
         let (mut place, mut parts, mut dereferenced) = (None, Vec::new(), false);
+        let mut constant = None;
         loop {
             let operation = match operations.next() {
                 Ok(Some(operation)) => operation,
@@ -134,6 +149,14 @@ impl<'a> Debug<'a> {
                     parts.push((part, size_in_bits / 8));
                 }
                 Operation::Deref { .. } => dereferenced = true,
+                Operation::UnsignedConstant { value } => constant = Some(value),
+                Operation::And => place = masked(place, constant.take()),
+                Operation::StackValue => {
+                    // What was an address so far is the value itself.
+                    if let Some(Place::At(base)) = place {
+                        place = Some(Place::Parts(vec![(base, 0)]));
+                    }
+                }
                 _ => return Place::Nowhere("computed, not kept anywhere".to_owned()),
             }
         }

@@ -271,6 +271,7 @@ impl Debug<'_> {
     fn is_text(&self, of: Die) -> bool {
         let name = self.name(of).unwrap_or_default();
         matches!(name.as_str(), "string" | "&str" | "&mut str" | "String")
+            || name.starts_with("Vec<u8")
             || name.starts_with("basic_string<char")
             || name.starts_with("basic_string_view<char")
     }

@@ -141,7 +141,9 @@ impl Told {
     }
 }
 
+#[track_caller]
 pub(crate) fn attach(plan: Plan) -> Attached {
+    assert_eq!(plan.problems().count(), 0, "{}", plan.describe());
     Attached::start(plan, Options::default()).unwrap()
 }
 

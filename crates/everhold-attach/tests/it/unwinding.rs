@@ -59,7 +59,7 @@ fn stacks_of_go_move_under_probed_functions() {
         return;
     }
     let Some(program) = go(&[]) else { return };
-    let probes = "node is arg --name\n\
+    let probes = "node is arg --name\nbudget 1000000\n\
                   after ClientNode).Deep set n = $n, sum = $ret, name = $0->Name where $n == 200";
     let last = r#"{alice: {n: 200, name: "alice", sum: 20107}}"#;
     survives(&program, probes, "deep 20", last, (20 * 201, 20));
