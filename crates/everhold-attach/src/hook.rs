@@ -5,6 +5,7 @@ use std::io;
 use everhold_kernel::Ring;
 use everhold_kernel::bpf::{self, Link, LoadError, Map, MapKind, Program, ProgramKind};
 
+use crate::network::Network;
 use crate::plan::{LINKS_MAX, Plan, Target};
 use crate::processes::FileId;
 use crate::program::{self, COUNTS, Shared, Subject, count};
@@ -46,6 +47,9 @@ pub(crate) struct Hooks {
     pub(crate) ring: Ring,
     counts: Map,
     pub(crate) processes: Map,
+    /// How many records of messages were lost.
+    lost: Map,
+    lost_before: u64,
     pub(crate) hooks: Vec<Hook>,
 }
 
@@ -84,6 +88,8 @@ impl Hooks {
             ring: Ring::new(ring).map_err(|error| unmade(&error))?,
             counts: create(MapKind::Array, 4, COUNTS, rows)?,
             processes: create(MapKind::Hash, 4, 8, PROCESSES)?,
+            lost: create(MapKind::Array, 4, 8, 1)?,
+            lost_before: 0,
             hooks: Vec::new(),
         };
         for (index, target) in plan.targets.iter().enumerate() {
@@ -147,6 +153,18 @@ impl Hooks {
             seen: Counts::default(),
             shedding: 0,
         })
+    }
+
+    /// Begins to observe the messages of the processes.
+    pub(crate) fn network(&self) -> Result<Network, String> {
+        Network::watch(self.ring.map(), &self.processes, &self.lost)
+    }
+
+    /// How many records of messages were lost since the last look.
+    pub(crate) fn lost_messages(&mut self) -> u64 {
+        let row = self.lost.get(&[0; 4]).ok().flatten().and_then(|row| row.try_into().ok());
+        let now = row.map_or(0, u64::from_ne_bytes);
+        now - std::mem::replace(&mut self.lost_before, now)
     }
 
     /// What a hook counted since the last look.

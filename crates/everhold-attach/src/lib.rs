@@ -13,13 +13,16 @@
 
 mod assemble;
 mod binary;
+mod btf;
 mod capture;
 mod code;
 mod dwarf;
 mod golang;
 mod hook;
 mod language;
+mod network;
 mod nodes;
+mod order;
 mod plan;
 mod processes;
 mod program;

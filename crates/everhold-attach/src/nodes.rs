@@ -14,6 +14,7 @@ use crate::processes;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) feed: Feed,
+    pub(crate) id: NodeId,
     process: u32,
     /// Variables that are records, of which a line may set one field.
     records: BTreeMap<String, BTreeMap<String, Value>>,
@@ -125,7 +126,7 @@ impl Nodes {
             let mut feed = agent.node(id, name, &kind, now_micros(), recording);
             let began = if is_first { EventKind::Start } else { EventKind::Restart };
             feed.record(agent, Instant::now(), What::Event(began));
-            Node { feed, process, records: BTreeMap::new() }
+            Node { feed, id, process, records: BTreeMap::new() }
         })
     }
 
@@ -143,12 +144,17 @@ impl Nodes {
         self.present.values_mut().for_each(|node| node.feed.pass(agent, to));
     }
 
-    /// A process is gone; returns the names of its nodes.
-    pub(crate) fn bury(&mut self, agent: &Agent, process: u32, at: Instant) -> Vec<String> {
+    /// A process is gone; returns the names of its nodes, with their numbers.
+    pub(crate) fn bury(
+        &mut self,
+        agent: &Agent,
+        process: u32,
+        at: Instant,
+    ) -> Vec<(String, NodeId)> {
         self.of_process.remove(&process);
-        let of = |(name, node): (&String, &Node)| (node.process == process).then(|| name.clone());
-        let names: Vec<String> = self.present.iter().filter_map(of).collect();
-        for name in &names {
+        let of = |(name, node): (&String, &Node)| (node.process == process).then(|| (name.clone(), node.id));
+        let names: Vec<(String, NodeId)> = self.present.iter().filter_map(of).collect();
+        for (name, _) in &names {
             if let Some(node) = self.present.remove(name) {
                 node.feed.close(agent, at, true);
             }

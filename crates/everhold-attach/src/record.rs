@@ -18,7 +18,8 @@ pub(crate) struct Record {
     /// The number of the program.
     pub(crate) number: u32,
     unreadable: u32,
-    body: Vec<u8>,
+    /// What follows the first words.
+    pub(crate) body: Vec<u8>,
 }
 
 /// Why there is no value.

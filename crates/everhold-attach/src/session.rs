@@ -12,7 +12,9 @@ use everhold_trace::{EventKind, Value};
 
 use crate::hook::Hooks;
 use crate::language::{Action, Expr};
+use crate::network::{self, Network, Passage};
 use crate::nodes::{Node, Nodes};
+use crate::order::Streams;
 use crate::plan::Plan;
 use crate::processes::{self, FileId};
 use crate::record::{Record, Unreadable};
@@ -43,6 +45,8 @@ pub struct Options {
     pub secret: Option<Vec<u8>>,
     /// Whether the watch reads the clock of this machine.
     pub same_clock: bool,
+    /// Whether the order of messages over TCP is observed.
+    pub order: bool,
     /// The folder to record into.
     pub record: Option<PathBuf>,
     /// The size of the ring between the kernel and this process, a power of two.
@@ -59,6 +63,7 @@ impl Default for Options {
             kind: String::new(),
             secret: None,
             same_clock: false,
+            order: false,
             record: None,
             ring_bytes: 8 << 20,
             report: Report::default(),
@@ -81,6 +86,8 @@ pub struct Totals {
     pub unreadable: u64,
     /// Returns of calls that were entered before.
     pub unpaired: u64,
+    /// Messages that were seen to arrive.
+    pub messages: u64,
     /// Nodes that were seen.
     pub nodes: usize,
 }
@@ -102,6 +109,9 @@ pub struct Attached {
     processes: BTreeMap<u32, Process>,
     /// Processes that cannot be named, of which that was told.
     nameless: BTreeSet<u32>,
+    /// The order of messages, if it is observed.
+    network: Option<Network>,
+    streams: Streams,
     pending: Vec<Record>,
     looked: Instant,
     searched: Instant,
@@ -128,6 +138,10 @@ impl Attached {
             agent = agent.same_clock();
         }
         let hooks = Hooks::set(&plan, options.ring_bytes)?;
+        let network = match options.order {
+            true => Some(hooks.network()?),
+            false => None,
+        };
         let now = Instant::now();
         let mut attached = Attached {
             plan,
@@ -136,6 +150,8 @@ impl Attached {
             nodes: Nodes::new(options.kind, options.record),
             processes: BTreeMap::new(),
             nameless: BTreeSet::new(),
+            network,
+            streams: Streams::default(),
             pending: Vec::new(),
             looked: now,
             searched: now,
@@ -202,6 +218,7 @@ impl Attached {
         for number in 0..self.hooks.hooks.len() {
             self.hooks.let_go(number);
         }
+        self.network = None;
         // What was seen before is still in the ring.
         std::thread::sleep(HOLD);
         self.turn();
@@ -213,6 +230,9 @@ impl Attached {
 
     /// One record becomes news of a node.
     fn take(&mut self, record: &Record, at: Instant) {
+        if record.number >= network::SEND {
+            return self.passage(record, at);
+        }
         let Some(hook) = self.hooks.hooks.get(record.number as usize) else { return };
         let resolved = &self.plan.targets[hook.target].resolution.resolved[hook.resolved];
         let probe = &self.plan.file.probes[resolved.probe];
@@ -234,13 +254,35 @@ impl Attached {
         if !self.processes.contains_key(&record.process) {
             self.meet(record.process);
         }
-        self.show(record.process, of, whats, at);
+        self.show(record, of, whats, at);
     }
 
-    fn show(&mut self, process: u32, of: Option<Value>, news: News, at: Instant) {
-        let Some(name) = self.name(process, of) else { return };
+    /// A send or a receive becomes one of messages.
+    fn passage(&mut self, record: &Record, at: Instant) {
+        let Some(passage) = Passage::read(record.number, &record.body) else { return };
+        if !self.processes.contains_key(&record.process) {
+            return;
+        }
+        let Some(name) = self.name(record.process, None) else { return };
+        let node = self.nodes.of(&self.agent, record.process, &name);
+        for what in self.streams.passage(node.id, &passage) {
+            self.totals.messages += u64::from(!passage.is_send);
+            node.feed.record(&self.agent, at, what);
+        }
+    }
+
+    /// What a probe saw is told of its node, as a step of its own.
+    fn show(&mut self, record: &Record, of: Option<Value>, news: News, at: Instant) {
+        let Some(name) = self.name(record.process, of) else { return };
         let agent = &self.agent;
-        let node = self.nodes.of(agent, process, &name);
+        let node = self.nodes.of(agent, record.process, &name);
+        self.streams.event(node.id);
+        if !matches!(&news, News::Whats(whats) if matches!(whats[..], [What::Event(_)])) {
+            let hook = &self.hooks.hooks[record.number as usize];
+            let resolved = &self.plan.targets[hook.target].resolution.resolved[hook.resolved];
+            let name = self.plan.file.probes[resolved.probe].function.clone();
+            node.feed.record(agent, at, What::Event(EventKind::Local { name }));
+        }
         for what in news.into_whats(node) {
             node.feed.record(agent, at, what);
         }
@@ -285,6 +327,14 @@ impl Attached {
 
     /// Looks at the counts of all probes.
     fn look(&mut self) {
+        let messages = self.hooks.lost_messages();
+        if messages > 0 {
+            self.totals.lost += messages;
+            self.report.tell(&format!(
+                "sends and receives lost, since the ring was full: {messages}; the order of the \
+                 messages among them is that of their times"
+            ));
+        }
         for number in 0..self.hooks.hooks.len() {
             let news = self.hooks.news(number);
             self.totals.hits += news.hits;
@@ -342,7 +392,8 @@ impl Attached {
             self.processes.remove(&process);
             self.nameless.remove(&process);
             self.hooks.dismiss(process);
-            for name in self.nodes.bury(&self.agent, process, at) {
+            for (name, id) in self.nodes.bury(&self.agent, process, at) {
+                self.streams.forget(id);
                 self.report.tell(&format!("{name} has ended (process {process})"));
             }
         }

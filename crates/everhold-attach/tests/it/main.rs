@@ -2,5 +2,7 @@
 //! missing, a test says so and leaves the rest out; with `CI` set it fails instead.
 
 mod c;
+mod order;
+mod safety;
 mod support;
 mod unwinding;

@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum mode { SHARED, EXCLUSIVE };
 
@@ -52,6 +54,19 @@ int main(int argc, char **argv) {
         if (!strcmp(word, "tiny")) sum += tiny(number);
         if (!strcmp(word, "busy"))
             for (uint64_t i = 0; i < number; i++) busy(i);
+        if (!strcmp(word, "fork")) {
+            pid_t child = fork();
+            if (child == 0) {
+                on_lock_released(&client, number);
+                _exit(0);
+            }
+            waitpid(child, NULL, 0);
+        }
+        if (!strcmp(word, "exec")) {
+            printf("done exec\n");
+            fflush(stdout);
+            execlp("sleep", "sleep", "60", NULL);
+        }
         printf("done %s %lu\n", word, number);
         fflush(stdout);
     }

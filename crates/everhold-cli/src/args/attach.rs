@@ -54,6 +54,10 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) record: Option<PathBuf>,
 
+    /// Do not observe the messages over TCP, from which the order between processes follows
+    #[arg(long)]
+    pub(crate) no_order: bool,
+
     /// The system that the nodes belong to
     #[arg(long, value_name = "NAME", default_value = "system")]
     pub(crate) system: String,

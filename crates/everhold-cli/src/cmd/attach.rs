@@ -1,7 +1,7 @@
 //! `everhold attach`: unmodified, running processes, observed from outside.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use everhold_attach::{Attached, Options, Plan, ProbeFile, Targets, Totals, missing_capabilities};
-use everhold_live::Report;
+use everhold_live::{Report, recording};
+use everhold_trace::format::Writer;
 
 use crate::args::{AlarmArg, AttachArgs, TlsArgs, WatchArgs};
 use crate::cmd::watch;
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<Code> {
             }
             let attached = start(plan, args, args.to.clone(), false)?;
             tell(&stay(attached, args, &AtomicBool::new(false)));
+            merge(args)?;
             Ok(Code::Holds)
         }
         Some(rules) => judged(plan, args, rules),
@@ -106,6 +108,7 @@ fn start(
         kind: args.kind.clone(),
         secret,
         same_clock,
+        order: !args.no_order,
         record: args.record.clone(),
         ring_bytes: args.ring_mib.next_power_of_two() << 20,
         report: Report::default(),
@@ -129,10 +132,26 @@ fn stay(mut attached: Attached, args: &AttachArgs, is_over: &AtomicBool) -> Tota
     attached.leave()
 }
 
+/// Puts the segments of all nodes together into one trace, for `check`, `infer` and `show`.
+fn merge(args: &AttachArgs) -> Result<()> {
+    let Some(folder) = &args.record else { return Ok(()) };
+    let whole = recording::merge([folder]).map_err(|error| BadInput(error.to_string()))?;
+    let path = folder.join("whole.trace");
+    let file = BufWriter::new(File::create(&path)?);
+    let mut writer = Writer::new(file).with_changes();
+    for execution in &whole.executions {
+        writer.execution(execution)?;
+    }
+    writer.flush()?;
+    let events: usize = whole.executions.iter().map(|execution| execution.events().len()).sum();
+    eprintln!("recorded {events} events in {}", path.display());
+    Ok(())
+}
+
 fn tell(totals: &Totals) {
-    let Totals { hits, records, lost, shed, unreadable, nodes, .. } = totals;
+    let Totals { hits, records, lost, shed, unreadable, nodes, messages, .. } = totals;
     eprintln!(
-        "left: {hits} hits, {records} records of {nodes} nodes; lost {lost}, shed {shed}, \
+        "left: {hits} hits, {messages} messages, {records} records of {nodes} nodes; lost {lost}, shed {shed}, \
          unreadable {unreadable}"
     );
 }
@@ -167,7 +186,7 @@ fn judged(plan: Plan, args: &AttachArgs, rules: &Path) -> Result<Code> {
         });
         over.store(true, Ordering::Relaxed);
         let code = watching.join().expect("the watch does not panic");
-        outcome.and(code)
+        outcome.and_then(|()| merge(args)).and(code)
     })
 }
 
