@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_stream_that_nobody_reads_is_left_alone_until_somebody_does() {
         let mut streams = Streams::default();
-        let mut send = |streams: &mut Streams, position| {
+        let send = |streams: &mut Streams, position| {
             streams.event(A);
             streams.passage(A, &passage(true, position)).len()
         };

@@ -404,7 +404,10 @@ impl Attached {
         let mut found: Vec<u32> = Vec::new();
         for target in self.plan.targets.iter().filter(|t| t.file == t.executable) {
             match &target.processes {
-                Some(processes) => found.extend(processes),
+                // One of them may run something else by now.
+                Some(processes) => found.extend(processes.iter().filter(|process| {
+                    FileId::of(&processes::executable(**process)) == Some(target.executable)
+                })),
                 None => found.extend(processes::running(target.file)),
             }
         }

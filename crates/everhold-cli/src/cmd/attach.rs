@@ -142,7 +142,7 @@ fn merge(args: &AttachArgs) -> Result<()> {
     for execution in &whole.executions {
         writer.execution(execution)?;
     }
-    writer.flush()?;
+    writer.finish()?;
     let events: usize = whole.executions.iter().map(|execution| execution.events().len()).sum();
     eprintln!("recorded {events} events in {}", path.display());
     Ok(())

@@ -12,10 +12,10 @@ use everhold_tls::ClientTls;
 use everhold_trace::wire::{Hello, Ordering, Record, Shown, Stamp, Tuple, VERSION, What};
 use everhold_trace::{NodeId, Value};
 
-use super::Timer;
+use super::{Timer, lock};
 use super::drain::{CLOCK_BEATS, batch_of};
 use super::link::{Credentials, Link, Numbered};
-use crate::recording::Recording;
+use crate::recording::{Peers, Recording};
 use crate::report::Report;
 
 /// The error of stamps if the checker reads the same clock, in microseconds.
@@ -48,6 +48,8 @@ pub struct Agent {
     timer: Arc<Timer>,
     is_same_clock: bool,
     heartbeat: Duration,
+    /// The names of all nodes, for their recordings.
+    peers: Peers,
     /// What is added to the agent's own time to make stamps; unknown before a checker answered.
     correction: Option<i64>,
     error: u64,
@@ -69,6 +71,7 @@ impl Agent {
             timer: Arc::new(Timer::new(0)),
             is_same_clock: false,
             heartbeat: Duration::from_millis(50),
+            peers: Peers::default(),
             correction: None,
             error: u64::MAX,
         }
@@ -120,7 +123,9 @@ impl Agent {
             let (hello, knows) = (hello.clone(), self.knows.clone());
             Link::start(*address, hello, knows, self.report.clone(), Arc::clone(&self.timer))
         };
-        let recording = recording.map(|mut recording| {
+        lock(&self.peers).insert(id, name.to_owned());
+        let recording = recording.map(|recording| {
+            let mut recording = recording.with_peers(&self.peers);
             recording.begin(&hello, self.report.clone());
             recording
         });
