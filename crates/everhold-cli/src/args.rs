@@ -76,7 +76,7 @@ pub(crate) enum Command {
 /// The arguments of `everhold demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// The tour; without one, all tours run
+    /// The tour; without one, all run but `attach`
     #[arg(value_enum)]
     pub(crate) tour: Option<TourName>,
 
@@ -96,6 +96,8 @@ pub(crate) enum TourName {
     Perf,
     /// A live cluster watched, and a violation caught
     Watch,
+    /// Three etcd processes as they are, observed from outside and judged; needs root, and etcd
+    Attach,
 }
 
 impl TourName {

@@ -66,7 +66,7 @@ fn plan(args: &AttachArgs) -> Result<Plan> {
 }
 
 /// A program that is given by its name alone is where a shell finds it.
-fn find(program: &Path) -> PathBuf {
+pub(crate) fn find(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1 && !program.exists();
     let path = std::env::var_os("PATH").filter(|_| is_name);
     let mut places = path.iter().flat_map(std::env::split_paths);
@@ -164,7 +164,10 @@ fn judged(plan: Plan, args: &AttachArgs, rules: &Path) -> Result<Code> {
     thread::scope(|scope| {
         let over = Arc::clone(&left);
         let watching = scope.spawn(|| {
-            let listening = |at| drop(addresses.send(at));
+            let listening = |at| {
+                // If nobody waits for the address any more, nobody attaches.
+                let _ = addresses.send(at);
+            };
             let result = watch::run_until(&watch_args, &listening, &|| left.load(Ordering::Relaxed));
             // If the watch could not begin, nobody waits for its address.
             drop(addresses);
