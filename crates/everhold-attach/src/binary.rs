@@ -29,7 +29,10 @@ pub struct Binary {
 
 impl fmt::Debug for Binary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Binary").field("path", &self.path).field("build_id", &self.build_id).finish()
+        f.debug_struct("Binary")
+            .field("path", &self.path)
+            .field("build_id", &self.build_id)
+            .finish()
     }
 }
 

@@ -29,7 +29,9 @@ impl Btf {
     pub(crate) fn read() -> Result<Btf, String> {
         let path = "/sys/kernel/btf/vmlinux";
         let bytes = fs::read(path).map_err(|error| {
-            format!("{path}: {error}; the order of messages needs a kernel that describes its types")
+            format!(
+                "{path}: {error}; the order of messages needs a kernel that describes its types"
+            )
         })?;
         let mut btf = Btf { bytes, types: 0, end: 0, names: 0 };
         let word = |at| btf.word(at).map(|word| word as usize);
@@ -100,8 +102,7 @@ impl Btf {
         }
         for index in 0..of.count {
             let at = of.at + 12 * index;
-            let (name, kind, offset) =
-                (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
+            let (name, kind, offset) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
             let offset = if of.has_bits { offset & 0xff_ffff } else { offset };
             let name = self.name(name);
             if name == field.as_bytes() {

@@ -314,7 +314,9 @@ impl<'a> Debug<'a> {
     fn ranges(&self, die: Die) -> Vec<(u64, u64)> {
         let unit = self.unit(die);
         let Some(entry) = self.entry(die) else { return Vec::new() };
-        let Ok(mut ranges) = self.dwarf(die.unit).die_ranges(unit, &entry) else { return Vec::new() };
+        let Ok(mut ranges) = self.dwarf(die.unit).die_ranges(unit, &entry) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
         while let Ok(Some(range)) = ranges.next() {
             // A linker sets the addresses of functions that it leaves out to zero.
@@ -329,9 +331,9 @@ impl<'a> Debug<'a> {
 /// Whether a function with this whole name is meant by a name, which may be the end of it.
 pub(crate) fn is_called(whole: &str, wanted: &str) -> bool {
     let ends = |whole: &str| {
-        whole.strip_suffix(wanted).is_some_and(|before| {
-            before.is_empty() || before.ends_with([':', '.', '/', ')', '*'])
-        })
+        whole
+            .strip_suffix(wanted)
+            .is_some_and(|before| before.is_empty() || before.ends_with([':', '.', '/', ')', '*']))
     };
     ends(whole) || ends(&without_generics(whole))
 }
@@ -373,7 +375,10 @@ mod tests {
         assert!(is_called("main.(*Node).Step", "(*Node).Step"));
         assert!(is_called("main.(*Node).Step", "Step"));
         assert!(is_called("shop::map<u8, Vec<u8>>", "map"));
-        assert!(is_called("go.etcd.io/etcd/raft.(*raft).becomeLeader", "raft.(*raft).becomeLeader"));
+        assert!(is_called(
+            "go.etcd.io/etcd/raft.(*raft).becomeLeader",
+            "raft.(*raft).becomeLeader"
+        ));
         assert_eq!(last_word("a::operator()"), "a::operator()");
     }
 }

@@ -131,7 +131,10 @@ mod tests {
         let bytes = table();
         for cut in 0..bytes.len() {
             let table = Table(&bytes[..cut]);
-            assert!(table.layout(0).is_none_or(|layout| table.functions(layout).is_none()), "{cut}");
+            assert!(
+                table.layout(0).is_none_or(|layout| table.functions(layout).is_none()),
+                "{cut}"
+            );
         }
     }
 }

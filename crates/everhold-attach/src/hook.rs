@@ -81,7 +81,8 @@ impl Hooks {
         let create = |kind, key, value, entries| {
             Map::create(kind, key, value, entries).map_err(|error| unmade(&error))
         };
-        let rows = plan.targets.iter().map(|target| target.resolution.resolved.len()).sum::<usize>();
+        let rows =
+            plan.targets.iter().map(|target| target.resolution.resolved.len()).sum::<usize>();
         let rows = u32::try_from(rows.max(1)).unwrap_or(u32::MAX);
         let ring = create(MapKind::Ring, 0, 0, ring_bytes)?;
         let mut hooks = Hooks {

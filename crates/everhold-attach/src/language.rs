@@ -126,17 +126,18 @@ impl ProbeFile {
     ///
     /// If a line cannot be read, or there is no probe in it.
     pub fn parse(text: &str) -> Result<ProbeFile, LanguageError> {
-        let mut file = ProbeFile { identity: Identity::Process, budget: BUDGET, probes: Vec::new() };
+        let mut file =
+            ProbeFile { identity: Identity::Process, budget: BUDGET, probes: Vec::new() };
         for (index, line) in text.lines().enumerate() {
             let text = line.trim();
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            file.line(index + 1, text)
-                .map_err(|text| LanguageError { line: index + 1, text })?;
+            file.line(index + 1, text).map_err(|text| LanguageError { line: index + 1, text })?;
         }
         if file.probes.is_empty() {
-            let text = "no line says what to see; begin one with `after`, `on entry` or `on return`";
+            let text =
+                "no line says what to see; begin one with `after`, `on entry` or `on return`";
             return Err(LanguageError { line: 1, text: text.to_owned() });
         }
         Ok(file)
@@ -236,7 +237,9 @@ fn identity(words: &mut Words<'_>) -> Read<Identity> {
         "file" => named(Identity::File),
         "address" => Ok(Identity::Address),
         "process" => Ok(Identity::Process),
-        other => Err(format!("`node is {other}`: it is `arg`, `env`, `file`, `address` or `process`")),
+        other => {
+            Err(format!("`node is {other}`: it is `arg`, `env`, `file`, `address` or `process`"))
+        }
     }
 }
 
@@ -286,7 +289,10 @@ mod tests {
         let Action::Add { relation, terms } = &probe.action else { panic!("{probe:?}") };
         assert_eq!((&**relation, terms.len()), ("locks", 2));
         let Some(Expr::Read(of)) = &probe.of else { panic!("{probe:?}") };
-        assert_eq!((&of.root, &of.steps[..]), (&Root::Parameter(0), &[Step::Field("node_id".into())][..]));
+        assert_eq!(
+            (&of.root, &of.steps[..]),
+            (&Root::Parameter(0), &[Step::Field("node_id".into())][..])
+        );
     }
 
     #[test]

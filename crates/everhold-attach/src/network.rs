@@ -210,7 +210,9 @@ impl Passage {
     /// Reads the body of a record, behind its first three words.
     pub(crate) fn read(number: u32, body: &[u8]) -> Option<Passage> {
         let bytes: &[u8; RECORD - 24] = body.try_into().ok()?;
-        let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let half = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let family = i32::try_from(half(8)).ok()?;
         let address = |at: usize| -> Option<IpAddr> {
             let all: [u8; 16] = bytes[at..at + 16].try_into().ok()?;

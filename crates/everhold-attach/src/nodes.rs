@@ -152,7 +152,9 @@ impl Nodes {
         at: Instant,
     ) -> Vec<(String, NodeId)> {
         self.of_process.remove(&process);
-        let of = |(name, node): (&String, &Node)| (node.process == process).then(|| (name.clone(), node.id));
+        let of = |(name, node): (&String, &Node)| {
+            (node.process == process).then(|| (name.clone(), node.id))
+        };
         let names: Vec<(String, NodeId)> = self.present.iter().filter_map(of).collect();
         for (name, _) in &names {
             if let Some(node) = self.present.remove(name) {

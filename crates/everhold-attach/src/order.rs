@@ -1,6 +1,6 @@
 //! From positions in byte streams to messages: which send a receive comes after.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use everhold_trace::wire::What;
 use everhold_trace::{MessageId, NodeId};
@@ -28,7 +28,7 @@ struct Stream {
 /// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    streams: HashMap<Direction, Stream>,
+    streams: BTreeMap<Direction, Stream>,
     /// Of each node, how many events it had.
     events: BTreeMap<NodeId, u64>,
     /// Of each node, the count of its messages.
@@ -77,8 +77,7 @@ impl Streams {
         stream.is_outward = false;
         let mut found = Vec::new();
         // Positions wrap around, and are never two gibibytes apart.
-        let is_before =
-            |start: u32| start.wrapping_sub(passage.position).cast_signed() < 0;
+        let is_before = |start: u32| start.wrapping_sub(passage.position).cast_signed() < 0;
         while stream.waiting.front().is_some_and(|(start, _)| is_before(*start)) {
             found.extend(stream.waiting.pop_front().map(|(_, id)| What::receive(id)));
         }

@@ -89,7 +89,8 @@ impl Plan {
             plan.executable(&whole, &whole, None)?;
         }
         for target in &mut plan.targets {
-            target.resolution = resolve_in(&target.open, &target.name, &plan.file, &mut target.kind)?;
+            target.resolution =
+                resolve_in(&target.open, &target.name, &plan.file, &mut target.kind)?;
         }
         plan.look_in_libraries();
         Ok(plan)

@@ -45,8 +45,7 @@ const UNREADABLE: Register = 8;
 const RECORD: Register = 9;
 
 /// Where the kernel keeps the registers of the interrupted program, by their numbers in DWARF.
-const REGISTERS: [i16; 16] =
-    [80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0];
+const REGISTERS: [i16; 16] = [80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0];
 
 /// Where it keeps the flags.
 const FLAGS: i16 = 144;
@@ -83,7 +82,9 @@ pub(crate) fn kept(resolved: &Resolved) -> Vec<Base> {
         .iter()
         .flat_map(Capture::words)
         .map(|chain| chain.base)
-        .filter(|base| !matches!(base, Base::Result(_) | Base::Process | Base::Thread | Base::Unknown))
+        .filter(|base| {
+            !matches!(base, Base::Result(_) | Base::Process | Base::Thread | Base::Unknown)
+        })
         .collect();
     bases.sort_unstable();
     bases.dedup();

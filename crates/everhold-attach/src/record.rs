@@ -115,7 +115,9 @@ fn holds(left: &Value, comparison: Comparison, right: &Value) -> bool {
     let order = match (&left, &right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),
         (Value::Text(left), Value::Text(right)) => left.cmp(right),
-        (Value::Float(left), Value::Float(right)) => left.partial_cmp(right).unwrap_or(Ordering::Less),
+        (Value::Float(left), Value::Float(right)) => {
+            left.partial_cmp(right).unwrap_or(Ordering::Less)
+        }
         // Things of different kinds are different, and in no order.
         _ => return (left == right) == (comparison == Comparison::Equal),
     };
@@ -143,10 +145,12 @@ fn scalar(word: u64, size: u8, format: &Format) -> Value {
         Format::Char => char::from_u32(unsigned as u32).unwrap_or('\u{fffd}').to_string().into(),
         Format::Float if size == 4 => Value::Float(f32::from_bits(unsigned as u32).into()),
         Format::Float => Value::Float(f64::from_bits(unsigned)),
-        Format::Enum(names) => match names.get(&signed).or_else(|| names.get(&unsigned.cast_signed())) {
-            Some(name) => name.as_str().into(),
-            None => signed.into(),
-        },
+        Format::Enum(names) => {
+            match names.get(&signed).or_else(|| names.get(&unsigned.cast_signed())) {
+                Some(name) => name.as_str().into(),
+                None => signed.into(),
+            }
+        }
     }
 }
 

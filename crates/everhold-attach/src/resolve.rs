@@ -340,7 +340,9 @@ impl Resolver<'_> {
             })
             .collect();
         let exits = code::exits(&parts).map_err(|address| {
-            format!("the code of {name} cannot be read at {address:#x}, so its returns are not known")
+            format!(
+                "the code of {name} cannot be read at {address:#x}, so its returns are not known"
+            )
         })?;
         if !exits.jumps.is_empty() {
             let sites = exits.jumps.len();

@@ -194,7 +194,9 @@ impl Attached {
         let until = began_nanos.saturating_sub(nanos(HOLD));
         let ripe = self.pending.partition_point(|record| record.time < until);
         let instant = |time: u64| {
-            began.checked_sub(Duration::from_nanos(began_nanos.saturating_sub(time))).unwrap_or(began)
+            began
+                .checked_sub(Duration::from_nanos(began_nanos.saturating_sub(time)))
+                .unwrap_or(began)
         };
         for record in self.pending.drain(..ripe).collect::<Vec<_>>() {
             self.take(&record, instant(record.time));
@@ -378,9 +380,8 @@ impl Attached {
     fn bury(&mut self, at: Instant) {
         let search = self.searched.elapsed() >= SEARCH;
         let is_over = |(process, known): (&u32, &Process)| {
-            let changed = || {
-                search && FileId::of(&processes::executable(*process)) != known.executable
-            };
+            let changed =
+                || search && FileId::of(&processes::executable(*process)) != known.executable;
             (known.handle.has_ended() || changed()).then_some(*process)
         };
         let over: Vec<u32> = self.processes.iter().filter_map(is_over).collect();
@@ -479,9 +480,8 @@ fn news(record: &Record, resolved: &Resolved, action: &Action) -> Result<News, U
             }
         }
         Action::Set(fields) => {
-            let read = fields.iter().map(|(names, of)| {
-                Ok((names.clone(), record.value(resolved, of)?))
-            });
+            let read =
+                fields.iter().map(|(names, of)| Ok((names.clone(), record.value(resolved, of)?)));
             News::Set(read.collect::<Result<_, Unreadable>>()?)
         }
         Action::Step(name) => {

@@ -53,8 +53,8 @@ mod timer;
 mod trips;
 
 pub use builder::Builder;
-pub use feed::{Agent, Feed};
 pub use envelope::{Envelope, EnvelopeError, HEADER, NOBODY, read_framed, write_framed};
+pub use feed::{Agent, Feed};
 pub use scalar::Scalar;
 
 use ring::RingReader;

@@ -127,9 +127,9 @@ impl<'a> Debug<'a> {
                     place = Some(Place::At(Base::Address(register.0 as u8, offset)));
                 }
                 Operation::FrameOffset { offset } => {
-                    place = self.frame_base(function, address, die).map(|(register, base)| {
-                        Place::At(Base::Address(register, base + offset))
-                    });
+                    place = self
+                        .frame_base(function, address, die)
+                        .map(|(register, base)| Place::At(Base::Address(register, base + offset)));
                 }
                 Operation::CallFrameCFA => {
                     let frame = self.frame_at(function, address);
@@ -228,4 +228,3 @@ impl<'a> Debug<'a> {
         second
     }
 }
-

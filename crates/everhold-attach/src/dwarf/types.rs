@@ -165,7 +165,11 @@ impl Debug<'_> {
 
     /// The field of a value, through a pointer if there is one.
     pub(crate) fn field(&self, value: &Typed, name: &str) -> Result<Typed, String> {
-        let unknown = || format!("its type is not known, so there is no field {name}; write an offset, as [8]:u64");
+        let unknown = || {
+            format!(
+                "its type is not known, so there is no field {name}; write an offset, as [8]:u64"
+            )
+        };
         let mut of = self.plain(value.of.ok_or_else(unknown)?).ok_or_else(unknown)?;
         let mut position = value.position.clone();
         if self.is_pointer(of) {
@@ -226,9 +230,9 @@ impl Debug<'_> {
         let size_of = |die: &Die| {
             self.plain(*die).and_then(|die| self.number(die, gimli::DW_AT_byte_size)).unwrap_or(8)
         };
-        let len = members.iter().find(|(name, _, _)| {
-            matches!(name.as_str(), "len" | "length" | "_M_string_length")
-        });
+        let len = members
+            .iter()
+            .find(|(name, _, _)| matches!(name.as_str(), "len" | "length" | "_M_string_length"));
         let start = self.pointer_in(of, DEPTH);
         if let (Some((_, len, _)), Some(pointer)) = (len, start)
             && self.is_text(of)

@@ -66,7 +66,11 @@ impl<'a> Words<'a> {
     }
 
     fn sign(&mut self, sign: char) -> Read<()> {
-        if self.skips(sign) { Ok(()) } else { Err(format!("`{sign}` is missing before `{}`", self.rest)) }
+        if self.skips(sign) {
+            Ok(())
+        } else {
+            Err(format!("`{sign}` is missing before `{}`", self.rest))
+        }
     }
 
     /// A name of letters, digits and `_`.
@@ -114,9 +118,11 @@ impl<'a> Words<'a> {
         if self.skips('$') {
             return Ok(Expr::Read(self.path()?));
         }
-        for (word, literal) in
-            [("true", Literal::Bool(true)), ("false", Literal::Bool(false)), ("null", Literal::Null)]
-        {
+        for (word, literal) in [
+            ("true", Literal::Bool(true)),
+            ("false", Literal::Bool(false)),
+            ("null", Literal::Null),
+        ] {
             if self.takes(word) {
                 return Ok(Expr::Literal(literal));
             }
@@ -160,7 +166,8 @@ impl<'a> Words<'a> {
         };
         let mut steps = Vec::new();
         loop {
-            if let Some(rest) = self.rest.strip_prefix("->").or_else(|| self.rest.strip_prefix('.')) {
+            if let Some(rest) = self.rest.strip_prefix("->").or_else(|| self.rest.strip_prefix('.'))
+            {
                 self.rest = rest;
                 steps.push(Step::Field(self.name()?));
             } else if let Some(rest) = self.rest.strip_prefix('[') {

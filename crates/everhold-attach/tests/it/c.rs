@@ -99,7 +99,10 @@ fn a_function_that_is_hit_too_often_is_shed_and_then_left_alone() {
     assert!(totals.shed > 1_000 && totals.records < totals.hits, "{totals:?}");
     assert_eq!(totals.hits, totals.records + totals.shed + totals.lost, "{totals:?}");
     let lines = told.lines();
-    assert!(lines.iter().any(|line| line.contains("shed, over the budget of 1000 a second")), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line.contains("shed, over the budget of 1000 a second")),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -109,7 +112,8 @@ fn a_condition_is_asked_in_the_kernel() {
     }
     let Some(program) = compile("gcc", &["-O2", "-g"], "locks.c") else { return };
     let mut puppet = Puppet::start(&program, &[]);
-    let probes = "node is arg --name\non entry busy set round = $round where $round >= 90 and $round != 99";
+    let probes =
+        "node is arg --name\non entry busy set round = $round where $round >= 90 and $round != 99";
     let mut puppet_named = Puppet::start(&program, &["--name", "bob"]);
     let mut attached = attach(plan(probes, &of(&[&puppet_named])));
     puppet_named.say("busy 100");

@@ -102,7 +102,11 @@ fn no_edge_between_processes_is_missing() {
     let nodes = waiting.join().unwrap();
     let totals = attached.leave();
     drop(nodes);
-    assert_eq!((totals.lost, totals.shed, totals.hits), (0, 0, NODES as u64 * EVENTS), "{totals:?}");
+    assert_eq!(
+        (totals.lost, totals.shed, totals.hits),
+        (0, 0, NODES as u64 * EVENTS),
+        "{totals:?}"
+    );
     compare(&observed(&merge([&record]).unwrap().executions[0]), &|node| truth(&log(node)));
 }
 

@@ -173,7 +173,10 @@ fn a_full_ring_is_counted() {
     let Some(program) = program() else { return };
     let mut puppet = Puppet::start(&program, &["--name", "alice"]);
     let told = Told::default();
-    let plan = plan("node is arg --name\nbudget 1000000000\non entry busy set n = $round", &of(&[&puppet]));
+    let plan = plan(
+        "node is arg --name\nbudget 1000000000\non entry busy set n = $round",
+        &of(&[&puppet]),
+    );
     // A page has room for 128 records.
     let options = Options { ring_bytes: 4_096, report: told.report(), ..Options::default() };
     let mut attached = Attached::start(plan, options).unwrap();

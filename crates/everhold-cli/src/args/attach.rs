@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 /// The arguments of `everhold attach`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Needs Linux 6.6 or later on x86-64, as root or with CAP_BPF and CAP_PERFMON. The \
+#[command(
+    after_help = "Needs Linux 6.6 or later on x86-64, as root or with CAP_BPF and CAP_PERFMON. The \
 programs are not changed, restarted or stopped, and nothing remains in them, however this command ends. \
 Ends as `watch` does with --rules, and with 0 without them; 64 if a line cannot be used or the kernel \
-does not allow it.")]
+does not allow it."
+)]
 pub(crate) struct AttachArgs {
     /// Programs, by path or by name: all processes that run them are observed, now and later
     #[arg(value_name = "PROGRAM", required_unless_present = "pid")]

@@ -168,7 +168,8 @@ fn judged(plan: Plan, args: &AttachArgs, rules: &Path) -> Result<Code> {
                 // If nobody waits for the address any more, nobody attaches.
                 let _ = addresses.send(at);
             };
-            let result = watch::run_until(&watch_args, &listening, &|| left.load(Ordering::Relaxed));
+            let result =
+                watch::run_until(&watch_args, &listening, &|| left.load(Ordering::Relaxed));
             // If the watch could not begin, nobody waits for its address.
             drop(addresses);
             leave.store(true, Ordering::Relaxed);

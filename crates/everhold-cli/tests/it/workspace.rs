@@ -64,10 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("everhold-live", &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"]),
     ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
     ("everhold-kernel", &[]),
-    (
-        "everhold-attach",
-        &["everhold-kernel", "everhold-live", "everhold-trace", "everhold-watch"],
-    ),
+    ("everhold-attach", &["everhold-kernel", "everhold-live", "everhold-trace", "everhold-watch"]),
     (
         "everhold",
         &[

@@ -12,9 +12,9 @@ use everhold_tls::ClientTls;
 use everhold_trace::wire::{Hello, Ordering, Record, Shown, Stamp, Tuple, VERSION, What};
 use everhold_trace::{NodeId, Value};
 
-use super::{Timer, lock};
 use super::drain::{CLOCK_BEATS, batch_of};
 use super::link::{Credentials, Link, Numbered};
+use super::{Timer, lock};
 use crate::recording::{Peers, Recording};
 use crate::report::Report;
 

@@ -212,7 +212,8 @@ impl Cluster {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let index = index(name);
         let (peer, client) = (url(self.peers[index]), url(self.clients[index]));
-        let all = self.peers.iter().zip(1..).map(|(port, number)| format!("n{number}={}", url(*port)));
+        let all =
+            self.peers.iter().zip(1..).map(|(port, number)| format!("n{number}={}", url(*port)));
         let all = all.collect::<Vec<_>>().join(",");
         let data = self.folder.join(name);
         let child = Command::new(&self.etcd)
