@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+mod attach;
 mod tls;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use attach::AttachArgs;
 pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Perf(PerfArgs),
     /// Judges rules on a running system, from the records that its probes send
     Watch(WatchArgs),
+    /// Observes unmodified, running processes: state and order for a watch, a recording, inference
+    Attach(AttachArgs),
     /// Replays a recording of a bundled system's nodes in the explorer, and shrinks it
     ReplayLive(ReplayLiveArgs),
     /// Lists the last outcome of each test, and the findings
@@ -85,7 +89,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  everhold demo\n  everhold demo find --seed 7")]
 pub(crate) struct DemoArgs {
-    /// The tour; without one, all tours run
+    /// The tour; without one, all run but `attach`
     #[arg(value_enum)]
     pub(crate) tour: Option<TourName>,
 
@@ -107,6 +111,8 @@ pub(crate) enum TourName {
     Perf,
     /// A live cluster watched, and a violation caught
     Watch,
+    /// Three etcd processes as they are, observed from outside and judged; needs root, and etcd
+    Attach,
 }
 
 impl TourName {

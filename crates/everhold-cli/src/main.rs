@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Show(options) => cmd::show::run(&options),
         Command::Perf(options) => cmd::perf::run(&options),
         Command::Watch(options) => cmd::watch::run(&options),
+        Command::Attach(options) => cmd::attach::run(&options),
         Command::ReplayLive(options) => cmd::replay_live::run(&options),
         Command::Findings(options) => cmd::findings::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),

@@ -23,7 +23,7 @@ pub use everhold_tls as tls;
 pub use everhold_trace::NodeId;
 pub use everhold_trace::wire::Stamp;
 pub use host::{Client, Codec, Config, Host};
-pub use probe::{Envelope, NOBODY, Probe, Var};
+pub use probe::{Agent, Envelope, Feed, NOBODY, Probe, Var};
 pub use recording::Recording;
 pub use report::Report;
 

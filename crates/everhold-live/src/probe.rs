@@ -46,6 +46,7 @@ use serde::Serialize;
 mod builder;
 mod drain;
 pub(crate) mod envelope;
+mod feed;
 mod link;
 mod ring;
 mod scalar;
@@ -54,6 +55,7 @@ mod trips;
 
 pub use builder::Builder;
 pub use envelope::{Envelope, EnvelopeError, HEADER, NOBODY, read_framed, write_framed};
+pub use feed::{Agent, Feed};
 pub use scalar::Scalar;
 
 use ring::RingReader;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everhold_trace::format::Writer;
@@ -50,8 +50,12 @@ pub struct Recording {
     segments: usize,
     segment_bytes: u64,
     notes: BTreeMap<String, Value>,
+    peers: Peers,
     writing: Option<Writing>,
 }
+
+/// The names of nodes that messages may come from or go to. Others have the names that hosts give.
+pub(crate) type Peers = Arc<Mutex<BTreeMap<NodeId, String>>>;
 
 #[derive(Debug)]
 struct Writing {
@@ -75,6 +79,7 @@ impl Recording {
             segments: 8,
             segment_bytes: 4 << 20,
             notes: BTreeMap::new(),
+            peers: Peers::default(),
             writing: None,
         }
     }
@@ -97,6 +102,12 @@ impl Recording {
     #[must_use]
     pub fn note(mut self, key: &str, value: impl Into<Value>) -> Recording {
         self.notes.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Calls other nodes by these names, which may be completed later.
+    pub(crate) fn with_peers(mut self, peers: &Peers) -> Recording {
+        self.peers = Arc::clone(peers);
         self
     }
 
@@ -181,7 +192,7 @@ impl Recording {
         }
         let path = self.folder.join(format!("{}.{:06}.jsonl", writing.who.name, writing.next));
         writing.next += 1;
-        writing.segment = Some(Segment::create(&path, &writing.who, &self.notes)?);
+        writing.segment = Some(Segment::create(&path, &writing.who, &self.notes, &self.peers)?);
         if let Some(since) = writing.paused.take() {
             let (lost, seconds) = (std::mem::take(&mut writing.lost), since.elapsed().as_secs());
             let text = format!("recording resumes after {seconds} s; events lost: {lost}");
@@ -225,11 +236,17 @@ struct Segment {
     writer: Writer<Counted>,
     /// The numbers of the nodes in this file.
     nodes: BTreeMap<NodeId, NodeId>,
+    peers: Peers,
     written: Arc<AtomicU64>,
 }
 
 impl Segment {
-    fn create(path: &Path, who: &Hello, notes: &BTreeMap<String, Value>) -> io::Result<Segment> {
+    fn create(
+        path: &Path,
+        who: &Hello,
+        notes: &BTreeMap<String, Value>,
+        peers: &Peers,
+    ) -> io::Result<Segment> {
         let written = Arc::new(AtomicU64::new(0));
         let output =
             Counted { file: BufWriter::new(File::create(path)?), count: Arc::clone(&written) };
@@ -237,7 +254,8 @@ impl Segment {
         writer.begin_run(&who.system, notes)?;
         let me = writer.node(&who.name, &who.kind)?;
         let nodes = BTreeMap::from([(who.node, me)]);
-        Ok(Segment { path: path.to_owned(), writer, nodes, written })
+        let (path, peers) = (path.to_owned(), Arc::clone(peers));
+        Ok(Segment { path, writer, nodes, peers, written })
     }
 
     fn bytes(&self) -> u64 {
@@ -256,12 +274,15 @@ impl Segment {
         self.writer.event(&event)
     }
 
-    /// Declares a node when it first appears, under the name that hosts give it.
+    /// Declares a node when it first appears, under its name, or the one that hosts give it.
     fn node(&mut self, node: NodeId) -> io::Result<NodeId> {
         if let Some(known) = self.nodes.get(&node) {
             return Ok(*known);
         }
-        let declared = self.writer.node(&node.to_string(), "")?;
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = peers.get(&node).cloned().unwrap_or_else(|| node.to_string());
+        drop(peers);
+        let declared = self.writer.node(&name, "")?;
         self.nodes.insert(node, declared);
         Ok(declared)
     }

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, subject and page.
-const TOPICS: [(&str, &str, &str); 13] = [
+const TOPICS: [(&str, &str, &str); 14] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -53,6 +53,11 @@ const TOPICS: [(&str, &str, &str); 13] = [
         include_str!("../../help/live.md"),
     ),
     ("watch", "rules judged on a running system", include_str!("../../help/watch.md")),
+    (
+        "attach",
+        "unmodified, running processes: probe files, order, losses, safety",
+        include_str!("../../help/attach.md"),
+    ),
     (
         "security",
         "who may send and read, secrets, TLS with an example",

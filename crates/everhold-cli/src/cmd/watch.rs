@@ -30,6 +30,15 @@ use crate::plain::{Plain, plain, plain_json};
 use crate::words::counted;
 
 pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
+    run_until(args, &|_| {}, &|| false)
+}
+
+/// Watches until the time is over or `is_over` says so; tells `listening` where probes connect.
+pub(crate) fn run_until(
+    args: &WatchArgs,
+    listening: &dyn Fn(SocketAddr),
+    is_over: &dyn Fn() -> bool,
+) -> Result<Code> {
     if let Some(address) = &args.at {
         return control(args, address);
     }
@@ -67,7 +76,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         let at = export::serve_over(secured, listener, served)?;
         eprintln!("page, metrics and control on {scheme}://{at}");
     }
-    stay(args, &watch, counts.as_deref(), text);
+    if let Some(intake) = &intake {
+        listening(intake.address());
+    }
+    stay(args, &watch, counts.as_deref(), text, is_over);
     let standing = Standing::of(&watch, counts.as_deref());
     drop(intake);
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,11 +255,17 @@ fn listen(args: &WatchArgs, log: &Arc<dyn Log>, secret: &[u8]) -> Result<Option<
 }
 
 /// Follows the rules file and shows the status until the time is over.
-fn stay(args: &WatchArgs, watch: &Watch, intake: Option<&IntakeCounts>, text: String) {
+fn stay(
+    args: &WatchArgs,
+    watch: &Watch,
+    intake: Option<&IntakeCounts>,
+    text: String,
+    is_over: &dyn Fn() -> bool,
+) {
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let shows = io::stderr().is_terminal() && !args.quiet;
     let mut rules = RulesFile { text, changed: args.rules.as_deref().and_then(modified) };
-    while end.is_none_or(|end| Instant::now() < end) {
+    while end.is_none_or(|end| Instant::now() < end) && !is_over() {
         thread::sleep(Duration::from_millis(500));
         rules.follow(args, watch);
         if shows {

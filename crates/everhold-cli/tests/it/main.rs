@@ -17,6 +17,7 @@
 //! Whole screens are in `testdata/golden`; `EVERHOLD_UPDATE=1 cargo test -p everhold-cli` rewrites
 //! them.
 
+mod attach;
 mod bad_input;
 #[path = "../../../everhold-tls/tests/it/certificates.rs"]
 mod certificates;

@@ -351,7 +351,7 @@ impl Drain {
 
 /// Returns the number of records in the next batch: as many as certainly fit into a frame, at least
 /// one.
-fn batch_of(records: &[Record]) -> usize {
+pub(super) fn batch_of(records: &[Record]) -> usize {
     let mut room = FRAME_MAX / 2;
     let fits = |record: &&Record| {
         let size = size_of(record);

@@ -31,6 +31,7 @@ const FIRST_PINGS: usize = 8;
 /// The wait before a checker that refused is contacted again.
 const OFFENDED: Duration = Duration::from_secs(5);
 
+#[derive(Debug)]
 enum Item {
     Batch(Numbered),
     Heartbeat(Stamp),
@@ -41,7 +42,7 @@ enum Item {
 /// A batch in the form in which every checker gets it. A checker that misses one sees the gap in
 /// the numbers; checkers that share a log take each number once, from the first connection that
 /// delivers it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Numbered {
     pub(super) number: u64,
     /// The number of records that were dropped because the rings were full.
@@ -57,6 +58,7 @@ pub(super) struct Credentials {
 }
 
 /// The end of the connection that the draining thread holds.
+#[derive(Debug)]
 pub(super) struct Link {
     queue: SyncSender<Item>,
     state: Arc<State>,
@@ -66,7 +68,7 @@ pub(super) struct Link {
     sound: Option<u64>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     connected: AtomicBool,
     connections: AtomicU64,

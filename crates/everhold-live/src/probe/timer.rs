@@ -16,6 +16,7 @@ const RATE_BITS: u32 = 32;
 /// If more time passes between the readings of the counter and of the clock, they were interrupted.
 const APART: Duration = Duration::from_micros(2);
 
+#[derive(Debug)]
 pub(crate) struct Timer {
     counter: quanta::Clock,
     /// The units of stamps per tick of the counter.
@@ -75,6 +76,14 @@ impl Timer {
     pub(crate) fn own(&self) -> Stamp {
         let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Stamp(self.began_at.0.wrapping_add(Stamp::from_nanos(passed).0))
+    }
+
+    /// Returns the probe's own time at an instant, which may be before the timer was made.
+    pub(crate) fn own_at(&self, at: Instant) -> Stamp {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let after = Stamp::from_nanos(nanos(at.saturating_duration_since(self.began)));
+        let before = Stamp::from_nanos(nanos(self.began.saturating_duration_since(at)));
+        Stamp(self.began_at.0.wrapping_add(after.0).wrapping_sub(before.0))
     }
 
     /// Returns the lead of the wall clock over the probe's own time.

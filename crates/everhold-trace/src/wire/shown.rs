@@ -78,6 +78,12 @@ impl Shown {
         Value::Record(self.fields.clone())
     }
 
+    /// Whether this field is a relation, made of tuples, and not a variable.
+    #[must_use]
+    pub fn is_relation(&self, name: &str) -> bool {
+        self.relations.contains(name)
+    }
+
     /// Takes in a record; returns whether it is one that shows something.
     pub fn apply(&mut self, what: &What) -> bool {
         match what {

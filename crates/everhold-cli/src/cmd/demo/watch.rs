@@ -35,7 +35,7 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         RULES.trim_end()
     )?;
     let folder = Folder::new()?;
-    let watched = Watched::start(&folder.0)?;
+    let watched = Watched::start(&folder.0, RULES)?;
     let (running, addresses) = cluster(watched.intake.address())?;
     let (mut first, mut second) = (caller(1, &addresses)?, caller(2, &addresses)?);
     want(&mut first, Mode::Exclusive)?;
@@ -49,14 +49,14 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     }
     running.stop()?;
     writeln!(out, "\nOn a system of your own: `everhold watch --rules FILE --listen ADDRESS`.\n")?;
-    Ok(Seen::of(&page(&violation)?, false))
+    Ok(Seen::of(&page(&violation, "everhold demo watch")?, false))
 }
 
 /// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder> {
+    pub(super) fn new() -> Result<Folder> {
         let folder = std::env::temp_dir().join(format!("everhold-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
         Ok(Folder(folder))
@@ -70,14 +70,14 @@ impl Drop for Folder {
 }
 
 /// An embedded watch.
-struct Watched {
-    notices: Receiver<Notice>,
-    intake: Intake,
+pub(super) struct Watched {
+    pub(super) notices: Receiver<Notice>,
+    pub(super) intake: Intake,
     _watch: Watch,
 }
 
 impl Watched {
-    fn start(folder: &Path) -> Result<Watched> {
+    pub(super) fn start(folder: &Path, rules: &str) -> Result<Watched> {
         let log = SegmentLog::open(&folder.join("log"), SegmentOptions::default())?;
         let log: Arc<dyn Log> = Arc::new(log);
         let (told, notices) = channel();
@@ -92,7 +92,7 @@ impl Watched {
         let timing = Timing { silence_max: Duration::from_secs(3), ..Timing::default() };
         let check = CheckOptions { timing, ..CheckOptions::default() };
         let watch = Watch::start(parts, WatchOptions { check, ..WatchOptions::default() })?;
-        watch.set_rules(RULES, "lock.prop")?;
+        watch.set_rules(rules, "demo.prop")?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let intake = Intake::start(listener, log, IntakeOptions::default(), |_| {})?;
         Ok(Watched { notices, intake, _watch: watch })
@@ -143,8 +143,8 @@ fn want(client: &mut Caller<Msg>, mode: Mode) -> Result<()> {
 
 /// The page of the violation: the events that led to it, and the rule with the values that falsify
 /// it.
-fn page(violation: &Violation) -> Result<Page> {
-    let mut page = Page::new(Kind::Violation, &violation.rule, "everhold demo watch");
+pub(super) fn page(violation: &Violation, command: &str) -> Result<Page> {
+    let mut page = Page::new(Kind::Violation, &violation.rule, command);
     page.message(&violation.reason);
     for (name, value) in &violation.witness {
         page.fact(name, value);

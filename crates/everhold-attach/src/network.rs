@@ -1,0 +1,232 @@
+//! Sends and receives of TCP, as the kernel's own tracepoints show them.
+//!
+//! Both ends of a connection number its bytes alike. A send is looked at before its data can leave,
+//! with the number of its first byte, a receive when it is done, with the number after its last; so a
+//! receive comes after every send that began before its end. No byte is added to any message.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use everhold_kernel::bpf::{self, Insn, Link, Map, Program, ProgramKind};
+
+use crate::assemble::{Assembler, FRAME, Jump, Label, helper};
+use crate::btf::Btf;
+
+/// The numbers that records of sends and receives have instead of that of a probe.
+pub(crate) const SEND: u32 = 0xffff_ff00;
+pub(crate) const RECEIVE: u32 = 0xffff_ff01;
+
+/// The size of a record: time, process, number; sequence number, family, ports; two addresses.
+const RECORD: usize = 24 + 24 + 32;
+
+/// The families of addresses, and the protocol.
+const IPV4: i32 = 2;
+const IPV6: i32 = 10;
+const TCP: i32 = 6;
+
+/// The flag of a receive that only looks.
+const PEEK: i32 = 2;
+
+/// Where the fields of a socket are in this kernel.
+struct Socket {
+    family: i32,
+    protocol: i32,
+    local_port: i32,
+    remote_port: i32,
+    /// Local and remote, for each family.
+    ipv4: [i32; 2],
+    ipv6: [i32; 2],
+    /// The number of the next byte that is written, and of the next that is read.
+    written: i32,
+    read: i32,
+}
+
+impl Socket {
+    fn of(btf: &Btf) -> Result<Socket, String> {
+        let common = |field| btf.offset("sock_common", field);
+        Ok(Socket {
+            family: common("skc_family")?,
+            protocol: btf.offset("sock", "sk_protocol")?,
+            local_port: common("skc_num")?,
+            remote_port: common("skc_dport")?,
+            ipv4: [common("skc_rcv_saddr")?, common("skc_daddr")?],
+            ipv6: [common("skc_v6_rcv_saddr")?, common("skc_v6_daddr")?],
+            written: btf.offset("tcp_sock", "write_seq")?,
+            read: btf.offset("tcp_sock", "copied_seq")?,
+        })
+    }
+}
+
+/// Links to the tracepoints of the kernel.
+#[derive(Debug)]
+pub(crate) struct Network {
+    _links: Vec<Link>,
+    _programs: Vec<Program>,
+}
+
+impl Network {
+    /// Watches the connections of the processes in a map; counts what finds the ring full in the
+    /// first word of `lost`.
+    pub(crate) fn watch(ring: &Map, processes: &Map, lost: &Map) -> Result<Network, String> {
+        let btf = Btf::read()?;
+        let socket = Socket::of(&btf)?;
+        let (mut links, mut programs) = (Vec::new(), Vec::new());
+        for (tracepoint, number) in [("tcp_sendmsg_locked", SEND), ("sock_recv_length", RECEIVE)] {
+            let kind = ProgramKind::Tracepoint(btf.tracepoint(tracepoint)?);
+            let code = code(&socket, number, ring, processes, lost);
+            let refused = |error: &dyn std::fmt::Display| {
+                format!("the kernel refuses to show {tracepoint}: {error}")
+            };
+            let program = Program::load(kind, &code).map_err(|error| refused(&error))?;
+            links.push(bpf::link_tracepoint(&program).map_err(|error| refused(&error))?);
+            programs.push(program);
+        }
+        Ok(Network { _links: links, _programs: programs })
+    }
+}
+
+const CONTEXT: u8 = 6;
+const SOCKET: u8 = 7;
+const NOTE: u8 = 8;
+
+fn code(socket: &Socket, number: u32, ring: &Map, processes: &Map, lost: &Map) -> Vec<Insn> {
+    let mut code = Assembler::default();
+    let (done, reserved) = (code.label(), code.label());
+    code.copy(CONTEXT, 1);
+    code.call(helper::PROCESS);
+    code.store(FRAME, -8, 0);
+    code.shift_right(0, 32);
+    code.store_half(FRAME, -16, 0);
+    code.set_map(1, processes);
+    code.address(2, -16);
+    code.call(helper::LOOKUP);
+    code.jump(Jump::Equal, 0, 0, done);
+    code.load(SOCKET, CONTEXT, 0);
+    if number == RECEIVE {
+        // The number of bytes, as a signed number of 32 bits, and the flags.
+        code.load(1, CONTEXT, 8);
+        code.shift_left(1, 32);
+        code.shift_right_signed(1, 32);
+        code.jump(Jump::SignedAtMost, 1, 0, done);
+        code.load(1, CONTEXT, 16);
+        code.and(1, PEEK);
+        code.jump(Jump::Different, 1, 0, done);
+    }
+    field(&mut code, -24, 2, socket.protocol, done);
+    code.jump(Jump::Different, 1, TCP, done);
+    field(&mut code, -32, 2, socket.family, done);
+    code.set_map(1, ring);
+    code.set(2, RECORD as i32);
+    code.set(3, 0);
+    code.call(helper::RESERVE);
+    code.jump(Jump::Different, 0, 0, reserved);
+    code.set(1, 0);
+    code.store_half(FRAME, -16, 1);
+    code.set_map(1, lost);
+    code.address(2, -16);
+    code.call(helper::LOOKUP);
+    code.jump(Jump::Equal, 0, 0, done);
+    code.set(1, 1);
+    code.count(0, 0, 1);
+    code.go(done);
+    code.here(reserved);
+    code.copy(NOTE, 0);
+    fill(&mut code, socket, number);
+    code.copy(1, NOTE);
+    code.set(2, 1);
+    code.call(helper::SUBMIT);
+    code.here(done);
+    code.exit();
+    code.finish()
+}
+
+/// Reads a field of the socket onto the stack and into register 1.
+fn field(code: &mut Assembler, at: i16, size: i32, offset: i32, failed: Label) {
+    code.store_value(FRAME, at, 0);
+    code.address(1, at);
+    code.set(2, size);
+    code.copy(3, SOCKET);
+    code.add(3, offset);
+    code.call(helper::READ_KERNEL);
+    code.jump(Jump::Different, 0, 0, failed);
+    code.load(1, FRAME, at);
+}
+
+/// Fills a record that was reserved; what cannot be read stays zero.
+fn fill(code: &mut Assembler, socket: &Socket, number: u32) {
+    for at in (24..RECORD).step_by(8) {
+        code.store_value(NOTE, at as i16, 0);
+    }
+    let position = if number == SEND { socket.written } else { socket.read };
+    let fields = [(24, 4, position), (40, 2, socket.local_port), (44, 2, socket.remote_port)];
+    for (at, size, offset) in fields {
+        copied(code, at, size, offset);
+    }
+    code.load(1, FRAME, -32);
+    code.store(NOTE, 32, 1);
+    let (ipv6, addressed) = (code.label(), code.label());
+    code.jump(Jump::Equal, 1, IPV6, ipv6);
+    copied(code, 48, 4, socket.ipv4[0]);
+    copied(code, 64, 4, socket.ipv4[1]);
+    code.go(addressed);
+    code.here(ipv6);
+    copied(code, 48, 16, socket.ipv6[0]);
+    copied(code, 64, 16, socket.ipv6[1]);
+    code.here(addressed);
+    code.call(helper::TIME);
+    code.store(NOTE, 0, 0);
+    code.load(1, FRAME, -8);
+    code.store(NOTE, 8, 1);
+    code.set_wide(1, i64::from(number));
+    code.store(NOTE, 16, 1);
+}
+
+/// Copies a field of the socket into the record.
+fn copied(code: &mut Assembler, at: i32, size: i32, offset: i32) {
+    code.copy(1, NOTE);
+    code.add(1, at);
+    code.set(2, size);
+    code.copy(3, SOCKET);
+    code.add(3, offset);
+    code.call(helper::READ_KERNEL);
+}
+
+/// The direction of a connection: from where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Direction {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+}
+
+/// A send or a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passage {
+    pub(crate) direction: Direction,
+    pub(crate) is_send: bool,
+    /// Of a send the number of its first byte, of a receive that after its last.
+    pub(crate) position: u32,
+}
+
+impl Passage {
+    /// Reads the body of a record, behind its first three words.
+    pub(crate) fn read(number: u32, body: &[u8]) -> Option<Passage> {
+        let bytes: &[u8; RECORD - 24] = body.try_into().ok()?;
+        let half = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let family = i32::try_from(half(8)).ok()?;
+        let address = |at: usize| -> Option<IpAddr> {
+            let all: [u8; 16] = bytes[at..at + 16].try_into().ok()?;
+            match family {
+                IPV4 => Some(IpAddr::from([all[0], all[1], all[2], all[3]])),
+                // One end may see the other's IPv4 address as one of IPv6.
+                IPV6 => Some(Ipv6Addr::from(all).to_canonical()),
+                _ => None,
+            }
+        };
+        let local = SocketAddr::new(address(24)?, u16::from_le_bytes([bytes[16], bytes[17]]));
+        let remote = SocketAddr::new(address(40)?, u16::from_be_bytes([bytes[20], bytes[21]]));
+        let is_send = number == SEND;
+        let (from, to) = if is_send { (local, remote) } else { (remote, local) };
+        Some(Passage { direction: Direction { from, to }, is_send, position: half(0) })
+    }
+}
