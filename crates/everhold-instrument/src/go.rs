@@ -1,0 +1,23 @@
+//! Packages of Go.
+
+use crate::insert::Inserted;
+
+/// Adds the import of the probe, on the line of the package clause.
+pub(crate) fn imported(mut inserted: Inserted) -> Inserted {
+    const IMPORT: &str = "; import everhold \"everhold.dev/probe\"";
+    let mut at = 0;
+    for line in inserted.text.split_inclusive('\n') {
+        if line.starts_with("package ") {
+            let words: usize = "package ".len();
+            let name = line[words..].find(|c: char| !(c.is_alphanumeric() || c == '_'));
+            at += words + name.unwrap_or(line.len() - words);
+            break;
+        }
+        at += line.len();
+    }
+    inserted.text.insert_str(at, IMPORT);
+    for (range, _) in &mut inserted.parts {
+        *range = range.start + IMPORT.len()..range.end + IMPORT.len();
+    }
+    inserted
+}
