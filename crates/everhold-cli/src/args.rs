@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+mod instrument;
 mod tls;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use instrument::{InstrumentArgs, PlacesWord};
 pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Infers properties from recorded or imported traces
     Infer(InferArgs),
+    /// Finds the variables of a package that interact with the network, and records them
+    Instrument(InstrumentArgs),
     /// Converts a trace or a log into another format
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics

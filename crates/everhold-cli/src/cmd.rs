@@ -8,6 +8,7 @@ pub(crate) mod emit_test;
 pub(crate) mod help;
 pub(crate) mod infer;
 pub(crate) mod init;
+pub(crate) mod instrument;
 pub(crate) mod perf;
 pub(crate) mod replay_live;
 pub(crate) mod show;

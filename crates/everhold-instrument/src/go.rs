@@ -21,3 +21,30 @@ pub(crate) fn imported(mut inserted: Inserted) -> Inserted {
     }
     inserted
 }
+
+/// Reads a package and returns its facts.
+///
+/// # Errors
+///
+/// If Go is not installed, or the package cannot be read.
+pub fn read(_folder: &std::path::Path, _entries: &crate::Entries) -> Result<crate::facts::Facts, String> {
+    Err("Go".to_owned())
+}
+
+/// Copies a module.
+///
+/// # Errors
+///
+/// If a file cannot be read or written.
+pub fn copy(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {
+    crate::copy::tree(from, to)
+}
+
+/// Checks a module.
+///
+/// # Errors
+///
+/// If Go cannot be run.
+pub fn check(_package: &std::path::Path) -> std::io::Result<crate::cargo::Checked> {
+    Ok(crate::cargo::Checked::default())
+}
