@@ -81,12 +81,25 @@ pub fn text(facts: &Facts, slices: &Slices) -> String {
         for (direction, word) in [(Direction::In, "from"), (Direction::Out, "to")] {
             let way = slices.way(facts, var, direction);
             if !way.is_empty() {
-                let hops: Vec<String> = way.iter().map(|hop| hop_text(facts, hop)).collect();
-                let _ = writeln!(out, "    {word} the network: {}", hops.join("; "));
+                let _ = writeln!(out, "    {word} the network: {}", way_text(facts, &way));
             }
         }
     }
     out
+}
+
+/// The number of hops of a way that are shown at each of its ends.
+const HOPS_SHOWN: usize = 4;
+
+/// Returns a way in words, without the values of calls that are no variables of the program.
+fn way_text(facts: &Facts, way: &[Hop]) -> String {
+    let is_shown = |hop: &&Hop| hop.var.is_none_or(|var| facts.vars[var].kind.is_named());
+    let mut hops: Vec<String> = way.iter().filter(is_shown).map(|hop| hop_text(facts, hop)).collect();
+    let left = hops.len().saturating_sub(2 * HOPS_SHOWN);
+    if left > 1 {
+        hops.splice(HOPS_SHOWN..HOPS_SHOWN + left, [format!("({left} more)")]);
+    }
+    hops.join("; ")
 }
 
 fn hop_text(facts: &Facts, hop: &Hop) -> String {

@@ -155,12 +155,14 @@ impl Walk<'_> {
             first.clone_from(owner);
         }
         let name = names.last().cloned().unwrap_or_default();
+        let is_net = names.iter().any(|name| name == "net");
         let of = names.len().checked_sub(2).map(|at| names[at].clone());
+        let of = of.map(|of| if is_net { format!("net::{of}") } else { of });
         // A variant or a structure with unnamed fields.
         if name.starts_with(char::is_uppercase) {
             return self.constructor(&names, &args, it.span());
         }
-        let is_type = of.as_ref().is_some_and(|of| of.starts_with(char::is_uppercase));
+        let is_type = of.as_ref().is_some_and(|of| of.trim_start_matches("net::").starts_with(char::is_uppercase));
         let known = match &of {
             Some(of) if is_type => self.index.named(&name, Some(of)),
             _ => self.index.named(&name, None),
@@ -265,6 +267,10 @@ impl Walk<'_> {
     }
 
     fn unread(&mut self, name: &str, span: proc_macro2::Span) -> Val {
+        // The macros of `tracing` take fields, which change nothing.
+        if matches!(name, "trace" | "debug" | "info" | "warn" | "error" | "event" | "span") {
+            return Val::default();
+        }
         let line = self.line(span);
         self.unread.insert(format!("line {line}: the macro {name}! has a syntax of its own"));
         Val::default()

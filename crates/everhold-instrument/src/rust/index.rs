@@ -253,7 +253,13 @@ impl<'a> Index<'a> {
 
     /// Returns whether the name is that of a connection, and not of a type of the package.
     pub(super) fn is_handle(&self, name: &str) -> bool {
-        network::is_handle(name) && !self.types.contains(name)
+        match name.strip_prefix("net::") {
+            Some(name) => network::is_handle(name),
+            None => {
+                let is_own = self.types.contains(name) || self.traits.contains(name);
+                network::is_handle(name) && !is_own
+            }
+        }
     }
 
     /// Returns the type as far as it matters.
@@ -275,7 +281,9 @@ pub(super) fn names_in(ty: &Type) -> Vec<String> {
     impl<'a> Visit<'a> for Names {
         fn visit_path(&mut self, path: &'a syn::Path) {
             if let Some(last) = path.segments.last() {
-                self.0.push(last.ident.to_string());
+                // A qualified name cannot be that of a type of the package.
+                let is_net = path.segments.len() > 1 && path.segments.iter().any(|s| s.ident == "net");
+                self.0.push(format!("{}{}", if is_net { "net::" } else { "" }, last.ident));
             }
             syn::visit::visit_path(self, path);
         }
