@@ -18,6 +18,8 @@ pub struct Copy<'a> {
     facts: &'a Facts,
     statements: Vec<Statement>,
     language: Language,
+    /// The import of the probe in Go.
+    probe: String,
     /// The package in the original and in the copy.
     from: PathBuf,
     /// The package in the copy.
@@ -27,7 +29,8 @@ pub struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// Inserts the statements of a plan into the copy of a package.
+    /// Inserts the statements of a plan into the copy of a package, in which the probe has this
+    /// import if it is of Go.
     ///
     /// # Errors
     ///
@@ -35,7 +38,7 @@ impl<'a> Copy<'a> {
     pub fn new(
         facts: &'a Facts,
         plan: &Plan,
-        language: Language,
+        (language, probe): (Language, String),
         from: &Path,
         to: &Path,
     ) -> io::Result<Copy<'a>> {
@@ -43,6 +46,7 @@ impl<'a> Copy<'a> {
             facts,
             statements: plan.statements.clone(),
             language,
+            probe,
             from: from.to_owned(),
             to: to.to_owned(),
             left_out: BTreeSet::new(),
@@ -76,7 +80,7 @@ impl<'a> Copy<'a> {
         let statements: Vec<(usize, &Statement)> = statements.iter().map(|(n, it)| (*n, it)).collect();
         let mut inserted = insert(&text, self.language, &statements, &begins);
         if self.language == Language::Go && !inserted.parts.is_empty() {
-            inserted = crate::go::imported(inserted);
+            inserted = crate::go::imported(inserted, &self.probe);
         }
         write_changed(&self.to.join(path), inserted.text.as_bytes())?;
         self.inserted.insert(file, inserted);

@@ -125,10 +125,10 @@ fn head(statement: &Statement, language: Language) -> String {
             };
             format!(" ::everhold_live::see!({site:?} @ {}, ::everhold_live::inserted::{node}; ", statement.line)
         }
-        (Language::Go, None) => format!(" everhold.See({site:?}, \"\", nil"),
+        (Language::Go, None) => format!("; everhold.See({site:?}, \"\", nil"),
         (Language::Go, Some(node)) => {
             let identity = node.identity.as_ref().unwrap_or(&node.value);
-            format!(" everhold.See({site:?}, {:?}, {identity}", node.kind)
+            format!("; everhold.See({site:?}, {:?}, {identity}", node.kind)
         }
     }
 }
@@ -167,8 +167,8 @@ mod tests {
         );
         check(
             Language::Go,
-            "fn f() { defer everhold.Begin(\"f\")(); \n     \
-             everhold.See(\"f:2\", \"\", nil, \"f_x\", x, \"f_y\", y.z); g()\n}\n",
+            "fn f() { defer everhold.Begin(\"f\")(); \n    \
+             ; everhold.See(\"f:2\", \"\", nil, \"f_x\", x, \"f_y\", y.z); g()\n}\n",
         );
     }
 }

@@ -38,6 +38,10 @@ pub enum Nodes {
     },
 }
 
+/// If fewer fields and globals than these interact with the network, the state is in local
+/// variables.
+const STATES_MIN: usize = 3;
+
 /// The fields that name a node, in the order in which they are preferred.
 const IDENTITIES: &[&str] = &[
     "id", "node_id", "self_id", "me", "my_id", "local_id", "identity", "self_name", "node",
@@ -83,9 +87,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Decides what to record.
+    /// Decides what to record: fields and variables of packages, and with `locals` also the local
+    /// ones. These are recorded at marks too, and if there is hardly any other.
     #[must_use]
-    pub fn of(facts: &Facts, slices: &Slices, places: Places, nodes: &Nodes) -> Plan {
+    pub fn of(facts: &Facts, slices: &Slices, places: Places, nodes: &Nodes, locals: bool) -> Plan {
         let node = match nodes {
             Nodes::Process => None,
             Nodes::Type { of, field } => Some((of.clone(), field.clone())),
@@ -100,9 +105,13 @@ impl Plan {
             Places::Marks => point.kind == PointKind::Mark,
             Places::All => true,
         };
+        // Where the state is in fields, a local variable says what was once computed.
+        let is_state = |var: &VarId| matches!(facts.vars[*var].kind, Kind::Field | Kind::Global);
+        let states = (0..facts.vars.len()).filter(|var| is_state(var) && slices.interacts(facts, *var));
+        let locals = locals || states.count() < STATES_MIN;
         let mut places: BTreeMap<(usize, usize), Statement> = BTreeMap::new();
         for point in facts.points.iter().filter(is_wanted) {
-            let statement = statement(facts, slices, point, node.as_ref());
+            let statement = statement(facts, slices, point, node.as_ref(), locals || point.kind == PointKind::Mark);
             if !statement.values.is_empty() {
                 places.entry((point.file, point.offset)).or_insert(statement);
             }
@@ -116,19 +125,25 @@ fn statement(
     slices: &Slices,
     point: &Point,
     node: Option<&(String, Option<String>)>,
+    locals: bool,
 ) -> Statement {
     let function = &facts.functions[point.function];
     let owner = node.and_then(|(of, field)| {
         let receiver = point.receiver.as_ref().filter(|receiver| receiver.of == *of)?;
         let value = receiver.expression.clone();
-        let identity = field.as_ref().map(|field| format!("{value}.{field}"));
+        let is_field = |(var, _): &&(VarId, String)| {
+            facts.vars[*var].kind == Kind::Field && Some(&facts.vars[*var].name) == field.as_ref()
+        };
+        let read = point.visible.iter().find(is_field).map(|(_, expression)| expression.clone());
+        let identity = field.as_ref().map(|field| read.unwrap_or_else(|| format!("{value}.{field}")));
         Some(Node { kind: of.clone(), identity, value })
     });
     let is_node = owner.is_some();
     let mut seen = BTreeSet::new();
     let mut values = Vec::new();
     for (var, expression) in &point.visible {
-        if slices.interacts(facts, *var) {
+        let is_state = locals || matches!(facts.vars[*var].kind, Kind::Field | Kind::Global);
+        if is_state && slices.interacts(facts, *var) {
             let name = recorded_name(facts, *var, node.filter(|_| is_node).map(|(of, _)| of.as_str()));
             if seen.insert(name.clone()) {
                 values.push((name, expression.clone()));

@@ -41,6 +41,10 @@ pub(crate) struct InstrumentArgs {
     #[arg(long, default_value = "auto", value_name = "NODE")]
     pub(crate) node: String,
 
+    /// Also record local variables
+    #[arg(long)]
+    pub(crate) locals: bool,
+
     /// A file with further functions that communicate: lines `receive NAME` and `send NAME`
     #[arg(long, value_name = "FILE")]
     pub(crate) entries: Option<PathBuf>,

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &InstrumentArgs, color: Color) -> Result<Code> {
         );
         return Ok(Code::Unknown);
     }
-    let plan = Plan::of(&facts, &slices, places(args.at), &nodes(&args.node));
+    let plan = Plan::of(&facts, &slices, places(args.at), &nodes(&args.node), args.locals);
     let made = make(args, language, &facts, &plan)?;
     match args.run {
         true => run_and_infer(args, &made, color),
@@ -117,7 +117,7 @@ fn nodes(text: &str) -> Nodes {
 }
 
 /// Makes the copy; returns its folder.
-fn make(args: &InstrumentArgs, language: Language, facts: &Facts, plan: &Plan) -> Result<PathBuf> {
+fn make(args: &InstrumentArgs, language: Language, facts: &Facts, plan: &Plan) -> Result<Made> {
     let package = args.package.canonicalize()?;
     let (from, to, root) = match language {
         Language::Rust => {
@@ -127,18 +127,26 @@ fn make(args: &InstrumentArgs, language: Language, facts: &Facts, plan: &Plan) -
             (found.folder, to, root)
         }
         Language::Go => {
+            let module = go::Module::find(&package).map_err(BadInput)?;
             let root = out_folder(args, &std::env::temp_dir(), &name(&package))?;
-            go::copy(&package, &root)?;
-            (package, root.clone(), root)
+            let to = module.copy(&root)?;
+            (module.folder.clone(), to, root)
         }
     };
-    let mut copy = copy::Copy::new(facts, plan, language, &from, &to)?;
+    let import = match language {
+        Language::Rust => String::new(),
+        Language::Go => go::Module::find(&package).map_err(BadInput)?.probe(),
+    };
+    let mut copy = copy::Copy::new(facts, plan, (language, import), &from, &to)?;
     let wrong = match language {
         Language::Rust => {
             let arguments = features(&args.command);
             cargo::settle(&mut copy, |package| cargo::check(package, &arguments))?
         }
-        Language::Go => cargo::settle(&mut copy, go::check)?,
+        Language::Go => {
+            let module = go::Module::find(&package).map_err(BadInput)?;
+            cargo::settle(&mut copy, |package| module.check(package, &root))?
+        }
     };
     for part in copy.left_out() {
         eprintln!("not recorded, since it does not compile there: {part}");
@@ -158,7 +166,18 @@ fn make(args: &InstrumentArgs, language: Language, facts: &Facts, plan: &Plan) -
         counted(plan.statements.len(), "place"),
         root.display()
     );
-    Ok(to)
+    let environment = match language {
+        Language::Rust => Vec::new(),
+        Language::Go => go::Module::find(&package).map_err(BadInput)?.environment(&root),
+    };
+    Ok(Made { folder: to, environment })
+}
+
+/// A copy, and the environment in which it is built.
+struct Made {
+    /// The folder of the package in the copy.
+    folder: PathBuf,
+    environment: Vec<(String, String)>,
 }
 
 fn out_folder(args: &InstrumentArgs, base: &Path, name: &str) -> Result<PathBuf> {
@@ -190,7 +209,8 @@ fn features(command: &[String]) -> Vec<String> {
     found
 }
 
-fn run_and_infer(args: &InstrumentArgs, copy: &Path, color: Color) -> Result<Code> {
+fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Code> {
+    let copy = &made.folder;
     let folder = copy.join("everhold-recording");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -199,6 +219,7 @@ fn run_and_infer(args: &InstrumentArgs, copy: &Path, color: Color) -> Result<Cod
     let status = Command::new(&args.command[0])
         .args(&args.command[1..])
         .current_dir(copy)
+        .envs(made.environment.iter().cloned())
         .env("EVERHOLD_RECORD", &folder)
         .env("EVERHOLD_RATE", args.rate.to_string())
         // One test at a time: the nodes of two tests are not one system.

@@ -139,6 +139,10 @@ func (w *walk) foreign(e *ast.CallExpr, name string, receiver ast.Expr, args [][
 	if receiver != nil && !isPackage {
 		owner = w.expr(receiver)
 		through = owner
+		if _, ok := receiver.(*ast.SelectorExpr); ok && len(owner) > 0 {
+			// The field is the connection, and not what it is a field of.
+			through = owner[:1]
+		}
 		if t := w.typeOf(receiver); t != nil && isHandle(t) {
 			surely = true
 		}
@@ -154,6 +158,7 @@ func (w *walk) foreign(e *ast.CallExpr, name string, receiver ast.Expr, args [][
 		through = nil
 	}
 	isIO := (surely || len(through) > 0) && (reads[name] || writes[name])
+	isIO = isIO && (isPackage || name != "Error" && name != "Redirect")
 	if isIO {
 		w.communicates(e, name, through, values, exprs, result, isPackage)
 	}

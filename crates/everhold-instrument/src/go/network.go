@@ -9,7 +9,7 @@ import (
 // handles are the types through which programs reach the network, by package.
 var handles = map[string][]string{
 	"net":                          {"Conn", "TCPConn", "UDPConn", "UnixConn", "IPConn", "PacketConn", "Listener", "TCPListener", "UnixListener", "Dialer"},
-	"net/http":                     {"Client", "Transport", "ResponseWriter", "Server"},
+	"net/http":                     {"Client", "Transport", "RoundTripper", "ResponseWriter", "Server"},
 	"net/rpc":                      {"Client", "Server"},
 	"net/rpc/jsonrpc":              {"Client"},
 	"crypto/tls":                   {"Conn"},
@@ -25,11 +25,11 @@ var handles = map[string][]string{
 // reads are the methods of connections, and the functions given one, that receive.
 var reads = set("Accept Read ReadAtLeast ReadAll ReadByte ReadBytes ReadRune ReadSlice ReadString ReadLine " +
 	"ReadFull ReadFrom ReadFromUDP ReadMsgUDP ReadFromUDPAddrPort ReadMessage ReadJSON Peek Scan Text Bytes Decode DecodeElement Recv " +
-	"RecvMsg Call Do Get Head Post PostForm Invoke Fscan Fscanf Fscanln Unmarshal Token Receive Copy CopyN")
+	"RecvMsg Call Do RoundTrip Get Head Post PostForm Invoke Fscan Fscanf Fscanln Unmarshal Token Receive Copy CopyN")
 
 // writes are the methods of connections, and the functions given one, that send.
 var writes = set("Write WriteByte WriteRune WriteString WriteTo WriteToUDP WriteMsgUDP WriteToUDPAddrPort WriteMessage WriteJSON " +
-	"Encode EncodeElement Send SendMsg Call Go Do Get Post PostForm Invoke Fprint Fprintf Fprintln Publish Request WriteHeader " +
+	"Encode EncodeElement Send SendMsg Call Go Do RoundTrip Get Post PostForm Invoke Fprint Fprintf Fprintln Publish Request WriteHeader " +
 	"Error Redirect Copy CopyN")
 
 // puts are the methods that put their arguments into their receivers.
@@ -128,7 +128,7 @@ func (r *reader) entry(c *callable, s *types.Signature, d *ast.FuncDecl, file, l
 		meet(c.params[0], "in")
 		meet(c.params[1], "out")
 	}
-	if n >= 2 && strings.HasSuffix(s.Params().At(0).Type().String(), "context.Context") && isMessage(s.Params().At(1).Type()) {
+	if n >= 2 && r.usesGRPC(d) && strings.HasSuffix(s.Params().At(0).Type().String(), "context.Context") && isMessage(s.Params().At(1).Type()) {
 		meet(c.params[1], "in")
 		for i, result := range c.results {
 			if i == 0 {
@@ -136,6 +136,11 @@ func (r *reader) entry(c *callable, s *types.Signature, d *ast.FuncDecl, file, l
 			}
 		}
 	}
+}
+
+// usesGRPC returns whether the file of a function imports gRPC.
+func (r *reader) usesGRPC(d *ast.FuncDecl) bool {
+	return r.grpc[r.fset.Position(d.Pos()).Filename]
 }
 
 // isRPC returns whether a method has the form that net/rpc calls, with a reply by pointer.

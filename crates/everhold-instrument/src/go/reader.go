@@ -49,8 +49,8 @@ type reader struct {
 	bodies     []body
 	potentials []potential
 	carried    map[int]bool
-	marks      map[int][]int // lines, by file
-	lineEnds   map[int][]int
+	marks      map[int][]int   // lines, by file
+	grpc       map[string]bool // files that import gRPC
 }
 
 func newReader(root string, entries map[string]string) *reader {
@@ -59,7 +59,7 @@ func newReader(root string, entries map[string]string) *reader {
 		facts: Facts{Files: []File{}, Skipped: []Skipped{}, Functions: []Function{}, Vars: []Var{},
 			Flows: []Flow{}, Meets: []Meet{}, Points: []Point{}, Begins: []Begin{}},
 		vars: map[string]int{}, fieldOwner: map[string]string{}, callables: map[string]*callable{},
-		methods: map[string][]string{}, carried: map[int]bool{}, marks: map[int][]int{},
+		methods: map[string][]string{}, grpc: map[string]bool{}, carried: map[int]bool{}, marks: map[int][]int{},
 	}
 }
 
@@ -168,6 +168,11 @@ func (r *reader) file(path string) (*ast.File, int, bool) {
 	if err != nil {
 		r.skip(path, "it does not parse: "+err.Error())
 		return nil, 0, false
+	}
+	for _, spec := range file.Imports {
+		if strings.Contains(spec.Path.Value, "google.golang.org/grpc") {
+			r.grpc[path] = true
+		}
 	}
 	lines := strings.Split(string(text), "\n")
 	for at := 0; at < len(lines) && at < 20; at++ {
