@@ -123,6 +123,7 @@ fn walk(
             scopes: Vec::new(),
             inner: 0,
             base: 0,
+            controls: Vec::new(),
             placed: 0,
         }
         .body(body);

@@ -211,6 +211,9 @@ func (w *walk) communicates(e *ast.CallExpr, name string, through []int, values 
 			}
 			sent = append(sent, value...)
 		}
+		for _, at := range sent {
+			w.flow(w.controls, at, "decides", e.Pos(), false)
+		}
 		add("out", sent)
 	}
 	if reads[name] {

@@ -15,6 +15,8 @@ type walk struct {
 	inner   int
 	literal *ast.FuncLit
 	placed  int
+	// The variables that decide whether the present statement runs.
+	controls []int
 }
 
 func (w *walk) run() {
@@ -115,6 +117,23 @@ func (w *walk) both(from []int, to int, t types.Type, how string, pos token.Pos)
 	}
 }
 
+// under goes through what runs only if the variables have certain values.
+func (w *walk) under(deciding []int, inside func()) {
+	before := w.controls
+	w.controls = append(append([]int{}, before...), deciding...)
+	inside()
+	w.controls = before
+}
+
+// decided records that a change of the state depends on what was decided before.
+func (w *walk) decided(to []int, pos token.Pos) {
+	for _, at := range to {
+		if kind := w.reader.facts.Vars[at].Kind; kind == "field" || kind == "global" {
+			w.flow(w.controls, at, "decides", pos, false)
+		}
+	}
+}
+
 func (w *walk) statement(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
@@ -129,6 +148,7 @@ func (w *walk) statement(s ast.Stmt) {
 		w.all(w.places(s.Chan), value, "sent on the channel", s.Pos())
 	case *ast.IncDecStmt:
 		w.expr(s.X)
+		w.decided(w.places(s.X), s.Pos())
 	case *ast.GoStmt:
 		w.expr(s.Call)
 	case *ast.DeferStmt:
@@ -151,12 +171,14 @@ func (w *walk) control(s ast.Stmt) {
 		if s.Init != nil {
 			w.statement(s.Init)
 		}
-		w.expr(s.Cond)
+		deciding := w.expr(s.Cond)
 		w.placeIn(before, s.Body.Lbrace)
-		w.statement(s.Body)
-		if s.Else != nil {
-			w.statement(s.Else)
-		}
+		w.under(deciding, func() {
+			w.statement(s.Body)
+			if s.Else != nil {
+				w.statement(s.Else)
+			}
+		})
 	case *ast.ForStmt:
 		if s.Init != nil {
 			w.statement(s.Init)
@@ -182,19 +204,21 @@ func (w *walk) control(s ast.Stmt) {
 		if s.Init != nil {
 			w.statement(s.Init)
 		}
+		deciding := []int{}
 		if s.Tag != nil {
-			w.expr(s.Tag)
+			deciding = w.expr(s.Tag)
 		}
-		w.statement(s.Body)
+		w.under(deciding, func() { w.statement(s.Body) })
 	case *ast.TypeSwitchStmt:
 		w.typeSwitch(s)
 	case *ast.SelectStmt:
 		w.statement(s.Body)
 	case *ast.CaseClause:
+		deciding := []int{}
 		for _, e := range s.List {
-			w.expr(e)
+			deciding = append(deciding, w.expr(e)...)
 		}
-		w.block(s.Body, s.Colon, token.NoPos)
+		w.under(deciding, func() { w.block(s.Body, s.Colon, token.NoPos) })
 	case *ast.CommClause:
 		if s.Comm != nil {
 			w.statement(s.Comm)
@@ -270,6 +294,7 @@ func (w *walk) assign(s *ast.AssignStmt) {
 			for _, to := range w.places(s.Lhs[at]) {
 				w.both(value, to, w.typeOf(s.Rhs[at]), "assigned", s.Pos())
 			}
+			w.decided(w.places(s.Lhs[at]), s.Pos())
 		}
 		return
 	}

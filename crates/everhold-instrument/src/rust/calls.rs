@@ -90,7 +90,11 @@ impl Walk<'_> {
                 let fills = method.starts_with("read") || method.contains("recv") || method.starts_with("peek");
                 std::iter::once(result).chain(filled.into_iter().filter(|_| fills)).collect()
             }
-            Direction::Out => args.iter().flat_map(|arg| arg.from.clone()).collect(),
+            Direction::Out => {
+                let sent: Vec<VarId> = args.iter().flat_map(|arg| arg.from.clone()).collect();
+                sent.iter().for_each(|var| self.decided(*var, span));
+                sent
+            }
         };
         self.potential(through, vars, direction, method, span);
     }

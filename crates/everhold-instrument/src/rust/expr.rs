@@ -3,7 +3,7 @@
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Member};
 
-use crate::facts::VarId;
+use crate::facts::{Kind, VarId};
 
 use super::index::Ty;
 use super::walk::{Val, Walk, path_key};
@@ -114,21 +114,17 @@ impl Walk<'_> {
     pub(super) fn branches(&mut self, it: &syn::ExprIf, is_end: bool) -> Val {
         self.scopes.push(Vec::new());
         let before = self.potentials.len();
-        let _ = self.expr(&it.cond);
+        let deciding = self.expr(&it.cond);
         self.place_in(&it.then_branch, before);
-        let value = self.block(&it.then_branch, is_end);
+        let value = self.under(&deciding, |walk| walk.block(&it.then_branch, is_end));
         self.scopes.pop();
-        match &it.else_branch {
-            Some((_, other)) => {
-                let other = match &**other {
-                    Expr::If(other) => self.branches(other, is_end),
-                    Expr::Block(other) => self.block(&other.block, is_end),
-                    other => self.expr(other),
-                };
-                value.and(other)
-            }
-            None => value,
-        }
+        let Some((_, other)) = &it.else_branch else { return value };
+        let other = self.under(&deciding, |walk| match &**other {
+            Expr::If(other) => walk.branches(other, is_end),
+            Expr::Block(other) => walk.block(&other.block, is_end),
+            other => walk.expr(other),
+        });
+        value.and(other)
     }
 
     pub(super) fn matches(&mut self, it: &syn::ExprMatch, is_end: bool) -> Val {
@@ -139,16 +135,18 @@ impl Walk<'_> {
         for arm in &it.arms {
             self.scopes.push(Vec::new());
             self.pattern(&arm.pat, &scrutinee, "taken apart");
+            let mut deciding = scrutinee.clone();
             if let Some((_, guard)) = &arm.guard {
-                let _ = self.expr(guard);
+                deciding = deciding.and(self.expr(guard));
             }
-            let other = match &*arm.body {
+            let communicates = communicates.clone();
+            let other = self.under(&deciding, |walk| match &*arm.body {
                 Expr::Block(body) => {
-                    self.place_among(&body.block, communicates.clone());
-                    self.block(&body.block, is_end)
+                    walk.place_among(&body.block, communicates);
+                    walk.block(&body.block, is_end)
                 }
-                body => self.expr(body),
-            };
+                body => walk.expr(body),
+            });
             value = value.and(other);
             self.scopes.pop();
         }
@@ -263,6 +261,9 @@ impl Walk<'_> {
         let value = Val { from: value.from.clone(), ty: Ty::default() };
         for to in self.places(place) {
             self.flow(&value, to, how, place.span(), true);
+            if matches!(self.facts.vars[to].kind, Kind::Field | Kind::Global) {
+                self.decided(to, place.span());
+            }
         }
     }
 
@@ -275,7 +276,7 @@ impl Walk<'_> {
                 let mut found = self.places(&it.base);
                 if let Some((var, _)) = self.field_of(&base, &member(&it.member)) {
                     // The owner of the field changes too, but not the owner of that owner.
-                    found.retain(|at| !matches!(self.facts.vars[*at].kind, crate::facts::Kind::Field));
+                    found.retain(|at| !matches!(self.facts.vars[*at].kind, Kind::Field));
                     found.push(var);
                 }
                 found

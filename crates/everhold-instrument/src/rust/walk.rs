@@ -67,6 +67,8 @@ pub(super) struct Walk<'a> {
     pub(super) inner: usize,
     /// The first scope that can be read here; those before are of the code around a closure.
     pub(super) base: usize,
+    /// The variables that decide whether the present statement runs.
+    pub(super) controls: Vec<VarId>,
     /// The potential calls before this one have their places.
     pub(super) placed: usize,
 }
@@ -150,6 +152,21 @@ impl Walk<'_> {
                 add(to, from);
             }
         }
+    }
+
+    /// Walks through what runs only if the variables have certain values.
+    pub(super) fn under<T>(&mut self, deciding: &Val, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.controls.len();
+        self.controls.extend(&deciding.from);
+        let result = inside(self);
+        self.controls.truncate(before);
+        result
+    }
+
+    /// Records that a change of the state, or a message, depends on what was decided before.
+    pub(super) fn decided(&mut self, to: VarId, span: Span) {
+        let deciding = Val { from: self.controls.clone(), ty: Ty::default() };
+        self.flow(&deciding, to, "decides", span, false);
     }
 
     pub(super) fn bind_var(&mut self, name: String, var: VarId, ty: Ty) {
