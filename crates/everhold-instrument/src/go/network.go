@@ -131,7 +131,7 @@ func (r *reader) entry(c *callable, s *types.Signature, d *ast.FuncDecl, file, l
 	if n >= 2 && r.usesGRPC(d) && strings.HasSuffix(s.Params().At(0).Type().String(), "context.Context") && isMessage(s.Params().At(1).Type()) {
 		meet(c.params[1], "in")
 		for i, result := range c.results {
-			if i == 0 {
+			if i == 0 && !isError(s.Results().At(i).Type()) {
 				meet(result, "out")
 			}
 		}

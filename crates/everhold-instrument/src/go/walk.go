@@ -291,8 +291,16 @@ func (w *walk) assign(s *ast.AssignStmt) {
 		for at := range s.Lhs {
 			value := w.expr(s.Rhs[at])
 			w.expr(s.Lhs[at])
-			for _, to := range w.places(s.Lhs[at]) {
-				w.both(value, to, w.typeOf(s.Rhs[at]), "assigned", s.Pos())
+			if isError(w.typeOf(s.Lhs[at])) {
+				continue
+			}
+			for i, to := range w.places(s.Lhs[at]) {
+				if i == 0 {
+					w.both(value, to, w.typeOf(s.Rhs[at]), "assigned", s.Pos())
+				} else {
+					// A connection in a structure does not make the structure a connection.
+					w.flow(value, to, "assigned", s.Pos(), false)
+				}
 			}
 			w.decided(w.places(s.Lhs[at]), s.Pos())
 		}
@@ -301,18 +309,19 @@ func (w *walk) assign(s *ast.AssignStmt) {
 	value := w.expr(s.Rhs[0])
 	for _, target := range s.Lhs {
 		// The error or the flag of several results says little of the values.
-		if t := w.typeOf(target); t != nil && len(s.Lhs) > 1 {
-			if name := t.String(); name == "error" || name == "bool" && target != s.Lhs[0] {
-				continue
-			}
+		t := w.typeOf(target)
+		if isError(t) || t != nil && t.String() == "bool" && target != s.Lhs[0] {
+			continue
 		}
 		w.all(w.places(target), value, "assigned", s.Pos())
 	}
 }
 
+func isError(t types.Type) bool { return t != nil && t.String() == "error" }
+
 func (w *walk) all(to, from []int, how string, pos token.Pos) {
-	for _, at := range to {
-		w.flow(from, at, how, pos, true)
+	for i, at := range to {
+		w.flow(from, at, how, pos, i == 0)
 	}
 }
 

@@ -260,7 +260,10 @@ impl Walk<'_> {
         }
         let value = Val { from: value.from.clone(), ty: Ty::default() };
         for to in self.places(place) {
-            self.flow(&value, to, how, place.span(), true);
+            // A connection in a structure does not make the structure a connection.
+            let is_field = self.facts.vars[to].kind == Kind::Field;
+            let carries = is_field || !matches!(place, Expr::Field(_));
+            self.flow(&value, to, how, place.span(), carries);
             if matches!(self.facts.vars[to].kind, Kind::Field | Kind::Global) {
                 self.decided(to, place.span());
             }
