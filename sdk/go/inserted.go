@@ -126,7 +126,11 @@ func Field(of interface{}, name string) (found reflect.Value) {
 			found = reflect.Value{}
 		}
 	}()
-	return reflect.Indirect(reflect.ValueOf(of)).FieldByName(name)
+	value, ok := of.(reflect.Value)
+	if !ok {
+		value = reflect.ValueOf(of)
+	}
+	return reflect.Indirect(value).FieldByName(name)
 }
 
 // open returns whether a place may record here and now.

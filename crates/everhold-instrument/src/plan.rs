@@ -139,11 +139,13 @@ fn statement(
         Some(Node { kind: of.clone(), identity, value })
     });
     let is_node = owner.is_some();
+    // If some values are nodes, other values are not a part of the state of the process.
+    let is_apart = node.is_some() && !is_node && point.kind != PointKind::Mark;
     let mut seen = BTreeSet::new();
     let mut values = Vec::new();
     for (var, expression) in &point.visible {
         let is_state = locals || matches!(facts.vars[*var].kind, Kind::Field | Kind::Global);
-        if is_state && slices.interacts(facts, *var) {
+        if is_state && !is_apart && slices.interacts(facts, *var) {
             let name = recorded_name(facts, *var, node.filter(|_| is_node).map(|(of, _)| of.as_str()));
             if seen.insert(name.clone()) {
                 values.push((name, expression.clone()));

@@ -38,7 +38,7 @@ var puts = set("Write WriteByte WriteRune WriteString Store Set Add Put Push Pus
 
 // selects are the functions whose arguments do not become a part of the result.
 var selects = set("Lock Unlock RLock RUnlock Get Load Delete Contains HasPrefix HasSuffix Index Wait Done After Sleep " +
-	"SetDeadline SetReadDeadline SetWriteDeadline Close len cap")
+	"SetDeadline SetReadDeadline SetWriteDeadline Close")
 
 func set(words string) map[string]bool {
 	found := map[string]bool{}

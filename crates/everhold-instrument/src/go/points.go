@@ -140,9 +140,13 @@ func (w *walk) fieldsOf(point *Point, name string, t types.Type, depth int) {
 	}
 	for i := 0; i < structure.NumFields(); i++ {
 		field := structure.Field(i)
+		expression := "everhold.Field(" + name + ", \"" + field.Name() + "\")"
 		if number, known := w.reader.vars[w.reader.key(field)]; known {
-			expression := "everhold.Field(" + name + ", \"" + field.Name() + "\")"
 			point.Visible = append(point.Visible, Visible{number, expression})
+		}
+		// The parts of the node that are structures of their own.
+		if named := structureOf(field.Type()); named != nil && !field.Embedded() && depth == 0 && w.isOwnType(named) {
+			w.fieldsOf(point, expression, named, 2)
 		}
 		if field.Embedded() {
 			if pointer, ok := field.Type().(*types.Pointer); ok {
@@ -153,6 +157,23 @@ func (w *walk) fieldsOf(point *Point, name string, t types.Type, depth int) {
 		}
 	}
 }
+
+// structureOf returns the structure that a field is or points to.
+func structureOf(t types.Type) *types.Named {
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	named, ok := t.(*types.Named)
+	if !ok {
+		return nil
+	}
+	if _, ok := named.Underlying().(*types.Struct); !ok {
+		return nil
+	}
+	return named
+}
+
+func (w *walk) isOwnType(named *types.Named) bool { return w.reader.isOwn(named.Obj()) }
 
 func max(a, b int) int {
 	if a > b {

@@ -26,7 +26,13 @@ impl Walk<'_> {
         if let (Some(owner), true) = (&self.owner, has_self) {
             let fields = self.index.fields.get(owner).into_iter().flatten();
             let readable = fields.filter(|(name, _)| !name.starts_with(|c: char| c.is_ascii_digit()));
-            visible.extend(readable.map(|(name, (var, _))| (*var, format!("self.{name}"))));
+            for (name, (var, ty)) in readable {
+                visible.push((*var, format!("self.{name}")));
+                // The parts of the node that are structures of their own.
+                let part = ty.core.as_ref().filter(|core| !ty.shared && *core != owner);
+                let parts = part.and_then(|core| self.index.fields.get(core)).into_iter().flatten();
+                visible.extend(parts.map(|(part, (var, _))| (*var, format!("self.{name}.{part}"))));
+            }
         }
         let receiver = self.owner.clone().filter(|_| has_self);
         let receiver = receiver.map(|of| Receiver { of, expression: "self".to_owned() });

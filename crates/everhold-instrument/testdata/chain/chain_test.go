@@ -14,16 +14,16 @@ func TestNumbersArePassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		link := New(id, 10, next)
+		link := New(id, 10*id, next)
 		go link.Serve(listener, done)
 		next = listener.Addr().String()
 		first = next
 	}
-	for number := 0; number < 60; number++ {
-		if err := Give(first, number*number%17); err != nil {
+	for number := 0; number < 80; number++ {
+		if err := Give(first, number*number%97); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-done; got != number*number%17+30 {
+		if got := <-done; got != number*number%97+60 {
 			t.Fatalf("got %d", got)
 		}
 	}

@@ -15,8 +15,8 @@ use everhold_live::recording::merge;
 use everhold_trace::format::Writer;
 use everhold_trace::{Event, EventKind, Execution, NodeId, Observation, Value};
 
-/// The largest number of snapshots of a run; of longer runs they are spread evenly.
-const SNAPSHOTS_MAX: usize = 4_000;
+/// The largest number of snapshots of all runs; of longer runs they are spread evenly.
+const SNAPSHOTS_MAX: usize = 3_000;
 
 /// A summary of the recordings.
 #[derive(Debug, Default)]
@@ -49,13 +49,15 @@ pub(super) fn collect(folder: &Path, trace: &Path) -> Result<Made> {
     }
     parts.sort_by_key(|part| part.span);
     let mut writer = Writer::new(BufWriter::new(File::create(trace)?));
-    for group in groups(parts) {
+    let groups = groups(parts);
+    let most = (SNAPSHOTS_MAX / groups.len().max(1)).max(50);
+    for group in groups {
         let whole = merge(group.iter().map(|part| &part.folder))?;
         for execution in &whole.executions {
             made.runs += 1;
             made.events += execution.events().len();
             let name = group[0].folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            write(execution, &name, &mut writer)?;
+            write(execution, &name, most, &mut writer)?;
         }
     }
     writer.finish()?;
@@ -87,7 +89,7 @@ fn groups(parts: Vec<Part>) -> Vec<Vec<Part>> {
 
 type Output = Writer<BufWriter<File>>;
 
-fn write(execution: &Execution, name: &str, writer: &mut Output) -> Result<()> {
+fn write(execution: &Execution, name: &str, most: usize, writer: &mut Output) -> Result<()> {
     let states = states(execution);
     for node in execution.node_ids() {
         writer.begin_run(&format!("{name} {}", execution.node(node).name), &BTreeMap::new())?;
@@ -101,7 +103,7 @@ fn write(execution: &Execution, name: &str, writer: &mut Output) -> Result<()> {
         }
         writer.end_run()?;
     }
-    snapshots(execution, name, &states, writer)
+    snapshots(execution, name, &states, most, writer)
 }
 
 /// Returns the observations in the order of the recording, each with the state of its node.
@@ -128,12 +130,13 @@ fn snapshots(
     execution: &Execution,
     name: &str,
     states: &[(NodeId, &Event, Value)],
+    most: usize,
     writer: &mut Output,
 ) -> Result<()> {
     if execution.nodes().len() < 2 {
         return Ok(());
     }
-    let stride = states.len().div_ceil(SNAPSHOTS_MAX).max(1);
+    let stride = states.len().div_ceil(most).max(1);
     let mut current: BTreeMap<NodeId, &Value> = BTreeMap::new();
     for (at, (node, _, state)) in states.iter().enumerate() {
         current.insert(*node, state);
