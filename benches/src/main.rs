@@ -10,6 +10,7 @@ mod cuts;
 mod explore;
 mod faults;
 mod infer;
+mod instrument;
 mod liveness;
 mod measure;
 mod papers;
@@ -28,7 +29,7 @@ use measure::{Scorecard, Size};
 /// An area: its name, a description, and its function.
 type Area = (&'static str, &'static str, fn(&Options) -> Scorecard);
 
-const AREAS: [Area; 12] = [
+const AREAS: [Area; 13] = [
     ("explore", "systematic testing: speed, flatness, exhaustive search, memory", explore::run),
     ("bugs", "what it takes to find each bug of the case studies", bugs::run),
     ("papers", "the systems of the papers: their figures beside ours", papers::run),
@@ -40,6 +41,11 @@ const AREAS: [Area; 12] = [
     ),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
+    (
+        "instrument",
+        "variables that interact with the network: found, expected, time",
+        instrument::run,
+    ),
     (
         "quality",
         "properties from traces: what an expert wants, what is false or idle",

@@ -27,7 +27,8 @@ impl Package {
     ///
     /// If `cargo metadata` does not understand the folder; the message is Cargo's.
     pub fn find(folder: &Path) -> Result<Package, String> {
-        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder =
+            folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         let run = Command::new("cargo")
             .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
             .current_dir(&folder)
@@ -36,18 +37,27 @@ impl Package {
         if !run.status.success() {
             return Err(String::from_utf8_lossy(&run.stderr).trim().to_owned());
         }
-        let metadata: Value = serde_json::from_slice(&run.stdout).map_err(|error| error.to_string())?;
+        let metadata: Value =
+            serde_json::from_slice(&run.stdout).map_err(|error| error.to_string())?;
         let root = PathBuf::from(metadata["workspace_root"].as_str().unwrap_or_default());
         let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
         let manifest = folder.join("Cargo.toml");
-        let own = packages.iter().find(|package| package["manifest_path"].as_str().map(Path::new) == Some(&manifest));
+        let own = packages
+            .iter()
+            .find(|package| package["manifest_path"].as_str().map(Path::new) == Some(&manifest));
         let name = own.and_then(|package| package["name"].as_str());
         match name {
             Some(name) => Ok(Package { name: name.to_owned(), folder, root }),
             None => {
-                let names: Vec<&str> = packages.iter().filter_map(|package| package["manifest_path"].as_str()).collect();
+                let names: Vec<&str> = packages
+                    .iter()
+                    .filter_map(|package| package["manifest_path"].as_str())
+                    .collect();
                 let names = names.join(", ");
-                Err(format!("{} is a workspace; name the folder of a package: {names}", folder.display()))
+                Err(format!(
+                    "{} is a workspace; name the folder of a package: {names}",
+                    folder.display()
+                ))
             }
         }
     }
@@ -102,13 +112,21 @@ fn manifests(root: &Path, folder: &Path, to: &Path) -> io::Result<()> {
 fn absolute(line: &str, base: &Path, root: &Path) -> String {
     let Some(key) = line.find("path") else { return line.to_owned() };
     let rest = &line[key + 4..];
-    let Some(open) = rest.find('"').filter(|open| rest[..*open].trim() == "=") else { return line.to_owned() };
+    let Some(open) = rest.find('"').filter(|open| rest[..*open].trim() == "=") else {
+        return line.to_owned();
+    };
     let Some(length) = rest[open + 1..].find('"') else { return line.to_owned() };
     let path = normal(&base.join(&rest[open + 1..open + 1 + length]));
     if path.starts_with(root) {
         return line.to_owned();
     }
-    format!("{}{}{}{}", &line[..key + 4], &rest[..=open], path.display(), &rest[open + 1 + length..])
+    format!(
+        "{}{}{}{}",
+        &line[..key + 4],
+        &rest[..=open],
+        path.display(),
+        &rest[open + 1 + length..]
+    )
 }
 
 /// Removes `..` from a path.
@@ -182,7 +200,8 @@ fn spans(message: &Value, package: &Path, places: &mut Vec<Place>) {
     for span in message["spans"].as_array().into_iter().flatten() {
         let mut span = span;
         loop {
-            let number = |key: &str| span[key].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            let number =
+                |key: &str| span[key].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
             let name = Path::new(span["file_name"].as_str().unwrap_or_default());
             let at = Span::Bytes(number("byte_start"), number("byte_end"));
             places.push(Place { path: inside(package, name), at });

@@ -63,7 +63,9 @@ impl<'a> Copy<'a> {
             .statements
             .iter()
             .enumerate()
-            .filter(|(number, it)| it.file == file && !self.left_out.contains(&Part::Statement(*number)))
+            .filter(|(number, it)| {
+                it.file == file && !self.left_out.contains(&Part::Statement(*number))
+            })
             .map(|(number, it)| (number, self.remaining(number, it)))
             .collect();
         let begins: Vec<(usize, &Begin)> = self
@@ -71,13 +73,16 @@ impl<'a> Copy<'a> {
             .begins
             .iter()
             .enumerate()
-            .filter(|(number, it)| it.file == file && !self.left_out.contains(&Part::Begin(*number)))
+            .filter(|(number, it)| {
+                it.file == file && !self.left_out.contains(&Part::Begin(*number))
+            })
             .collect();
         if statements.is_empty() && begins.is_empty() && !self.inserted.contains_key(&file) {
             return Ok(());
         }
         let text = fs::read_to_string(self.from.join(path))?;
-        let statements: Vec<(usize, &Statement)> = statements.iter().map(|(n, it)| (*n, it)).collect();
+        let statements: Vec<(usize, &Statement)> =
+            statements.iter().map(|(n, it)| (*n, it)).collect();
         let mut inserted = insert(&text, self.language, &statements, &begins);
         if self.language == Language::Go && !inserted.parts.is_empty() {
             inserted = crate::go::imported(inserted, &self.probe);
@@ -126,13 +131,17 @@ impl<'a> Copy<'a> {
     /// If a file cannot be written.
     pub fn leave_out_files(&mut self, places: &[Place]) -> io::Result<usize> {
         let before = self.left_out.len();
-        let mut files: BTreeSet<usize> = places.iter().filter_map(|place| self.file(&place.path)).collect();
-        files.retain(|file| self.inserted.get(file).is_some_and(|inserted| !inserted.parts.is_empty()));
+        let mut files: BTreeSet<usize> =
+            places.iter().filter_map(|place| self.file(&place.path)).collect();
+        files.retain(|file| {
+            self.inserted.get(file).is_some_and(|inserted| !inserted.parts.is_empty())
+        });
         if files.is_empty() {
             files = self.inserted.keys().copied().collect();
         }
         for file in files {
-            let parts: Vec<Part> = self.inserted[&file].parts.iter().map(|(_, part)| *part).collect();
+            let parts: Vec<Part> =
+                self.inserted[&file].parts.iter().map(|(_, part)| *part).collect();
             self.left_out.extend(parts);
             self.write(file)?;
         }
@@ -149,9 +158,14 @@ impl<'a> Copy<'a> {
     /// Returns the number of variables that are recorded, each at each of its places.
     #[must_use]
     pub fn recorded(&self) -> usize {
-        let values = |(number, it): (usize, &Statement)| match self.left_out.contains(&Part::Statement(number)) {
+        let values = |(number, it): (usize, &Statement)| match self
+            .left_out
+            .contains(&Part::Statement(number))
+        {
             true => 0,
-            false => (0..it.values.len()).filter(|at| !self.left_out.contains(&Part::Value(number, *at))).count(),
+            false => (0..it.values.len())
+                .filter(|at| !self.left_out.contains(&Part::Value(number, *at)))
+                .count(),
         };
         self.statements.iter().enumerate().map(values).sum()
     }
@@ -217,7 +231,8 @@ impl Place {
         match self.at {
             Span::Bytes(start, end) => start..end,
             Span::Line(line, column) => {
-                let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+                let start: usize =
+                    text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
                 let at = start + column.saturating_sub(1);
                 at..at + 1
             }

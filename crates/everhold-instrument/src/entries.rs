@@ -48,7 +48,11 @@ impl Entries {
 
     /// Returns the lines of the file, in order.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let word = |direction: &Direction| if *direction == Direction::In { "receive" } else { "send" };
-        self.directions.iter().map(|(name, direction)| format!("{} {name}", word(direction))).collect()
+        let word =
+            |direction: &Direction| if *direction == Direction::In { "receive" } else { "send" };
+        self.directions
+            .iter()
+            .map(|(name, direction)| format!("{} {name}", word(direction)))
+            .collect()
     }
 }

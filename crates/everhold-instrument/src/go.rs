@@ -54,11 +54,13 @@ impl Module {
     ///
     /// If the folder does not exist.
     pub fn find(folder: &Path) -> Result<Module, String> {
-        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder =
+            folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         let is_off = std::env::var("GO111MODULE").is_ok_and(|word| word == "off");
         let manifest = folder.ancestors().find(|at| at.join("go.mod").exists()).filter(|_| !is_off);
         if let Some(root) = manifest {
-            let text = fs::read_to_string(root.join("go.mod")).map_err(|error| error.to_string())?;
+            let text =
+                fs::read_to_string(root.join("go.mod")).map_err(|error| error.to_string())?;
             let line = text.lines().find_map(|line| line.trim().strip_prefix("module "));
             let import = line.ok_or("go.mod names no module")?.trim().trim_matches('"').to_owned();
             return Ok(Module { root: root.to_owned(), import, folder, gopath: None });
@@ -68,7 +70,8 @@ impl Module {
             let (gopath, import) = (PathBuf::from(&text[..at]), text[at + 5..].to_owned());
             return Ok(Module { root: folder.clone(), import, folder, gopath: Some(gopath) });
         }
-        let name = folder.file_name().map_or_else(|| "package".into(), |name| name.to_string_lossy());
+        let name =
+            folder.file_name().map_or_else(|| "package".into(), |name| name.to_string_lossy());
         let import = format!("everhold.local/{name}");
         Ok(Module { root: folder.clone(), import, folder, gopath: None })
     }
@@ -97,7 +100,10 @@ impl Module {
         };
         copy::tree(&self.root, &root)?;
         if self.gopath.is_none() && !self.root.join("go.mod").exists() {
-            copy::write_changed(&root.join("go.mod"), format!("module {}\n", self.import).as_bytes())?;
+            copy::write_changed(
+                &root.join("go.mod"),
+                format!("module {}\n", self.import).as_bytes(),
+            )?;
         }
         for (name, text) in PROBE {
             copy::write_changed(&root.join("internal/everhold").join(name), text.as_bytes())?;

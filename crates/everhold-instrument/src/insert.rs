@@ -74,7 +74,9 @@ impl Inserted {
     fn begin(&mut self, number: usize, begin: &Begin, language: Language) {
         let start = self.text.len();
         self.text.push_str(&match language {
-            Language::Rust => format!(" let _everhold_run = ::everhold_live::inserted::begin({:?}); ", begin.name),
+            Language::Rust => {
+                format!(" let _everhold_run = ::everhold_live::inserted::begin({:?}); ", begin.name)
+            }
             Language::Go => format!(" defer everhold.Begin({:?})(); ", begin.name),
         });
         self.parts.push((start..self.text.len(), Part::Begin(number)));
@@ -86,7 +88,9 @@ impl Inserted {
         self.text.push_str(&head(statement, language));
         let values = statement.values.iter().enumerate();
         // A variable that was left out keeps its number.
-        for (value, (name, expression)) in values.filter(|(_, (_, expression))| !expression.is_empty()) {
+        for (value, (name, expression)) in
+            values.filter(|(_, (_, expression))| !expression.is_empty())
+        {
             let (before, after) = match language {
                 Language::Rust => (format!("{name:?} = "), ", "),
                 Language::Go => (format!(", {name:?}, "), ""),
@@ -104,7 +108,9 @@ impl Inserted {
     /// Returns the smallest part that contains any of these bytes.
     #[must_use]
     pub fn part_at(&self, bytes: &Range<usize>) -> Option<Part> {
-        let meets = |range: &Range<usize>| range.start < bytes.end.max(bytes.start + 1) && bytes.start < range.end;
+        let meets = |range: &Range<usize>| {
+            range.start < bytes.end.max(bytes.start + 1) && bytes.start < range.end
+        };
         // An error that covers a whole statement and more is not the fault of one of its variables.
         let contains = |range: &Range<usize>| range.start <= bytes.start && bytes.end <= range.end;
         let found = self.parts.iter().rev().find(|(range, _)| contains(range));
@@ -116,14 +122,19 @@ impl Inserted {
 fn head(statement: &Statement, language: Language) -> String {
     let site = &statement.site;
     match (language, &statement.node) {
-        (Language::Rust, None) => format!(" ::everhold_live::see!({site:?} @ {}, None; ", statement.line),
+        (Language::Rust, None) => {
+            format!(" ::everhold_live::see!({site:?} @ {}, None; ", statement.line)
+        }
         (Language::Rust, Some(node)) => {
             let kind = &node.kind;
             let node = match &node.identity {
                 Some(identity) => format!("instance({kind:?}, ::everhold_live::look!({identity}))"),
                 None => format!("at({kind:?}, &*{})", node.value),
             };
-            format!(" ::everhold_live::see!({site:?} @ {}, ::everhold_live::inserted::{node}; ", statement.line)
+            format!(
+                " ::everhold_live::see!({site:?} @ {}, ::everhold_live::inserted::{node}; ",
+                statement.line
+            )
         }
         (Language::Go, None) => format!("; everhold.See({site:?}, \"\", nil"),
         (Language::Go, Some(node)) => {
@@ -151,7 +162,9 @@ mod tests {
         let begin = Begin { file: 0, offset: 8, name: "f".to_owned() };
         let inserted = insert(text, language, &[(7, &statement)], &[(1, &begin)]);
         assert_eq!(inserted.text, expected);
-        for (words, part) in [("y.z", Part::Value(7, 1)), ("f:2", Part::Statement(7)), ("egin", Part::Begin(1))] {
+        for (words, part) in
+            [("y.z", Part::Value(7, 1)), ("f:2", Part::Statement(7)), ("egin", Part::Begin(1))]
+        {
             let at = inserted.text.find(words).expect("it was inserted");
             assert_eq!(inserted.part_at(&(at..at + words.len())), Some(part), "{words}");
         }

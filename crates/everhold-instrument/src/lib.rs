@@ -5,9 +5,9 @@
 //! [`Slices`] finds from these, for every language alike, the variables that interact with the
 //! network.
 
-mod entries;
 pub mod cargo;
 pub mod copy;
+mod entries;
 pub mod facts;
 mod files;
 pub mod go;

@@ -32,7 +32,8 @@ impl Counts {
     pub fn of(facts: &Facts, slices: &Slices) -> Counts {
         let named = |var: &VarId| facts.vars[*var].kind.is_named();
         let interacting: Vec<VarId> = interacting(facts, slices);
-        let mut calls: Vec<_> = facts.meets.iter().map(|meet| (meet.file, meet.line, &meet.call)).collect();
+        let mut calls: Vec<_> =
+            facts.meets.iter().map(|meet| (meet.file, meet.line, &meet.call)).collect();
         calls.sort();
         calls.dedup();
         Counts {
@@ -94,7 +95,8 @@ const HOPS_SHOWN: usize = 4;
 /// Returns a way in words, without the values of calls that are no variables of the program.
 fn way_text(facts: &Facts, way: &[Hop]) -> String {
     let is_shown = |hop: &&Hop| hop.var.is_none_or(|var| facts.vars[var].kind.is_named());
-    let mut hops: Vec<String> = way.iter().filter(is_shown).map(|hop| hop_text(facts, hop)).collect();
+    let mut hops: Vec<String> =
+        way.iter().filter(is_shown).map(|hop| hop_text(facts, hop)).collect();
     let left = hops.len().saturating_sub(2 * HOPS_SHOWN);
     if left > 1 {
         hops.splice(HOPS_SHOWN..HOPS_SHOWN + left, [format!("({left} more)")]);
@@ -111,19 +113,34 @@ fn hop_text(facts: &Facts, hop: &Hop) -> String {
 }
 
 fn place(facts: &Facts, file: usize, line: usize) -> String {
-    facts.files.get(file).map_or_else(|| format!("line {line}"), |file| format!("{}:{line}", file.path))
+    facts
+        .files
+        .get(file)
+        .map_or_else(|| format!("line {line}"), |file| format!("{}:{line}", file.path))
 }
 
 /// Returns the counts as a table with one row for each package.
 #[must_use]
 pub fn table(rows: &[(String, Counts)]) -> String {
-    let head = ["package", "files", "lines", "functions", "variables", "interacting", "received", "sent", "calls"];
+    let head = [
+        "package",
+        "files",
+        "lines",
+        "functions",
+        "variables",
+        "interacting",
+        "received",
+        "sent",
+        "calls",
+    ];
     let cells = rows.iter().map(|(name, counts)| {
-        let Counts { files, lines, functions, variables, interacting, received, sent, calls } = *counts;
+        let Counts { files, lines, functions, variables, interacting, received, sent, calls } =
+            *counts;
         let numbers = [files, lines, functions, variables, interacting, received, sent, calls];
         std::iter::once(name.clone()).chain(numbers.map(|n| n.to_string())).collect::<Vec<_>>()
     });
-    let rows: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(cells).collect();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.map(str::to_owned).to_vec()).chain(cells).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let mut out = String::new();
     for row in &rows {

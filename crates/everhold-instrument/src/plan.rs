@@ -44,9 +44,28 @@ const STATES_MIN: usize = 3;
 
 /// The fields that name a node, in the order in which they are preferred.
 const IDENTITIES: &[&str] = &[
-    "id", "node_id", "self_id", "me", "my_id", "local_id", "identity", "self_name", "node",
-    "name", "addr", "address", "local_addr", "localID", "ID", "Id", "nodeID", "selfID", "Name",
-    "localAddr", "Addr", "self",
+    "id",
+    "node_id",
+    "self_id",
+    "me",
+    "my_id",
+    "local_id",
+    "identity",
+    "self_name",
+    "node",
+    "name",
+    "addr",
+    "address",
+    "local_addr",
+    "localID",
+    "ID",
+    "Id",
+    "nodeID",
+    "selfID",
+    "Name",
+    "localAddr",
+    "Addr",
+    "self",
 ];
 
 /// A statement that records variables.
@@ -107,11 +126,18 @@ impl Plan {
         };
         // Where the state is in fields, a local variable says what was once computed.
         let is_state = |var: &VarId| matches!(facts.vars[*var].kind, Kind::Field | Kind::Global);
-        let states = (0..facts.vars.len()).filter(|var| is_state(var) && slices.interacts(facts, *var));
+        let states =
+            (0..facts.vars.len()).filter(|var| is_state(var) && slices.interacts(facts, *var));
         let locals = locals || states.count() < STATES_MIN;
         let mut places: BTreeMap<(usize, usize), Statement> = BTreeMap::new();
         for point in facts.points.iter().filter(is_wanted) {
-            let statement = statement(facts, slices, point, node.as_ref(), locals || point.kind == PointKind::Mark);
+            let statement = statement(
+                facts,
+                slices,
+                point,
+                node.as_ref(),
+                locals || point.kind == PointKind::Mark,
+            );
             if !statement.values.is_empty() {
                 places.entry((point.file, point.offset)).or_insert(statement);
             }
@@ -135,7 +161,8 @@ fn statement(
             facts.vars[*var].kind == Kind::Field && Some(&facts.vars[*var].name) == field.as_ref()
         };
         let read = point.visible.iter().find(is_field).map(|(_, expression)| expression.clone());
-        let identity = field.as_ref().map(|field| read.unwrap_or_else(|| format!("{value}.{field}")));
+        let identity =
+            field.as_ref().map(|field| read.unwrap_or_else(|| format!("{value}.{field}")));
         Some(Node { kind: of.clone(), identity, value })
     });
     let is_node = owner.is_some();
@@ -146,7 +173,8 @@ fn statement(
     for (var, expression) in &point.visible {
         let is_state = locals || matches!(facts.vars[*var].kind, Kind::Field | Kind::Global);
         if is_state && !is_apart && slices.interacts(facts, *var) {
-            let name = recorded_name(facts, *var, node.filter(|_| is_node).map(|(of, _)| of.as_str()));
+            let name =
+                recorded_name(facts, *var, node.filter(|_| is_node).map(|(of, _)| of.as_str()));
             if seen.insert(name.clone()) {
                 values.push((name, expression.clone()));
             }
@@ -182,8 +210,11 @@ fn node_type(facts: &Facts, slices: &Slices) -> Option<(String, Option<String>)>
         let rank = IDENTITIES.iter().position(|name| *name == var.name);
         *identity = [*identity, rank].into_iter().flatten().min();
     }
-    let receivers: Vec<&str> =
-        facts.points.iter().filter_map(|point| Some(point.receiver.as_ref()?.of.as_str())).collect();
+    let receivers: Vec<&str> = facts
+        .points
+        .iter()
+        .filter_map(|point| Some(point.receiver.as_ref()?.of.as_str()))
+        .collect();
     let methods = |of: &str| {
         let own = facts.functions.iter().filter(|function| function.owner.as_deref() == Some(of));
         own.count()

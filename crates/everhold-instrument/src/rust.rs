@@ -84,7 +84,8 @@ fn parse(folder: &Path, facts: &mut Facts) -> std::io::Result<Vec<Parsed>> {
         }
         match syn::parse_file(&text) {
             Ok(tree) => {
-                let is_test = path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"));
+                let is_test =
+                    path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"));
                 parsed.push(Parsed { source: Source::new(&text), path, tree, is_test });
             }
             Err(error) => {
@@ -139,7 +140,13 @@ fn named(index: &Index<'_>, facts: &mut Facts, entries: &Entries) {
         let callable = &index.callables[function];
         let call = facts.functions[function].name.clone();
         let (file, line) = (body.file, line(body.signature.span()));
-        let meets = callable.params.iter().map(|var| Meet { var: *var, direction, call: call.clone(), file, line });
+        let meets = callable.params.iter().map(|var| Meet {
+            var: *var,
+            direction,
+            call: call.clone(),
+            file,
+            line,
+        });
         facts.meets.extend(meets.collect::<Vec<_>>());
         if direction == Direction::In {
             let var = callable.result;
@@ -156,7 +163,8 @@ fn connect(facts: &mut Facts, potentials: Vec<Potential>, carried: &BTreeSet<usi
             next[flow.from].push(flow.to);
         }
     }
-    let mut waiting: Vec<VarId> = (0..facts.vars.len()).filter(|var| facts.vars[*var].is_handle).collect();
+    let mut waiting: Vec<VarId> =
+        (0..facts.vars.len()).filter(|var| facts.vars[*var].is_handle).collect();
     while let Some(var) = waiting.pop() {
         for to in next[var].clone() {
             if !facts.vars[to].is_handle {

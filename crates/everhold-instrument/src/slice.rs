@@ -37,10 +37,7 @@ impl Slices {
     /// Computes the slices of a package.
     #[must_use]
     pub fn of(facts: &Facts) -> Slices {
-        Slices {
-            forward: slice(facts, Direction::In),
-            backward: slice(facts, Direction::Out),
-        }
+        Slices { forward: slice(facts, Direction::In), backward: slice(facts, Direction::Out) }
     }
 
     /// Returns whether a variable is affected by what is received.
@@ -136,21 +133,26 @@ mod tests {
             line: 0,
             is_handle: at == 5,
         };
-        let flow = |&(from, to): &(VarId, VarId)| Flow { from, to, how: String::new(), file: 0, line: 0 };
+        let flow =
+            |&(from, to): &(VarId, VarId)| Flow { from, to, how: String::new(), file: 0, line: 0 };
         let meet = |direction| {
             move |&var: &VarId| Meet { var, direction, call: "call".to_owned(), file: 0, line: 0 }
         };
         let facts = Facts {
             vars: (0..6).map(var).collect(),
             flows: flows.iter().map(flow).collect(),
-            meets: received.iter().map(meet(Direction::In))
-                .chain(sent.iter().map(meet(Direction::Out))).collect(),
+            meets: received
+                .iter()
+                .map(meet(Direction::In))
+                .chain(sent.iter().map(meet(Direction::Out)))
+                .collect(),
             ..Facts::default()
         };
         let slices = Slices::of(&facts);
         let show = |at: usize| {
             let hops = |direction| slices.way(&facts, at, direction).len();
-            slices.interacts(&facts, at)
+            slices
+                .interacts(&facts, at)
                 .then(|| format!("v{at}:{}/{}", hops(Direction::In), hops(Direction::Out)))
         };
         let shown: Vec<String> = (0..6).filter_map(show).collect();

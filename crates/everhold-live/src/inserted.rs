@@ -69,7 +69,8 @@ impl Run {
     fn new(base: &Path, name: &str, is_owned: bool) -> Run {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
-        let name: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let name: String =
+            name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
         let folder = base.join(format!("{}-{number:05}-{name}", std::process::id()));
         let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
         Run { folder, nodes, addresses, is_full: false, is_owned }
@@ -267,7 +268,7 @@ macro_rules! see {
 macro_rules! look {
     ($value:expr) => {{
         #[allow(unused_imports)]
-        use $crate::inserted::{Debugged as _, Nothing as _, Plain as _, Counted as _};
+        use $crate::inserted::{Counted as _, Debugged as _, Nothing as _, Plain as _};
         (&&&&$crate::inserted::Look(&$value)).look()
     }};
 }

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, subject and page.
-const TOPICS: [(&str, &str, &str); 13] = [
+const TOPICS: [(&str, &str, &str); 14] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
@@ -26,6 +26,11 @@ const TOPICS: [(&str, &str, &str); 13] = [
         "infer",
         "how properties are inferred from traces, and how reliable a line is",
         include_str!("../../help/infer.md"),
+    ),
+    (
+        "instrument",
+        "variables found in the source of a package and recorded; probes in Go and Python",
+        include_str!("../../help/instrument.md"),
     ),
     (
         "almost",

@@ -201,7 +201,9 @@ fn features(command: &[String]) -> Vec<String> {
         match word.as_str() {
             "--" => break,
             "--all-features" | "--no-default-features" => found.push(word.clone()),
-            "--features" | "-F" => found.extend([word.clone()].into_iter().chain(words.next().cloned())),
+            "--features" | "-F" => {
+                found.extend([word.clone()].into_iter().chain(words.next().cloned()))
+            }
             other if other.starts_with("--features=") => found.push(word.clone()),
             _ => {}
         }
@@ -236,7 +238,10 @@ fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Cod
         return Ok(Code::Unknown);
     }
     for site in &made.sampled {
-        eprintln!("{site} was reached more than {} times a second, and recorded so often", args.rate);
+        eprintln!(
+            "{site} was reached more than {} times a second, and recorded so often",
+            args.rate
+        );
     }
     eprintln!(
         "{} of {} recorded in {}",
@@ -245,7 +250,13 @@ fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Cod
         trace.display()
     );
     let lines = args.lines.to_string();
-    let infer = Args::try_parse_from(["everhold".as_ref(), "infer".as_ref(), trace.as_os_str(), "--lines".as_ref(), lines.as_ref()])?;
+    let infer = Args::try_parse_from([
+        "everhold".as_ref(),
+        "infer".as_ref(),
+        trace.as_os_str(),
+        "--lines".as_ref(),
+        lines.as_ref(),
+    ])?;
     match infer.command {
         Word::Infer(options) => super::infer::run(&options, color),
         _ => unreachable!("the arguments are those of infer"),

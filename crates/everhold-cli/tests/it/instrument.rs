@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::program::{check, temporary};
+use crate::sdk::is_installed;
 
 fn package(name: &str) -> String {
     let base = concat!(env!("CARGO_MANIFEST_DIR"), "/../everhold-instrument/testdata");
@@ -25,6 +26,9 @@ fn run(name: &str, command: &[&str], prints: &[&str]) {
 
 #[test]
 fn the_variables_are_listed_with_their_ways() {
+    if !is_installed("go", "version") {
+        return;
+    }
     let ways = ["Replica.total", "argument of ask", "sent by writeln!", "received by read_line"];
     check(&["instrument", &package("tally"), "--list"], 0, &ways);
     check(&["instrument", &package("ricart"), "--list"], 0, &["Node.critical", "decides"]);
@@ -34,12 +38,18 @@ fn the_variables_are_listed_with_their_ways() {
 /// One command from a package in Go to mutual exclusion, which nothing in its source states.
 #[test]
 fn mutual_exclusion_is_inferred_from_a_package_in_go() {
+    if !is_installed("go", "version") {
+        return;
+    }
     let prints = ["each `Node`, told apart by `id`", "a.critical implies not b.critical"];
     run("ricart", &["go", "test", "./..."], &prints);
 }
 
 #[test]
 fn a_chain_in_go_is_recorded() {
+    if !is_installed("go", "version") {
+        return;
+    }
     run("chain", &["go", "test", "./..."], &["each `Link`", "n.sent == n.received + n.weight"]);
 }
 

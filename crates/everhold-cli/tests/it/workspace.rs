@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "everhold-trace",
         ],
     ),
+    ("everhold-instrument", &[]),
     ("everhold-infer", &["everhold-property", "everhold-trace"]),
     ("everhold-live", &["everhold-node", "everhold-property", "everhold-tls", "everhold-trace"]),
     ("everhold-watch", &["everhold-property", "everhold-tls", "everhold-trace"]),
@@ -94,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "everhold",
             "everhold-infer",
+            "everhold-instrument",
             "everhold-live",
             "everhold-property",
             "everhold-report",

@@ -30,7 +30,13 @@ impl Walk<'_> {
         for direction in directions {
             self.method_meets(direction, &method, &receiver, &exprs, &args, result, it.span());
         }
-        self.flow(&receiver, result, &format!("through {method}"), it.span(), !is_io || method == "accept");
+        self.flow(
+            &receiver,
+            result,
+            &format!("through {method}"),
+            it.span(),
+            !is_io || method == "accept",
+        );
         let selects = network::selects(&method);
         for arg in args.iter().filter(|_| !selects) {
             self.flow(arg, result, &format!("through {method}"), it.span(), false);
@@ -55,7 +61,14 @@ impl Walk<'_> {
     }
 
     /// Records that a call with mutable borrows fills them from the other arguments.
-    fn fill(&mut self, exprs: &[&Expr], args: &[Val], receiver: Option<&Val>, name: &str, span: proc_macro2::Span) {
+    fn fill(
+        &mut self,
+        exprs: &[&Expr],
+        args: &[Val],
+        receiver: Option<&Val>,
+        name: &str,
+        span: proc_macro2::Span,
+    ) {
         for (at, expr) in exprs.iter().enumerate().filter(|(_, expr)| is_mutable(expr)) {
             let others = args.iter().enumerate().filter(|(other, _)| *other != at);
             let given: Vec<Val> = others.map(|(_, value)| value).chain(receiver).cloned().collect();
@@ -87,7 +100,9 @@ impl Walk<'_> {
         let vars = match direction {
             Direction::In => {
                 let filled: Vec<VarId> = exprs.iter().flat_map(|expr| self.places(expr)).collect();
-                let fills = method.starts_with("read") || method.contains("recv") || method.starts_with("peek");
+                let fills = method.starts_with("read")
+                    || method.contains("recv")
+                    || method.starts_with("peek");
                 std::iter::once(result).chain(filled.into_iter().filter(|_| fills)).collect()
             }
             Direction::Out => {
@@ -99,7 +114,14 @@ impl Walk<'_> {
         self.potential(through, vars, direction, method, span);
     }
 
-    fn potential(&mut self, through: Vec<VarId>, vars: Vec<VarId>, direction: Direction, call: &str, span: proc_macro2::Span) {
+    fn potential(
+        &mut self,
+        through: Vec<VarId>,
+        vars: Vec<VarId>,
+        direction: Direction,
+        call: &str,
+        span: proc_macro2::Span,
+    ) {
         let (file, line) = (self.file, self.line(span));
         let meet = |var| Meet { var, direction, call: call.to_owned(), file, line };
         let meets = vars.into_iter().map(meet).collect();
@@ -120,7 +142,14 @@ impl Walk<'_> {
     }
 
     /// Records the flows of a call of functions of the package.
-    fn known_call(&mut self, known: &[usize], exprs: &[&Expr], args: &[Val], result: VarId, name: &str) -> Val {
+    fn known_call(
+        &mut self,
+        known: &[usize],
+        exprs: &[&Expr],
+        args: &[Val],
+        result: VarId,
+        name: &str,
+    ) -> Val {
         let index = self.index;
         let span = exprs.first().map_or_else(proc_macro2::Span::call_site, |expr| expr.span());
         let mut ty = Ty::default();
@@ -129,7 +158,9 @@ impl Walk<'_> {
             // A method that is called by its path has its receiver as the first argument.
             let skipped = args.len().saturating_sub(callable.params.len());
             let rest = args.iter().zip(exprs).skip(skipped);
-            for ((value, expr), (param, of)) in rest.zip(callable.params.iter().zip(&callable.types)) {
+            for ((value, expr), (param, of)) in
+                rest.zip(callable.params.iter().zip(&callable.types))
+            {
                 self.flow(value, *param, &format!("argument of {name}"), span, true);
                 if is_mutable(expr) || of.shared {
                     let back = Val { from: vec![*param], ty: Ty::default() };
@@ -152,7 +183,8 @@ impl Walk<'_> {
             let callee = self.expr(&it.func);
             return args.into_iter().fold(callee, Val::and);
         };
-        let mut names: Vec<String> = path.path.segments.iter().map(|s| s.ident.to_string()).collect();
+        let mut names: Vec<String> =
+            path.path.segments.iter().map(|s| s.ident.to_string()).collect();
         if let (Some(first), Some(owner)) = (names.first_mut(), &self.owner)
             && first == "Self"
         {
@@ -166,7 +198,9 @@ impl Walk<'_> {
         if name.starts_with(char::is_uppercase) {
             return self.constructor(&names, &args, it.span());
         }
-        let is_type = of.as_ref().is_some_and(|of| of.trim_start_matches("net::").starts_with(char::is_uppercase));
+        let is_type = of
+            .as_ref()
+            .is_some_and(|of| of.trim_start_matches("net::").starts_with(char::is_uppercase));
         let known = match &of {
             Some(of) if is_type => self.index.named(&name, Some(of)),
             _ => self.index.named(&name, None),
@@ -184,7 +218,11 @@ impl Walk<'_> {
 
     fn constructor(&mut self, names: &[String], args: &[Val], span: proc_macro2::Span) -> Val {
         let of = names.iter().rev().take(2).rev().cloned().collect::<Vec<_>>().join("::");
-        let key = if self.index.fields.contains_key(&of) { of } else { names.last().cloned().unwrap_or_default() };
+        let key = if self.index.fields.contains_key(&of) {
+            of
+        } else {
+            names.last().cloned().unwrap_or_default()
+        };
         for (at, arg) in args.iter().enumerate() {
             let known = self.index.fields.get(&key).and_then(|fields| fields.get(&at.to_string()));
             if let Some((to, _)) = known.cloned() {
@@ -215,7 +253,8 @@ impl Walk<'_> {
             || (network::is_client(names) && direction.is_none());
         if let Some(direction) = direction.filter(|_| !args.is_empty()) {
             let through: Vec<VarId> = args[0].from.clone();
-            let is_handle = args[0].ty.core.as_deref().is_some_and(|core| self.index.is_handle(core));
+            let is_handle =
+                args[0].ty.core.as_deref().is_some_and(|core| self.index.is_handle(core));
             let vars = match direction {
                 Direction::In => {
                     let filled = exprs.iter().skip(1).flat_map(|expr| self.places(expr));
@@ -262,8 +301,11 @@ impl Walk<'_> {
             };
         }
         let parts = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(tokens.clone());
-        let parts = parts.or_else(|_| Punctuated::<Expr, Token![;]>::parse_terminated.parse2(tokens)
-            .map(|parts| parts.into_iter().collect()));
+        let parts = parts.or_else(|_| {
+            Punctuated::<Expr, Token![;]>::parse_terminated
+                .parse2(tokens)
+                .map(|parts| parts.into_iter().collect())
+        });
         match parts {
             Ok(parts) => self.formatted(&name, &parts, it.span()),
             Err(_) => self.unread(&name, it.span()),
@@ -281,12 +323,20 @@ impl Walk<'_> {
     }
 
     /// Walks through a macro whose arguments are expressions, as those of `format!` are.
-    fn formatted(&mut self, name: &str, parts: &Punctuated<Expr, Token![,]>, span: proc_macro2::Span) -> Val {
-        let mut values: Vec<Val> = parts.iter().map(|part| match part {
-            Expr::Assign(named) => self.expr(&named.right),
-            Expr::Lit(literal) => self.captured(literal),
-            other => self.expr(other),
-        }).collect();
+    fn formatted(
+        &mut self,
+        name: &str,
+        parts: &Punctuated<Expr, Token![,]>,
+        span: proc_macro2::Span,
+    ) -> Val {
+        let mut values: Vec<Val> = parts
+            .iter()
+            .map(|part| match part {
+                Expr::Assign(named) => self.expr(&named.right),
+                Expr::Lit(literal) => self.captured(literal),
+                other => self.expr(other),
+            })
+            .collect();
         if !matches!(name, "write" | "writeln") || values.is_empty() {
             let value = values.into_iter().fold(Val::default(), Val::and);
             return if name == "vec" { value } else { Val { ty: Ty::default(), ..value } };

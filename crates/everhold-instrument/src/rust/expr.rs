@@ -171,7 +171,10 @@ impl Walk<'_> {
     fn path(&self, path: &syn::Path) -> Val {
         if let Some(name) = path.get_ident().map(ToString::to_string) {
             if name == "self" {
-                return Val { from: Vec::new(), ty: Ty { core: self.owner.clone(), shared: false } };
+                return Val {
+                    from: Vec::new(),
+                    ty: Ty { core: self.owner.clone(), shared: false },
+                };
             }
             if let Some(bound) = self.find(&name) {
                 return Val { from: vec![bound.var], ty: bound.ty };
@@ -218,9 +221,16 @@ impl Walk<'_> {
         use syn::BinOp;
         let assigns = matches!(
             it.op,
-            BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_)
-                | BinOp::RemAssign(_) | BinOp::BitXorAssign(_) | BinOp::BitAndAssign(_)
-                | BinOp::BitOrAssign(_) | BinOp::ShlAssign(_) | BinOp::ShrAssign(_)
+            BinOp::AddAssign(_)
+                | BinOp::SubAssign(_)
+                | BinOp::MulAssign(_)
+                | BinOp::DivAssign(_)
+                | BinOp::RemAssign(_)
+                | BinOp::BitXorAssign(_)
+                | BinOp::BitAndAssign(_)
+                | BinOp::BitOrAssign(_)
+                | BinOp::ShlAssign(_)
+                | BinOp::ShrAssign(_)
         );
         let right = self.expr(&it.right);
         if assigns {
@@ -237,7 +247,8 @@ impl Walk<'_> {
         for field in &it.fields {
             let mut value = self.expr(&field.expr);
             value.ty.shared &= value.ty.core.as_deref() == Some("Sender");
-            let known = self.index.fields.get(&key).and_then(|fields| fields.get(&member(&field.member)));
+            let known =
+                self.index.fields.get(&key).and_then(|fields| fields.get(&member(&field.member)));
             if let Some((to, _)) = known.cloned() {
                 self.flow(&value, to, "assigned", field.span(), true);
             }
@@ -326,4 +337,3 @@ pub(super) fn member(member: &Member) -> String {
 pub(super) fn is_mutable(expr: &Expr) -> bool {
     matches!(expr, Expr::Reference(it) if it.mutability.is_some())
 }
-

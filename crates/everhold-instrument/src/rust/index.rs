@@ -123,7 +123,14 @@ impl<'a> Index<'a> {
         let owner = self.ty(&it.self_ty).core;
         for item in &it.items {
             if let ImplItem::Fn(method) = item {
-                self.function(&method.sig, &method.block, &method.attrs, owner.as_ref(), file, facts);
+                self.function(
+                    &method.sig,
+                    &method.block,
+                    &method.attrs,
+                    owner.as_ref(),
+                    file,
+                    facts,
+                );
             }
         }
     }
@@ -143,10 +150,11 @@ impl<'a> Index<'a> {
         let mut found = BTreeMap::new();
         for (at, field) in fields.iter().enumerate() {
             let name = field.ident.as_ref().map_or_else(|| at.to_string(), ToString::to_string);
-            let line = super::line(field.ident.as_ref().map_or_else(
-                || syn::spanned::Spanned::span(&field.ty),
-                proc_macro2::Ident::span,
-            ));
+            let line =
+                super::line(field.ident.as_ref().map_or_else(
+                    || syn::spanned::Spanned::span(&field.ty),
+                    proc_macro2::Ident::span,
+                ));
             let ty = self.ty(&field.ty);
             let is_handle = ty.core.as_deref().is_some_and(|core| self.is_handle(core));
             let owner = of.to_owned();
@@ -162,7 +170,12 @@ impl<'a> Index<'a> {
         let (name, ty) = (name.to_string(), self.ty(ty));
         let is_handle = ty.core.as_deref().is_some_and(|core| self.is_handle(core));
         facts.vars.push(Var {
-            name: name.clone(), kind: Kind::Global, owner, file, line, is_handle,
+            name: name.clone(),
+            kind: Kind::Global,
+            owner,
+            file,
+            line,
+            is_handle,
         });
         self.globals.insert(name, (facts.vars.len() - 1, ty));
     }
@@ -225,7 +238,11 @@ impl<'a> Index<'a> {
         };
         let (name, line) = (signature.ident.to_string(), super::line(signature.ident.span()));
         facts.vars.push(Var {
-            name: format!("result of {full}"), kind: Kind::Return, owner: full.to_owned(), file, line,
+            name: format!("result of {full}"),
+            kind: Kind::Return,
+            owner: full.to_owned(),
+            file,
+            line,
             is_handle: result_type.core.as_deref().is_some_and(|core| self.is_handle(core)),
         });
         Callable { params, types, result: facts.vars.len() - 1, result_type, owner, name }
@@ -265,8 +282,12 @@ impl<'a> Index<'a> {
     /// Returns the type as far as it matters.
     pub(super) fn ty(&self, ty: &Type) -> Ty {
         let names = names_in(ty);
-        let shared = |name: &String| matches!(name.as_str(), "Arc" | "Rc" | "&mut") || name.ends_with("Sender");
-        let own = |name: &&String| self.types.contains(*name) || self.traits.contains(*name) || *name == "Self";
+        let shared = |name: &String| {
+            matches!(name.as_str(), "Arc" | "Rc" | "&mut") || name.ends_with("Sender")
+        };
+        let own = |name: &&String| {
+            self.types.contains(*name) || self.traits.contains(*name) || *name == "Self"
+        };
         let handle = names.iter().find(|name| self.is_handle(name));
         let core = names.iter().rfind(own).or(handle).or_else(|| {
             names.iter().find(|name| !network::is_wrapper(name) && !name.starts_with('&'))
@@ -282,7 +303,8 @@ pub(super) fn names_in(ty: &Type) -> Vec<String> {
         fn visit_path(&mut self, path: &'a syn::Path) {
             if let Some(last) = path.segments.last() {
                 // A qualified name cannot be that of a type of the package.
-                let is_net = path.segments.len() > 1 && path.segments.iter().any(|s| s.ident == "net");
+                let is_net =
+                    path.segments.len() > 1 && path.segments.iter().any(|s| s.ident == "net");
                 self.0.push(format!("{}{}", if is_net { "net::" } else { "" }, last.ident));
             }
             syn::visit::visit_path(self, path);

@@ -25,7 +25,8 @@ impl Walk<'_> {
         let has_self = self.has_self && self.inner == 0;
         if let (Some(owner), true) = (&self.owner, has_self) {
             let fields = self.index.fields.get(owner).into_iter().flatten();
-            let readable = fields.filter(|(name, _)| !name.starts_with(|c: char| c.is_ascii_digit()));
+            let readable =
+                fields.filter(|(name, _)| !name.starts_with(|c: char| c.is_ascii_digit()));
             for (name, (var, ty)) in readable {
                 visible.push((*var, format!("self.{name}")));
                 // The parts of the node that are structures of their own.
@@ -37,7 +38,15 @@ impl Walk<'_> {
         let receiver = self.owner.clone().filter(|_| has_self);
         let receiver = receiver.map(|of| Receiver { of, expression: "self".to_owned() });
         let (file, function) = (self.file, self.function);
-        Point { kind, file, offset: self.source.offset(at), line: at.line, function, visible, receiver }
+        Point {
+            kind,
+            file,
+            offset: self.source.offset(at),
+            line: at.line,
+            function,
+            visible,
+            receiver,
+        }
     }
 
     /// Adds the end of a function before its last expression.
@@ -49,7 +58,10 @@ impl Walk<'_> {
     /// Adds the end of a function at the end of its block, if that is reached.
     pub(super) fn end_of(&mut self, block: &syn::Block) {
         let is_reached = match block.stmts.last() {
-            Some(Stmt::Expr(expr, Some(_))) => !matches!(expr, Expr::Return(_) | Expr::Loop(_) | Expr::Break(_) | Expr::Continue(_)),
+            Some(Stmt::Expr(expr, Some(_))) => !matches!(
+                expr,
+                Expr::Return(_) | Expr::Loop(_) | Expr::Break(_) | Expr::Continue(_)
+            ),
             Some(Stmt::Expr(expr, None)) => matches!(expr, Expr::While(_) | Expr::ForLoop(_)),
             Some(Stmt::Macro(it)) => it.semi_token.is_some() && !ends(&it.mac),
             Some(_) | None => true,
@@ -120,5 +132,7 @@ impl Walk<'_> {
 /// Returns whether a macro never returns.
 fn ends(it: &syn::Macro) -> bool {
     let last = it.path.segments.last().map(|last| last.ident.to_string());
-    last.is_some_and(|name| matches!(name.as_str(), "panic" | "unreachable" | "todo" | "unimplemented"))
+    last.is_some_and(|name| {
+        matches!(name.as_str(), "panic" | "unreachable" | "todo" | "unimplemented")
+    })
 }

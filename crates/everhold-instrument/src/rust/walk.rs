@@ -317,13 +317,20 @@ impl Walk<'_> {
         let pattern = if let Pat::Type(it) = pattern { &*it.pat } else { pattern };
         let (Pat::Tuple(tuple), Expr::Call(call)) = (pattern, made) else { return };
         let Expr::Path(path) = &*call.func else { return };
-        let segments: Vec<String> = path.path.segments.iter().map(|s| s.ident.to_string()).collect();
+        let segments: Vec<String> =
+            path.path.segments.iter().map(|s| s.ident.to_string()).collect();
         let is_channel = segments.iter().any(|name| name.contains("channel") || name == "bounded");
-        let names: Vec<_> = tuple.elems.iter().filter_map(|part| match part {
-            Pat::Ident(it) => self.find(&it.ident.to_string()),
-            _ => None,
-        }).collect();
-        if let ([sender, receiver], true) = (&names[..], is_channel || segments.last().is_some_and(|s| s == "unbounded")) {
+        let names: Vec<_> = tuple
+            .elems
+            .iter()
+            .filter_map(|part| match part {
+                Pat::Ident(it) => self.find(&it.ident.to_string()),
+                _ => None,
+            })
+            .collect();
+        if let ([sender, receiver], true) =
+            (&names[..], is_channel || segments.last().is_some_and(|s| s == "unbounded"))
+        {
             let value = Val { from: vec![sender.var], ty: Ty::default() };
             self.flow(&value, receiver.var, "through the channel", made.span(), true);
             let sender = sender.var;

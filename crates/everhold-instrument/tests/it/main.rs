@@ -11,6 +11,7 @@ mod slices;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use everhold_instrument::facts::Facts;
 use everhold_instrument::{Slices, list};
@@ -34,4 +35,15 @@ fn write(folder: &Path, path: &str, text: &str) {
 fn names(facts: &Facts) -> BTreeSet<String> {
     let slices = Slices::of(facts);
     list::interacting(facts, &slices).into_iter().map(|var| list::name(facts, var)).collect()
+}
+
+/// Returns whether a program is installed. In CI it has to be; elsewhere the test says that it is
+/// left out.
+fn is_installed(program: &str, word: &str) -> bool {
+    let installed = Command::new(program).arg(word).output().is_ok_and(|run| run.status.success());
+    assert!(installed || std::env::var_os("CI").is_none(), "install {program}");
+    if !installed {
+        eprintln!("left out: {program} is not installed");
+    }
+    installed
 }

@@ -2,7 +2,7 @@
 
 use everhold_instrument::{Entries, go, rust};
 
-use crate::{folder, names, write};
+use crate::{folder, is_installed, names, write};
 
 /// Checks the variables of a source in Rust, separated by spaces and sorted.
 #[track_caller]
@@ -23,6 +23,9 @@ fn check_named(name: &str, source: &str, entries: &str, expected: &str) {
 
 #[track_caller]
 fn check_go(name: &str, source: &str, expected: &str) {
+    if !is_installed("go", "version") {
+        return;
+    }
     let folder = folder(name);
     write(&folder, "go.mod", "module example.org/sample\n\ngo 1.19\n");
     write(&folder, "sample.go", source);

@@ -244,7 +244,10 @@ fn map<'a, K: Show + 'a, V: Show + 'a>(
     if entries.len() > ITEMS_MAX {
         return count(entries.len());
     }
-    entries.map(|(key, value)| Some((key.show()?, value.show()?))).collect::<Option<_>>().map(Value::Map)
+    entries
+        .map(|(key, value)| Some((key.show()?, value.show()?)))
+        .collect::<Option<_>>()
+        .map(Value::Map)
 }
 
 fn set<'a, T: Show + 'a>(items: impl ExactSizeIterator<Item = &'a T>) -> Option<Value> {

@@ -56,7 +56,10 @@ pub(super) fn collect(folder: &Path, trace: &Path) -> Result<Made> {
         for execution in &whole.executions {
             made.runs += 1;
             made.events += execution.events().len();
-            let name = group[0].folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let name = group[0]
+                .folder
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             write(execution, &name, most, &mut writer)?;
         }
     }
