@@ -11,6 +11,7 @@ mod explore;
 mod faults;
 mod hosts;
 mod infer;
+mod instrument;
 mod liveness;
 mod measure;
 mod papers;
@@ -41,6 +42,11 @@ const AREAS: [Area; 13] = [
     ),
     ("cuts", "traces, cuts and the property language: speed, memory", cuts::run),
     ("infer", "properties from traces: speed, memory, what is told", infer::run),
+    (
+        "instrument",
+        "variables that interact with the network: found, expected, time",
+        instrument::run,
+    ),
     (
         "quality",
         "properties from traces: what an expert wants, what is false or idle",

@@ -1,6 +1,7 @@
 //! The arguments of the command line.
 
 mod attach;
+mod instrument;
 mod tls;
 
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use attach::AttachArgs;
+pub(crate) use instrument::{InstrumentArgs, PlacesWord};
 pub(crate) use tls::TlsArgs;
 
 /// Finds the executions that break a distributed system, and shows them.
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Infers properties from recorded or imported traces
     Infer(InferArgs),
+    /// Finds the variables of a package that interact with the network, and records them
+    Instrument(InstrumentArgs),
     /// Converts a trace or a log into another format
     Convert(ConvertArgs),
     /// Shows a trace as text, space-time picture or statistics

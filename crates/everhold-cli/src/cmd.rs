@@ -10,6 +10,7 @@ pub(crate) mod findings;
 pub(crate) mod help;
 pub(crate) mod infer;
 pub(crate) mod init;
+pub(crate) mod instrument;
 pub(crate) mod perf;
 pub(crate) mod replay;
 pub(crate) mod replay_live;

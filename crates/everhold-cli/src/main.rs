@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => cmd::demo::run(&options),
         Command::Check(options) => cmd::check::run(&options, args.color),
         Command::Infer(options) => cmd::infer::run(&options, args.color),
+        Command::Instrument(options) => cmd::instrument::run(&options, args.color),
         Command::Convert(options) => cmd::convert::run(&options),
         Command::Show(options) => cmd::show::run(&options),
         Command::Perf(options) => cmd::perf::run(&options),

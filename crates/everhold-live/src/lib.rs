@@ -4,6 +4,7 @@
 //! - [`probe`]: observations of a running service, at about ten nanoseconds per value.
 //! - [`host`]: explored nodes on sockets, with timers and disks.
 //! - [`recording`]: the records of probes, as trace files of bounded size.
+//! - [`inserted`]: the calls that `everhold instrument` puts into copies of packages.
 //! - [`assertion`]: properties over the whole system that a node asserts.
 //!
 //! Nothing here may harm the application: data that cannot be sent is dropped and counted, and
@@ -12,6 +13,7 @@
 pub mod assertion;
 mod backoff;
 pub mod host;
+pub mod inserted;
 pub mod probe;
 pub mod recording;
 mod report;

@@ -28,6 +28,11 @@ const TOPICS: [(&str, &str, &str); 14] = [
         include_str!("../../help/infer.md"),
     ),
     (
+        "instrument",
+        "variables found in the source of a package and recorded; probes in Go and Python",
+        include_str!("../../help/instrument.md"),
+    ),
+    (
         "almost",
         "properties that held in all but a few cases: candidates, counts and ranking",
         include_str!("../../help/almost.md"),

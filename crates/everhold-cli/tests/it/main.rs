@@ -10,6 +10,8 @@
 //!   `watch_bad_input`: malformed and hostile connections; `watch_tls`: TLS, with right and wrong
 //!   certificates.
 //! - `live`: hosted nodes, watched and replayed.
+//! - `sdk`: the probes in Go and Python; `instrument`: variables found in the source of packages, and
+//!   recorded.
 //! - `view`: pages, written and served; a first test; a finding as a test.
 //! - `schema`: the output of `--json` conforms to the published schema.
 //! - `workspace`: permitted dependencies; leftovers; names in the documents exist.
@@ -24,12 +26,14 @@ mod certificates;
 mod check;
 mod convert;
 mod infer;
+mod instrument;
 mod live;
 mod one_meaning;
 mod perf;
 mod program;
 mod publishing;
 mod schema;
+mod sdk;
 mod show;
 mod sizes;
 mod view;

@@ -1,0 +1,3 @@
+module example.org/chain
+
+go 1.19

@@ -1,0 +1,3 @@
+module example.org/ricart
+
+go 1.19

@@ -1,0 +1,3 @@
+module github.com/everhold/everhold/sdk/go
+
+go 1.19
