@@ -8,6 +8,7 @@ mod dataflow;
 mod engine;
 mod feed;
 mod gathered;
+mod groups;
 mod log;
 #[cfg(feature = "nats")]
 mod nats;
