@@ -21,8 +21,8 @@ use everhold_watch::evidence::to_json;
 use everhold_watch::export::{self, RuleStanding, Served, Standing, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
-    Alarm, BadRules, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError,
-    Notice, SegmentLog, SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
+    Alarm, BadRules, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log,
+    LogError, Notice, SegmentLog, SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
 };
 
 use crate::args::{AlarmArg, WatchArgs};
@@ -42,9 +42,9 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     let secret = read_secret(args)?;
     let text = read_rules(args)?;
     let (log, store) = engine(args)?;
-    let printer = Printer::new(args)?;
-    let tally = printer.tally();
     let evidence = Evidence::open(&args.folder).map_err(bad)?;
+    let printer = Printer::new(args)?;
+    let (tally, webhook) = (printer.tally(), printer.webhook.clone());
     let parts = WatchParts {
         log: Arc::clone(&log),
         store,
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
     stay(args, &watch, counts.as_deref(), text);
     let standing = Standing::of(&watch, counts.as_deref());
     drop(intake);
+    tell_undelivered(webhook.as_deref());
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     let undecided = tell_undecided(&standing, args.json);
     if !args.json {
@@ -84,6 +85,17 @@ pub(crate) fn run(args: &WatchArgs) -> Result<Code> {
         (0, true) => Code::Unknown,
         (0, false) => Code::Holds,
     })
+}
+
+/// Waits a little for the last alerts.
+fn tell_undelivered(webhook: Option<&Webhook>) {
+    let left = webhook.map_or(0, |webhook| webhook.wait(Duration::from_secs(2)));
+    if left > 0 {
+        let alerts = counted(left, "alert");
+        complain(format!(
+            "{alerts} not delivered yet; a watch in the same folder goes on with that"
+        ));
+    }
 }
 
 /// Reports the rules for which it is unknown whether they held; returns whether there are any.
@@ -358,7 +370,7 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
 /// Prints notices, and counts violations.
 struct Printer {
     json: bool,
-    webhook: Option<Webhook>,
+    webhook: Option<Arc<Webhook>>,
     tally: Arc<Mutex<u64>>,
     folder: String,
 }
@@ -369,7 +381,8 @@ impl Printer {
             Some(url) => {
                 let tls = tls::webhook(&args.tls, url)?;
                 Some(
-                    Webhook::start_over(tls, url, complain)
+                    Webhook::start_over(tls, url, Some(&args.folder), complain)
+                        .map(Arc::new)
                         .map_err(|error| BadInput(error.to_string()))?,
                 )
             }

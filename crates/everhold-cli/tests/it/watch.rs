@@ -127,7 +127,15 @@ fn rules_are_shown_added_and_removed_while_it_runs() {
     // What was changed outlives the process; a file that was changed counts again.
     let restarted = || {
         let output = crate::program::everhold(&[
-            "watch", "--rules", &rules, "--folder", &folder, "--listen", "127.0.0.1:0", "--seconds", "1",
+            "watch",
+            "--rules",
+            &rules,
+            "--folder",
+            &folder,
+            "--listen",
+            "127.0.0.1:0",
+            "--seconds",
+            "1",
         ]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     };

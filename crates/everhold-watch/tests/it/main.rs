@@ -1,10 +1,12 @@
 //! Tests of the crate as others use it.
 
+mod alerts;
 #[cfg(all(feature = "nats", feature = "tls"))]
 #[path = "../../../everhold-tls/tests/it/certificates.rs"]
 mod certificates;
 mod checker;
 mod dataflow;
+mod deaf;
 mod engine;
 mod feed;
 mod gathered;

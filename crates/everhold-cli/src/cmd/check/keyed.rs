@@ -27,7 +27,8 @@ impl Keyed {
         let mut relations = BTreeSet::new();
         property.body.any(&mut |expr| {
             if let ExprKind::Index(base, index) = &expr.kind
-                && let (ExprKind::Field(_, relation), ExprKind::Name(name)) = (&base.kind, &index.kind)
+                && let (ExprKind::Field(_, relation), ExprKind::Name(name)) =
+                    (&base.kind, &index.kind)
                 && name == KEY
             {
                 relations.insert(relation.name.clone());
@@ -70,7 +71,8 @@ impl Keyed {
             Some(Value::Map(map)) => Some(map),
             _ => None,
         };
-        let keys = self.relations.iter().filter_map(|relation| map(relation)).flat_map(BTreeMap::keys);
+        let keys =
+            self.relations.iter().filter_map(|relation| map(relation)).flat_map(BTreeMap::keys);
         let groups = self.groupings.iter().flat_map(|grouping| {
             let tuples = map(grouping.relation()).into_iter().flatten();
             tuples.filter_map(|(key, value)| grouping.group(key, value))
