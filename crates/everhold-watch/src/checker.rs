@@ -4,10 +4,10 @@
 //! that starts with the same checkpoint and reads the entries after it gives the same notices with the
 //! same identities, so one that dies is replaced by reading again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use everhold_property::{Bound, Member, Modality, State, Verdict};
-use everhold_trace::wire::{Stamp, Tuple};
+use everhold_trace::wire::Stamp;
 use everhold_trace::{Execution, NodeId, Value};
 
 use crate::assemble::{Assembler, Change, Changing, ClockReading, Counts, Timing};
@@ -15,12 +15,13 @@ use crate::certainty::{Alarm, Suspicion};
 use crate::dataflow::Flow;
 use crate::dataflow::flow::Found;
 use crate::entry::{Arrived, BadEntry, read_entry};
-use crate::history::{Focus, History, KeyFocus};
+use crate::history::{Focus, History};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Certainty, Notice, Violation, ViolationId};
 use crate::rule::{self, BadRules, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
 use crate::world::{Touched, World};
 
+mod excerpt;
 mod exchange;
 mod save;
 mod silence;
@@ -182,8 +183,12 @@ impl PartitionChecker {
         if !self.world.members().iter().any(|member| member.up) {
             return Some(NOBODY.to_owned());
         }
+        let misread = rule.keyed().and_then(|keyed| keyed.misread(&self.world).next());
+        if misread.is_some() {
+            return misread;
+        }
         let undecided = rule.why_undecided(&self.world);
-        if undecided.is_none() && rule.relations().is_none() {
+        if undecided.is_none() && rule.keyed().is_none() {
             return None;
         }
         let hidden = self.members().filter(|(member, known)| member.up && !known);
@@ -206,7 +211,7 @@ impl PartitionChecker {
     /// Returns the present and former members, each with whether everything that the rules read of it
     /// is known.
     pub fn members(&self) -> impl Iterator<Item = (&Member, bool)> {
-        let keyed = self.rules.iter().any(|rule| rule.relations().is_some());
+        let keyed = self.rules.iter().any(|rule| rule.keyed().is_some());
         let known = move |member: &Member| {
             self.world.state(member.id).is_some() && (!keyed || self.world.is_whole(member.id))
         };
@@ -350,6 +355,7 @@ impl PartitionChecker {
     fn put_set_in_force(&mut self, set: &RuleSet, notices: &mut Vec<Notice>) {
         let selected = self.part.select(set);
         self.world.map_relations(&selected.whole_fields());
+        self.world.group_tuples(&selected.groupings());
         let old = std::mem::take(&mut self.rules);
         self.rules = rule::adopt(&selected, old, self.options.incremental);
         self.set_horizon();
@@ -385,7 +391,7 @@ impl PartitionChecker {
     fn change(&mut self, change: Change, notices: &mut Vec<Notice>) {
         self.settle(change.at, notices);
         if let Some(exchange) = &mut self.exchange {
-            exchange.note(&change);
+            exchange.note(&change, &self.world);
         }
         // Of nodes, the checker tells that the nodes speak to.
         if !matches!(self.part, Part::Gathered(_)) {
@@ -406,11 +412,17 @@ impl PartitionChecker {
         self.end_old_life(&change, notices);
         self.history.push(change, self.world.mapped());
         let mut judged = std::mem::take(&mut self.judged);
+        let regrouped = self.world.take_regrouped();
         for place in 0..self.rules.len() {
             if self.rules[place].disabled {
                 continue;
             }
-            self.rules[place].touch(&self.world, touched, at, &mut judged);
+            let rule = &mut self.rules[place];
+            rule.touch(&self.world, touched, at, &mut judged);
+            for slot in &regrouped {
+                let group = Touched::Cell { node, slot: *slot, mapped: false };
+                rule.touch(&self.world, group, at, &mut judged);
+            }
             for one in judged.drain(..) {
                 let by = concern.is_with(&self.rules[place].reads).then_some(node);
                 self.verdict(place, one, (at, by), notices);
@@ -419,6 +431,7 @@ impl PartitionChecker {
         self.judged = judged;
         self.silent = None;
         self.tidy(touched);
+        regrouped.into_iter().for_each(|slot| self.tidy_slot(slot));
     }
 
     /// Follows a change without judging it.
@@ -430,6 +443,7 @@ impl PartitionChecker {
         }
         self.history.push(change, self.world.mapped());
         self.tidy(touched);
+        self.world.take_regrouped().into_iter().for_each(|slot| self.tidy_slot(slot));
     }
 
     /// Judges all rules on what was followed without judging it.
@@ -584,32 +598,6 @@ impl PartitionChecker {
             false => self.begun(place, judged.slot, &witness),
         };
         self.weigh(place, Suspicion::new(Box::new(violation), begun), at, notices);
-    }
-
-    fn trace(&self, violation: &Violation, place: usize, slot: Option<usize>) -> Execution {
-        let rule = &self.rules[place];
-        let by_key = self.relations_by_key();
-        let key = match (slot, &violation.key) {
-            (Some(slot), Some(key)) => {
-                let cells = self.world.slot(slot).cells.iter();
-                let cells = cells.filter(|cell| by_key.contains(&*cell.relation));
-                let cells = cells.filter_map(|cell| {
-                    let (relation, value) = (cell.relation.clone(), cell.value.clone()?);
-                    Some((cell.at, cell.node, Tuple { relation, key: key.clone(), value }))
-                });
-                let reads_variables = rule.reads.iter().any(|name| !by_key.contains(name));
-                Some(KeyFocus { key, cells: cells.collect(), reads_variables })
-            }
-            _ => None,
-        };
-        let is_late = rule.property.modality != Modality::Always;
-        let mapped = self.world.mapped();
-        self.history.trace(violation, &Focus { key, mapped, by_key: &by_key, is_late })
-    }
-
-    /// The relations that some rule reads by key.
-    fn relations_by_key(&self) -> BTreeSet<String> {
-        self.rules.iter().filter_map(Watched::relations).flatten().cloned().collect()
     }
 
     /// Keeps changes for as long as the most patient rule waits, so that the trace of an overdue

@@ -30,8 +30,10 @@ use crate::recent::Recent;
 use crate::rule::{BadRules, NotWatched, RuleStatus};
 use crate::store::{Lease, Store};
 
+mod costs;
 mod scribe;
 
+use costs::Costs;
 use scribe::{Checkpoint, TASKS, Task, run_with_scribe};
 
 /// How checkers work.
@@ -407,7 +409,7 @@ fn start_worker(
         saved: Instant::now(),
         shown: Instant::now(),
         watched: Instant::now(),
-        costs: BTreeMap::new(),
+        costs: Costs::default(),
         checkpoint_bytes: 0,
         outgoing: VecDeque::new(),
     };
@@ -431,8 +433,7 @@ struct Job {
     saved: Instant,
     shown: Instant,
     watched: Instant,
-    /// Of each rule: evaluation time when last looked at, and strikes.
-    costs: BTreeMap<String, (u64, u32)>,
+    costs: Costs,
     checkpoint_bytes: usize,
     /// Messages to be written to the logs of other partitions.
     outgoing: VecDeque<(u32, Vec<u8>)>,
@@ -563,26 +564,8 @@ impl Job {
 
     /// Turns off rules that are too expensive; each alone, and through the log.
     fn judge_costs(&mut self) {
-        let options = self.shared.options;
-        let seconds = self.watched.elapsed().as_secs_f64();
         let lagging = self.status().lag_micros > 1_000_000;
-        let most = u64::try_from(options.evaluation_max.as_nanos()).unwrap_or(u64::MAX);
-        let mut costly = Vec::new();
-        for (name, RuleStatus { counts, disabled, .. }) in self.checker.rules() {
-            if disabled {
-                continue;
-            }
-            let (before, strikes) = self.costs.get(&name).copied().unwrap_or_default();
-            let share = counts.nanos.saturating_sub(before) as f64 / (seconds * 1e9);
-            let strikes = match lagging && share * 100.0 > options.share_max as f64 {
-                true => strikes + 1,
-                false => 0,
-            };
-            if counts.nanos_max > most || strikes >= 3 {
-                costly.push((name.clone(), share));
-            }
-            self.costs.insert(name, (counts.nanos, strikes));
-        }
+        let costly = self.costs.costly(&self.checker, self.shared.options, lagging);
         for (name, share) in costly {
             (self.shared.trouble)(format!(
                 "the rule \"{name}\" is too expensive ({:.0} % of the time) and is disabled; the \

@@ -7,6 +7,7 @@
 mod access;
 mod http;
 mod metrics;
+mod outbox;
 pub mod server;
 mod status;
 mod webhook;

@@ -47,10 +47,20 @@ pub(crate) struct Focus<'a> {
 /// The key of a violation.
 pub(crate) struct KeyFocus<'a> {
     pub(crate) key: &'a Value,
-    /// The present tuples of the nodes under it, each with the time since which it holds.
+    /// The keys of the tuples that have it as a part, by relation.
+    pub(crate) grouped: BTreeMap<String, BTreeSet<Value>>,
+    /// The present tuples of the nodes under these keys, each with the time since which it holds.
     pub(crate) cells: Vec<(Stamp, NodeId, Tuple)>,
     /// Whether the rule reads variables too.
     pub(crate) reads_variables: bool,
+}
+
+impl KeyFocus<'_> {
+    /// Whether the tuples of this relation under this key belong to it.
+    fn has(&self, relation: &str, key: &Value) -> bool {
+        let grouped = || self.grouped.get(relation).is_some_and(|keys| keys.contains(key));
+        key == self.key || grouped()
+    }
 }
 
 impl Focus<'_> {
@@ -60,7 +70,7 @@ impl Focus<'_> {
 
     fn wants(&self, tuple: &Tuple) -> bool {
         match &self.key {
-            Some(focus) => tuple.key == *focus.key && self.has(&tuple.relation),
+            Some(focus) => focus.has(&tuple.relation, &tuple.key) && self.has(&tuple.relation),
             None => self.mapped.contains(&*tuple.relation),
         }
     }
@@ -97,6 +107,11 @@ impl History {
             self.base_at = self.base_at.max(oldest.at);
         }
         self.ring.push_back(change);
+    }
+
+    /// The changes that are kept.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.ring.iter()
     }
 
     fn is_full(&self, now: Stamp) -> bool {
@@ -144,23 +159,23 @@ impl History {
         for past in past.values_mut() {
             past.state.retain(|name, value| match value {
                 Value::Map(map) if focus.mapped.contains(name) => {
-                    map.retain(|key, _| key == of.key);
+                    map.retain(|key, _| of.has(name, key));
                     true
                 }
                 _ => true,
             });
         }
-        let mut first: BTreeMap<(NodeId, &str), Option<&Tuple>> = BTreeMap::new();
+        let mut first: BTreeMap<(NodeId, &str, &Value), Option<&Tuple>> = BTreeMap::new();
         for change in self.ring.iter().filter(|change| focus.touches(change)) {
             if let Changing::Add(tuple) | Changing::Remove(tuple) = &change.what {
                 let is_removed = matches!(change.what, Changing::Remove(_));
-                let cell = (change.node, &*tuple.relation);
+                let cell = (change.node, &*tuple.relation, &tuple.key);
                 first.entry(cell).or_insert(is_removed.then_some(tuple));
             }
         }
         let begin = self.ring.front().map_or(Stamp(u64::MAX), |oldest| oldest.at);
         let older = of.cells.iter().filter(|(at, node, tuple)| {
-            *at <= begin && !first.contains_key(&(*node, &*tuple.relation))
+            *at <= begin && !first.contains_key(&(*node, &*tuple.relation, &tuple.key))
         });
         let mut since = None;
         for (at, node, tuple) in older {
@@ -168,7 +183,7 @@ impl History {
             since = since.max(Some(*at));
         }
         // What the first change that is kept takes away was there before.
-        let removed = first.iter().filter_map(|((node, _), tuple)| Some((node, (*tuple)?)));
+        let removed = first.iter().filter_map(|((node, ..), tuple)| Some((node, (*tuple)?)));
         for (node, tuple) in removed {
             if let Some(past) = past.get_mut(node) {
                 relate(&mut past.state, tuple, true);

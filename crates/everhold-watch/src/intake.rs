@@ -164,6 +164,13 @@ fn refuse(stream: &mut Stream, peer: SocketAddr, end: End, door: &Door) {
     let (reason, text) = match end {
         End::Gone => return,
         End::Silent => return silent(peer, door),
+        End::Deaf => {
+            door.counts.refused.fetch_add(1, Relaxed);
+            stream.shutdown();
+            let text = "does not read what it is sent, and is cut off: acknowledgements and answers must \
+                        be read";
+            return (door.trouble)(format!("{peer} {text}"));
+        }
         End::Insecure(text) => {
             door.counts.refused.fetch_add(1, Relaxed);
             return (door.trouble)(format!("{peer} is refused: {text}"));
@@ -201,6 +208,8 @@ enum End {
     Gone,
     /// It never said anything, or not enough.
     Silent,
+    /// It does not read what it is sent.
+    Deaf,
     /// TLS with it failed, so it cannot be sent the reason.
     Insecure(String),
     Refused(Refusal, String),
@@ -233,7 +242,7 @@ fn serve(
     let _ = stream.set_nonblocking(false);
     // A peer that is gone without a word must not be waited for forever.
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-    let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+    let _ = stream.set_write_timeout(Some(ANSWER_MAX));
     connection.buffer.resize(64 << 10, 0);
     let mut joined = None;
     let end = converse(&mut connection, hello, door, stop, &mut joined);
@@ -249,6 +258,10 @@ fn serve(
         refuse(&mut connection.stream, peer, end, door);
     }
 }
+
+/// Answers are small, and wait for nobody: the log is written by the thread that acknowledges. If there
+/// is no room for one, the other side has read nothing for long.
+const ANSWER_MAX: Duration = Duration::from_millis(250);
 
 struct Connection {
     stream: Stream,
@@ -313,7 +326,7 @@ fn converse(
         match frame {
             frame @ (Frame::Batch(_) | Frame::Heartbeat { .. }) => send(frame)?,
             frame @ Frame::Clock { .. } => send(frame)?,
-            Frame::Ping { sent } => pong(sent, &reply),
+            Frame::Ping { sent } => pong(sent, &reply)?,
             frame @ Frame::Bye { .. } => return send(frame),
             Frame::Hello(_)
             | Frame::Greeting(_)
@@ -387,12 +400,12 @@ fn admit(door: &Door, hello: &Hello) -> Result<(), End> {
 
 /// Says what time it is, in the time of the log's entries. It does not wait for the log: the faster
 /// the answer, the better the probe knows this clock.
-fn pong(sent: Stamp, reply: &Mutex<Stream>) {
+fn pong(sent: Stamp, reply: &Mutex<Stream>) -> Result<(), End> {
     let at = Stamp::from_nanos(now_nanos());
     let mut bytes = Vec::new();
     let _ = Encoder::default().frame(&Frame::Pong { sent, at }, &mut bytes);
     let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = stream.write_all(&bytes);
+    stream.write_all(&bytes).map_err(|error| if is_timeout(&error) { End::Deaf } else { End::Gone })
 }
 
 /// A number never used before: the operating system seeds every hasher differently.
@@ -544,9 +557,11 @@ impl Round {
         for (reply, batch) in latest {
             let mut bytes = Vec::new();
             let _ = Encoder::default().frame(&Frame::Ack { batch }, &mut bytes);
-            // Whoever does not read acknowledgements does without.
             let mut stream = reply.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = stream.write_all(&bytes);
+            if stream.write_all(&bytes).is_err() {
+                // A part of a frame may be on its way: nothing can follow it.
+                stream.shutdown();
+            }
         }
         Ok(())
     }

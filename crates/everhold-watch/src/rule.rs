@@ -2,6 +2,7 @@
 //!
 //! - [`RuleSet`]: rules from a text, checked against what the nodes show.
 //! - `keyed`: properties that speak of one key at a time.
+//! - `grouped`: those that speak of the tuples that have the key as a part.
 //! - `tuples`: the fast path for keyed properties over tuples of nodes.
 //! - `by_present`: the other keyed ones about the present alone.
 //! - `by_key`: those that look back or wait.
@@ -27,6 +28,7 @@ use crate::world::{SlotId, Touched, World};
 
 mod by_key;
 mod by_present;
+mod grouped;
 mod judge;
 mod keyed;
 mod rows;
@@ -37,8 +39,10 @@ mod view;
 
 use by_key::ByKey;
 use by_present::ByPresent;
+pub use grouped::Grouping;
 pub use keyed::KEY;
-use keyed::{Keyed, keyed};
+pub(crate) use keyed::Keyed;
+use keyed::keyed;
 use sampling::Moments;
 pub(crate) use save::load;
 use tuples::ByTuples;
@@ -81,6 +85,27 @@ struct Compiled {
     /// Of the property as it is judged: rewritten, if it is keyed.
     rule: Rule,
     keyed: Option<Keyed>,
+}
+
+/// The tuples that a rule needs to see together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those of one key.
+    OneKey,
+    /// Those of one key, and those that have it as a part.
+    Group,
+    /// All.
+    AllKeys,
+}
+
+impl Compiled {
+    fn reach(&self) -> Reach {
+        match &self.keyed {
+            None => Reach::AllKeys,
+            Some(keyed) if keyed.groupings.is_empty() => Reach::OneKey,
+            Some(_) => Reach::Group,
+        }
+    }
 }
 
 impl RuleSet {
@@ -137,10 +162,9 @@ impl RuleSet {
         self.rules.iter().map(|rule| (rule.property.name.as_str(), print(&rule.property)))
     }
 
-    /// Those among the rules that are asked for by name, and whether they are about one key at a time.
-    /// The text stays that of all.
-    pub(crate) fn only(&self, wanted: impl Fn(&str, bool) -> bool) -> RuleSet {
-        let is_wanted = |rule: &&Compiled| wanted(&rule.property.name, rule.keyed.is_some());
+    /// Those among the rules that are asked for by name and reach. The text stays that of all.
+    pub(crate) fn only(&self, wanted: impl Fn(&str, Reach) -> bool) -> RuleSet {
+        let is_wanted = |rule: &&Compiled| wanted(&rule.property.name, rule.reach());
         RuleSet {
             text: self.text.clone(),
             rules: self.rules.iter().filter(is_wanted).cloned().collect(),
@@ -156,13 +180,33 @@ impl RuleSet {
         }
         let mut wrong = Vec::new();
         for rule in &self.rules {
-            let schema = if rule.keyed.is_some() { under_key } else { whole };
-            wrong.extend(check(rule.rule.property(), rule.rule.library(), schema));
+            let Some(keyed) = &rule.keyed else {
+                wrong.extend(check(rule.rule.property(), rule.rule.library(), whole));
+                continue;
+            };
+            let mut schema = under_key.clone();
+            keyed.groupings.iter().for_each(|one| world.show_group(one, &mut schema));
+            wrong.extend(check(rule.rule.property(), rule.rule.library(), &schema));
+            let misread = keyed.misread(world);
+            wrong.extend(misread.map(|message| Diagnostic::new(rule.property.span, message)));
         }
         match wrong.is_empty() {
             true => Ok(()),
             false => Err(BadRules::Wrong(render_all(&wrong, file, &self.text))),
         }
+    }
+
+    /// The groups of tuples that are looked into.
+    pub(crate) fn groupings(&self) -> BTreeSet<Grouping> {
+        let keyed = self.rules.iter().filter_map(|rule| rule.keyed.as_ref());
+        keyed.flat_map(|keyed| keyed.groupings.clone()).collect()
+    }
+
+    /// The relations that rules about groups look into under the key.
+    pub(crate) fn beside_groups(&self) -> BTreeSet<String> {
+        let keyed = self.rules.iter().filter_map(|rule| rule.keyed.as_ref());
+        let grouped = keyed.filter(|keyed| !keyed.groupings.is_empty());
+        grouped.flat_map(Keyed::under_key).map(str::to_owned).collect()
     }
 
     /// The variables and relations that are read as a whole.
@@ -184,6 +228,13 @@ fn fields_of(property: &Property) -> BTreeSet<String> {
         }
         false
     });
+    names
+}
+
+/// The variables and relations that a rule reads, with the names of its groups.
+fn reads_of(compiled: &Compiled) -> BTreeSet<String> {
+    let mut names = fields_of(&compiled.property);
+    names.extend(compiled.keyed.iter().flat_map(|keyed| keyed.relations.iter().cloned()));
     names
 }
 
@@ -345,7 +396,7 @@ impl Watched {
             counts: RuleCounts::default(),
             disabled: false,
             firing: BTreeMap::new(),
-            reads: fields_of(&compiled.property),
+            reads: reads_of(compiled),
             last: Verdict::Unknown,
             keyed: compiled.keyed.clone(),
             moments: Moments::of(compiled.property.sampling),
@@ -492,8 +543,8 @@ impl Watched {
         }
     }
 
-    pub(crate) fn relations(&self) -> Option<&BTreeSet<String>> {
-        self.keyed.as_ref().map(|keyed| &keyed.relations)
+    pub(crate) fn keyed(&self) -> Option<&Keyed> {
+        self.keyed.as_ref()
     }
 
     /// Why the last verdict is unknown, as far as the rule itself can say.

@@ -11,7 +11,10 @@ use rustc_hash::FxHasher;
 
 use crate::assemble::{Change, Changing};
 
+mod groups;
 mod save;
+
+use groups::{Groups, Said};
 
 /// A hash of a key: the same in every process and version, so that partitions agree.
 #[must_use]
@@ -29,6 +32,8 @@ pub(crate) struct Slot {
     used: bool,
     pub(crate) key: Value,
     pub(crate) cells: Vec<Cell>,
+    /// Which relations were ever told of the key, as bits.
+    heard: u64,
 }
 
 /// The value of one key in one relation of one node.
@@ -102,6 +107,9 @@ pub(crate) struct World {
     /// Of states as a whole, and of states seen under one key.
     schema: Schema,
     keyed_schema: Schema,
+    /// The relations of which tuples were seen, in the order in which they came, and the names of groups.
+    relations: Vec<Name>,
+    groups: Groups,
     /// Tuples that a node left out when it sent its whole state, for the history.
     left_out: Vec<Tuple>,
     /// Which (kind, variable) were seen; types are joined only now and then.
@@ -283,7 +291,12 @@ impl World {
         if shown.missing || shown.stale.contains(name) {
             return Err(());
         }
-        Ok(shown.state.get(name).unwrap_or(&NULL))
+        match shown.state.get(name) {
+            Some(value) => Ok(value),
+            // Its tuples are not in the state.
+            None if self.is_relation(name) && !self.mapped.contains(name) => Err(()),
+            None => Ok(&NULL),
+        }
     }
 
     /// The value of a key at a node: `Err` if that is not known.
@@ -294,7 +307,8 @@ impl World {
         }
         let same = |cell: &&Cell| cell.node == node && *cell.relation == *relation;
         let cell = self.slots[slot].cells.iter().find(same);
-        if !cell.map_or(shown.whole, |cell| cell.epoch >= shown.known_from) {
+        let is_known = cell.map_or(shown.whole, |cell| cell.epoch >= shown.known_from);
+        if !is_known || (!shown.whole && self.groups.are_called(relation)) {
             return Err(());
         }
         Ok(cell.and_then(|cell| cell.value.as_ref()).unwrap_or(&NULL))
@@ -371,11 +385,13 @@ impl World {
         let Ok(place) = self.place(node) else { return Touched::Nothing };
         let shown = &mut self.shown[place];
         let Some(since) = shown.refreshing.take() else { return Touched::Nothing };
+        let already = self.left_out.len();
         for slot in &mut self.slots {
             let key = &slot.key;
             slot.cells.retain(|cell| {
                 let stays = cell.node != node || cell.epoch >= since;
-                if let (false, Some(value)) = (stays, &cell.value) {
+                let is_group = self.groups.are_called(&cell.relation);
+                if let (false, false, Some(value)) = (stays, is_group, &cell.value) {
                     let (relation, value) = (Name::clone(&cell.relation), value.clone());
                     if self.mapped.contains(&*relation) {
                         relation_map(&mut shown.state, &relation).remove(key);
@@ -390,6 +406,7 @@ impl World {
         fields(&mut shown.state).retain(|name, _| mapped.contains(name) || !untold.contains(name));
         shown.stale.clear();
         (shown.known_from, shown.whole, shown.reported) = (since, true, true);
+        self.ungroup(node, since, already);
         Touched::Knowledge(node)
     }
 
@@ -471,21 +488,29 @@ impl World {
         let epoch = self.shown[place].epoch;
         (self.shown[place].reported, self.shown[place].tupled) = (true, true);
         let slot = self.slot_for(&tuple.key);
+        let is_grouped = self.groups.concern(&tuple.relation);
         let cells = &mut self.slots[slot].cells;
         let same = |cell: &Cell| cell.node == node && cell.relation == tuple.relation;
         let found = cells.iter_mut().find(|cell| same(cell));
-        match found {
+        let (before, after) = match found {
             Some(cell) => {
+                let before = cell.value.clone().filter(|_| is_grouped);
                 settle(&mut cell.value, tuple, add);
                 (cell.at, cell.epoch) = (at, epoch);
+                (before, cell.value.clone().filter(|_| is_grouped))
             }
             None => {
                 let relation = Name::clone(&tuple.relation);
                 let value = add.then(|| tuple.value.clone());
-                cells.push(Cell { node, relation, epoch, at, value });
+                cells.push(Cell { node, relation, epoch, at, value: value.clone() });
                 let kind = self.members[place].kind.clone();
                 self.note_tuple(&kind, tuple);
+                self.hear(slot, &tuple.relation);
+                (None, value)
             }
+        };
+        if is_grouped {
+            self.regroup(Said { at, epoch, node }, tuple, before.as_ref(), after.as_ref());
         }
         let mapped = self.mapped.contains(&*tuple.relation);
         if mapped {

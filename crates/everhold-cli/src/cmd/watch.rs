@@ -9,19 +9,20 @@ mod tls;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
+use everhold_property::Verdict;
 use everhold_watch::evidence::to_json;
 use everhold_watch::export::{self, RuleStanding, Served, Standing, Webhook};
 use everhold_watch::intake::IntakeCounts;
 use everhold_watch::{
-    Alarm, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log, LogError,
-    Notice, SegmentLog, SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
+    Alarm, BadRules, Certainty, CheckOptions, Evidence, FileStore, Intake, IntakeOptions, Log,
+    LogError, Notice, SegmentLog, SegmentOptions, Store, Timing, Watch, WatchOptions, WatchParts,
 };
 
 use crate::args::{AlarmArg, WatchArgs};
@@ -50,9 +51,9 @@ pub(crate) fn run_until(
     let secret = read_secret(args)?;
     let text = read_rules(args)?;
     let (log, store) = engine(args)?;
-    let printer = Printer::new(args)?;
-    let tally = printer.tally();
     let evidence = Evidence::open(&args.folder).map_err(bad)?;
+    let printer = Printer::new(args)?;
+    let (tally, webhook) = (printer.tally(), printer.webhook.clone());
     let parts = WatchParts {
         log: Arc::clone(&log),
         store,
@@ -82,16 +83,31 @@ pub(crate) fn run_until(
     stay(args, &watch, counts.as_deref(), text, is_over);
     let standing = Standing::of(&watch, counts.as_deref());
     drop(intake);
+    tell_undelivered(webhook.as_deref());
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     let undecided = tell_undecided(&standing, args.json);
     if !args.json {
         tell_sampled(&standing);
     }
+    // A violation that an earlier process told and that is not over yet is not told again.
+    let goes_on = standing.verdict() == Verdict::Violated;
     Ok(match (*tally, undecided) {
+        _ if goes_on => Code::Violated,
         (1.., _) => Code::Violated,
         (0, true) => Code::Unknown,
         (0, false) => Code::Holds,
     })
+}
+
+/// Waits a little for the last alerts.
+fn tell_undelivered(webhook: Option<&Webhook>) {
+    let left = webhook.map_or(0, |webhook| webhook.wait(Duration::from_secs(2)));
+    if left > 0 {
+        let alerts = counted(left, "alert");
+        complain(format!(
+            "{alerts} not delivered yet; a watch in the same folder goes on with that"
+        ));
+    }
 }
 
 /// Reports the rules for which it is unknown whether they held; returns whether there are any.
@@ -214,13 +230,32 @@ fn options(args: &WatchArgs) -> WatchOptions {
     WatchOptions { check, ..WatchOptions::default() }
 }
 
-/// Writes the rules into the log, unless they are the ones in force already.
+/// Writes the rules into the log, unless they are the ones in force already, or the file is still the
+/// one that was put in force here: what was changed since then by `--at` outlives a restart.
 fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
     let file = args.rules.as_deref().map_or("rules".into(), |path| path.display().to_string());
-    if args.rules.is_none() || watch.rules().as_deref() == Some(text) {
+    let present = watch.rules().filter(|rules| !rules.is_empty());
+    if args.rules.is_none() || present.as_deref() == Some(text) {
         return Ok(());
     }
-    Ok(watch.set_rules(text, &file).map_err(|error| BadInput(error.to_string()))?)
+    if present.is_some() && fs::read_to_string(taken(args)).is_ok_and(|old| old == text) {
+        eprintln!("the rules were changed since {file} was put in force; they stay as they are");
+        return Ok(());
+    }
+    watch.set_rules(text, &file).map_err(|error| BadInput(error.to_string()))?;
+    take_note(args, text);
+    Ok(())
+}
+
+/// The copy of the file of rules that was put in force last.
+fn taken(args: &WatchArgs) -> PathBuf {
+    args.folder.join("rules-taken.prop")
+}
+
+fn take_note(args: &WatchArgs, text: &str) {
+    if let Err(error) = fs::write(taken(args), text) {
+        complain(format!("{}: {error}", taken(args).display()));
+    }
 }
 
 fn bind(address: &str, option: &str) -> Result<TcpListener> {
@@ -264,7 +299,7 @@ fn stay(
 ) {
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let shows = io::stderr().is_terminal() && !args.quiet;
-    let mut rules = RulesFile { text, changed: args.rules.as_deref().and_then(modified) };
+    let mut rules = RulesFile { text, changed: None, is_late: false };
     while end.is_none_or(|end| Instant::now() < end) && !is_over() {
         thread::sleep(Duration::from_millis(500));
         rules.follow(args, watch);
@@ -281,6 +316,8 @@ fn stay(
 struct RulesFile {
     text: String,
     changed: Option<SystemTime>,
+    /// Whether the log did not take the last change yet.
+    is_late: bool,
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -295,17 +332,29 @@ impl RulesFile {
         if changed.is_none() || changed == self.changed {
             return;
         }
-        self.changed = changed;
         let Ok(text) = fs::read_to_string(path) else { return };
         if text == self.text {
+            self.changed = changed;
             return;
         }
         match watch.set_rules(&text, &path.display().to_string()) {
-            Ok(()) => self.text = text,
+            Ok(()) => {
+                take_note(args, &text);
+                (self.text, self.changed) = (text, changed);
+            }
             Err(error) => {
-                complain(format!("the old rules stay in force:\n{error}"));
+                // What the log does not take is right: it is tried again, and told once.
+                let is_late = matches!(error, BadRules::NotWritten(_));
+                if !is_late {
+                    self.changed = changed;
+                }
+                if !std::mem::replace(&mut self.is_late, is_late) {
+                    complain(format!("the old rules stay in force:\n{error}"));
+                }
+                return;
             }
         }
+        self.is_late = false;
     }
 }
 
@@ -339,7 +388,7 @@ fn status_line(watch: &Watch, intake: Option<&IntakeCounts>) -> String {
 /// Prints notices, and counts violations.
 struct Printer {
     json: bool,
-    webhook: Option<Webhook>,
+    webhook: Option<Arc<Webhook>>,
     tally: Arc<Mutex<u64>>,
     folder: String,
 }
@@ -350,7 +399,8 @@ impl Printer {
             Some(url) => {
                 let tls = tls::webhook(&args.tls, url)?;
                 Some(
-                    Webhook::start_over(tls, url, complain)
+                    Webhook::start_over(tls, url, Some(&args.folder), complain)
+                        .map(Arc::new)
                         .map_err(|error| BadInput(error.to_string()))?,
                 )
             }

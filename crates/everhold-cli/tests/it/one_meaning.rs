@@ -30,6 +30,8 @@ always "asked is answered": forall n in nodes:
 
 always "only leaders write": forall n in nodes: n.wrote[key] != null implies n.leads == true
 
+always "hosts have room": sum(n in nodes: sum(s -> shard in n.shards where shard.host == key: shard.size)) <= 5
+
 finally "it is well" within 300ms: forall n in nodes: n.well != false
 
 always "a leader follows": (exists n in nodes: n.wants) leads to (exists n in nodes: n.leads) within 300ms
@@ -39,6 +41,13 @@ always "a leader follows": (exists n in nodes: n.wants) leads to (exists n in no
 struct Lock {
     mode: &'static str,
     for_whom: Option<NodeId>,
+}
+
+/// A part of the data, with the host that has it.
+#[derive(Clone, serde::Serialize)]
+struct Shard {
+    host: &'static str,
+    size: u32,
 }
 
 /// Two nodes that are watched and recorded.
@@ -190,13 +199,20 @@ fn evidence_confirms_what_was_told() {
     service.tuple(0, false, "asked", "in vain", true);
     service.tuple(1, true, "wrote", "page", true);
     service.tuple(1, false, "wrote", "page", true);
+    // The shards of a host have other keys; one of them moves there.
+    let shard = |host, size| Shard { host, size };
+    service.tuple(0, true, "shards", 1, shard("ada", 3));
+    service.tuple(0, true, "shards", 3, shard("bob", 2));
+    service.tuple(1, true, "shards", 2, shard("bob", 3));
+    service.tuple(1, true, "shards", 2, shard("ada", 3));
+    service.tuple(0, true, "shards", 1, shard("bob", 3));
     service.observe(1, "well", false);
     sleep(Duration::from_millis(600));
     service.observe(1, "well", true);
     service.observe(0, "leads", false);
     service.observe(0, "wants", true);
     service.observe(0, "wants", false);
-    let fired = service.fired(9);
+    let fired = service.fired(10);
     let told: BTreeSet<&str> = fired.values().map(String::as_str).collect();
     for (id, rule) in &fired {
         let trace = service.folder.join(format!("violations/{id}.trace"));
@@ -231,6 +247,8 @@ fn a_recording_of_what_was_watched_has_the_same_verdicts() {
     service.tuple(0, true, "asked", 1, true);
     service.tuple(0, true, "answered", 1, true);
     service.tuple(0, true, "wrote", 1, true);
+    service.tuple(0, true, "shards", 1, Shard { host: "ada", size: 3 });
+    service.tuple(1, true, "shards", 2, Shard { host: "bob", size: 5 });
     service.observe(0, "wants", true);
     let wait = Instant::now();
     let status = service.watch.status_when(|status| {

@@ -124,4 +124,24 @@ fn rules_are_shown_added_and_removed_while_it_runs() {
     }
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+    // What was changed outlives the process; a file that was changed counts again.
+    let restarted = || {
+        let output = crate::program::everhold(&[
+            "watch",
+            "--rules",
+            &rules,
+            "--folder",
+            &folder,
+            "--listen",
+            "127.0.0.1:0",
+            "--seconds",
+            "1",
+        ]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = restarted();
+    assert!(text.contains("whether `named` held") && !text.contains("no debt"), "{text}");
+    fs::write(&rules, format!("{RULE}\n")).unwrap();
+    let text = restarted();
+    assert!(text.contains("whether `no debt` held") && !text.contains("named"), "{text}");
 }

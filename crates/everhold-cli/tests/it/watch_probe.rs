@@ -94,6 +94,18 @@ impl Watch {
         }
     }
 
+    /// Waits until the watch ends by itself; its exit code, and the rest of its output.
+    fn end(&mut self, mut meanwhile: impl FnMut()) -> (Option<i32>, Vec<Json>) {
+        let status = loop {
+            if let Some(status) = self._process.0.try_wait().expect("it was started") {
+                break status;
+            }
+            meanwhile();
+            sleep(Duration::from_millis(20));
+        };
+        (status.code(), self.lines.iter().collect())
+    }
+
     /// Kills the watch without a chance to shut down.
     pub(crate) fn kill(self) {}
 
@@ -376,4 +388,10 @@ fn a_watch_that_was_killed_does_not_tell_of_the_past_again() {
     let values: Vec<String> = fired.iter().map(|json| json["witness"].to_string()).collect();
     assert_eq!(values.len(), 2, "{text}");
     assert!(values[0].contains("-1") && values[1].contains("-2"), "{text}");
+    // The next process tells nothing, but what goes on is still violated when it ends.
+    watch.kill();
+    let mut watch = Watch::start_on(&address, &rules, &folder, &["--seconds", "4"]);
+    let (code, told) = watch.end(|| probe.observe(balance, -2));
+    assert!(told.iter().all(|line| line["event"] != "fired"), "{told:?}");
+    assert_eq!(code, Some(1), "{told:?}");
 }

@@ -1,9 +1,10 @@
 //! Rules about all keys at once, where the keys are spread over partitions.
 //!
 //! Such a rule is a dataflow of two stages. The first runs in every partition: it selects, in the
-//! order of stamps, the changes of the tuples that some rule reads as a whole. They are exchanged
-//! through the log: each goes to the partition that the rule's name selects. There the second stage
-//! merges what came from all partitions and judges the rule on the state of all keys.
+//! order of stamps, the changes of the tuples that some rule reads as a whole or in groups. They are
+//! exchanged through the log: each goes to the partition that the rule's name selects, or to that of its
+//! group (`interest`). There the second stage merges what came from all partitions and judges the rule on
+//! the state of all keys, or of all keys of its groups.
 //!
 //! A message says how far its sender has come, and changes are handed on only below the least of
 //! these stamps. It is numbered by the entry that caused it, so a checker that reads its log again
@@ -21,11 +22,14 @@ use super::{CheckOptions, PartitionChecker};
 use crate::assemble::{Change, Changing};
 use crate::log::partition_of;
 use crate::notice::Notice;
-use crate::rule::{RuleCounts, RuleSet, RuleStatus};
+use crate::rule::{Reach, RuleCounts, RuleSet, RuleStatus};
 use crate::save::{Fields, Read, bad, from_bytes, list, number, stamp, to_bytes};
 use crate::world::{World, hash_of};
 
+mod interest;
 mod save;
+
+use interest::Interest;
 
 /// Which of how many partitions a checker judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,7 @@ pub(super) enum Part {
     All,
     /// Those about one key at a time.
     ByKey,
-    /// Those about all keys that are judged in this partition.
+    /// Those about groups, of the keys of this partition, and those about all keys that are judged in it.
     Gathered(Place),
 }
 
@@ -60,10 +64,12 @@ impl Part {
 
     /// The rules of this part.
     pub(super) fn select(self, set: &RuleSet) -> RuleSet {
-        set.only(|name, by_key| match self {
-            Part::All => true,
-            Part::ByKey => by_key,
-            Part::Gathered(place) => !by_key && judged_in(name, place.of) == place.partition,
+        set.only(|name, reach| match (self, reach) {
+            (Part::All, _) => true,
+            (Part::ByKey, reach) => reach == Reach::OneKey,
+            (Part::Gathered(_), Reach::OneKey) => false,
+            (Part::Gathered(_), Reach::Group) => true,
+            (Part::Gathered(place), Reach::AllKeys) => judged_in(name, place.of) == place.partition,
         })
     }
 }
@@ -152,9 +158,9 @@ impl Source {
 /// The output to one partition.
 #[derive(Clone, Debug, Default)]
 struct Target {
-    /// The relations that its rules read.
-    wanted: BTreeSet<String>,
-    /// Whether it judges any rule about all keys.
+    /// The tuples that its rules read.
+    wanted: Interest,
+    /// Whether it judges any rule that is not about one key.
     judges: bool,
     /// The progress of this partition that was announced to it.
     told: Stamp,
@@ -249,27 +255,26 @@ impl Exchange {
         self.edition = edition_of(set);
         self.pending.push_back(set.clone());
         for (number, target) in (0..).zip(&mut self.targets) {
-            let part = Part::Gathered(Place { partition: number, ..self.place });
-            let selected = part.select(set);
-            let wanted = selected.whole_fields();
-            let new: Vec<String> = wanted.difference(&target.wanted).cloned().collect();
+            let (wanted, judges) = Interest::of(set, number, self.place);
+            let new = wanted.new_beside(&target.wanted);
             for relation in &new {
                 let holds = world.tuples_of(relation).into_iter();
+                let holds = holds.filter(|(_, tuple)| wanted.has(tuple));
                 let item = |(node, tuple)| Item::Holds { at, node, tuple };
                 target.draft.extend(holds.map(item));
             }
             target.draft.push(Item::Mark { at, edition: self.edition, relations: new });
-            target.wanted = wanted;
-            target.judges = selected.names().next().is_some();
+            (target.wanted, target.judges) = (wanted, judges);
         }
     }
 
     /// The first stage: selects what others need to know of a change.
-    pub(super) fn note(&mut self, change: &Change) {
+    pub(super) fn note(&mut self, change: &Change, world: &World) {
         for (number, target) in (0..).zip(&mut self.targets) {
             let is_wanted = match &change.what {
-                Changing::Add(tuple) | Changing::Remove(tuple) => {
-                    target.wanted.contains(&*tuple.relation)
+                Changing::Add(_) | Changing::Remove(_) => {
+                    target.draft.extend(target.wanted.of_change(change, world).map(Item::Change));
+                    false
                 }
                 Changing::Lost { .. }
                 | Changing::Missing { .. }

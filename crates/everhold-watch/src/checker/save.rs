@@ -12,7 +12,7 @@ use crate::rule::{self, RuleSet};
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::World;
 
-const CHECKPOINT_VERSION: u64 = 5;
+const CHECKPOINT_VERSION: u64 = 6;
 
 impl PartitionChecker {
     /// Everything that the rest of the log is judged with.
@@ -62,6 +62,7 @@ impl PartitionChecker {
         checker.world = World::load(fields.any()?)?;
         let saved = fields.items()?;
         let selected = part.select(&checker.set);
+        checker.world.has_groups(&selected.groupings());
         checker.rules = rule::load(&selected, options.incremental, saved, &checker.world)?;
         checker.ticked = fields.number()?;
         for suspicion in fields.each(Suspicion::load)? {
@@ -71,7 +72,7 @@ impl PartitionChecker {
         checker.last_changes = LastChanges::load(fields.any()?)?;
         if part == Part::ByKey {
             let saved = fields.items()?.pop().ok_or_else(|| bad("it is of one partition"))?;
-            checker.exchange = Some(Exchange::load(options, saved)?);
+            checker.exchange = Some(Exchange::load(options, &checker.set, saved)?);
         }
         checker.set_horizon();
         checker.waiting = true;

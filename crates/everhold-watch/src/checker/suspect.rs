@@ -191,8 +191,8 @@ impl PartitionChecker {
             let own = cells.iter().filter(|cell| cell.node == node).filter(read);
             own.map(|cell| cell.at).max().unwrap_or_default()
         };
-        let relations = rule.relations();
-        let plain = |name: &&String| relations.is_none_or(|relations| !relations.contains(*name));
+        let told: Option<BTreeSet<&str>> = rule.keyed().map(|keyed| keyed.told().collect());
+        let plain = |name: &&String| told.as_ref().is_none_or(|told| !told.contains(name.as_str()));
         let since = |node: NodeId| {
             let variables = self.last_changes.last(node, rule.reads.iter().filter(plain));
             (node, variables.max(cell_of(node)))

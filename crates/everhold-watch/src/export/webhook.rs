@@ -1,17 +1,18 @@
 //! Alerts, posted in the format of Alertmanager's webhooks.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
 use everhold_tls::ClientTls;
 
+use super::outbox::{Kept, Outbox};
 use super::{ask_over, rfc3339};
+use crate::intake::now_micros;
 use crate::notice::{Certainty, Notice};
 
 /// Posts alerts to `http://HOST:PORT/PATH` or `https://...`, from a thread of its own, so that a slow
@@ -19,13 +20,14 @@ use crate::notice::{Certainty, Notice};
 /// hour. An alert that is given up, or finds 4,096 others waiting, is reported as a problem.
 #[derive(Debug)]
 pub struct Webhook {
-    alerts: SyncSender<Json>,
-    /// Alerts that found no room.
-    dropped: Arc<AtomicU64>,
+    outbox: Arc<Outbox>,
 }
 
-/// The largest number of alerts that wait for delivery.
-const ALERTS_MAX: usize = 4096;
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
 
 /// The time after which an alert that cannot be delivered is given up.
 const KEPT: Duration = Duration::from_secs(3_600);
@@ -44,6 +46,8 @@ pub enum BadAddress {
     NeedsTls(String),
     /// It is no address of HTTP.
     NotHttp(String),
+    /// The folder does not take the file of the alerts that wait.
+    NoFolder(String),
 }
 
 impl fmt::Display for BadAddress {
@@ -54,6 +58,7 @@ impl fmt::Display for BadAddress {
             BadAddress::NotHttp(url) => {
                 write!(f, "{url}: webhooks go to http:// or https:// addresses")
             }
+            BadAddress::NoFolder(error) => write!(f, "alerts cannot be kept: {error}"),
         }
     }
 }
@@ -78,17 +83,20 @@ impl Webhook {
         url: &str,
         trouble: impl Fn(String) + Send + 'static,
     ) -> Result<Webhook, BadAddress> {
-        Webhook::start_over(None, url, trouble)
+        Webhook::start_over(None, url, None, trouble)
     }
 
-    /// A webhook to this address: `https://` with TLS, `http://` without.
+    /// A webhook to this address: `https://` with TLS, `http://` without. Alerts that wait are kept in
+    /// the folder, if there is one, so that a process that is killed loses none: the next one goes on
+    /// with them.
     ///
     /// # Errors
     ///
-    /// If it is neither.
+    /// If it is neither, or if the folder cannot be used.
     pub fn start_over(
         tls: Option<ClientTls>,
         url: &str,
+        folder: Option<&Path>,
         trouble: impl Fn(String) + Send + 'static,
     ) -> Result<Webhook, BadAddress> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -103,40 +111,50 @@ impl Webhook {
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let host = if has_port { host.to_owned() } else { format!("{host}:{port}") };
         let path = format!("/{path}");
-        let (alerts, queue) = sync_channel::<Json>(ALERTS_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let lost = Arc::clone(&dropped);
+        let outbox = match folder.map(Outbox::open) {
+            None => Outbox::default(),
+            Some(Ok(outbox)) => outbox,
+            Some(Err(error)) => return Err(BadAddress::NoFolder(error.to_string())),
+        };
+        let outbox = Arc::new(outbox);
+        let queue = Arc::clone(&outbox);
         thread::spawn(move || {
-            for alert in queue {
-                deliver(&alert, tls.as_ref(), &host, &path, &trouble);
-                let lost = lost.swap(0, Relaxed);
+            while let Some(kept) = queue.next() {
+                deliver(&kept, tls.as_ref(), &host, &path, &trouble);
+                let lost = queue.pop();
                 if lost > 0 {
                     trouble(format!("{lost} alerts were not delivered: too many wait"));
                 }
             }
         });
-        Ok(Webhook { alerts, dropped })
+        Ok(Webhook { outbox })
     }
 
     /// Posts what a notice says, if it begins or ends a violation.
     pub fn tell(&self, notice: &Notice) {
-        let Some(alert) = alert(notice) else { return };
-        if self.alerts.try_send(alert).is_err() {
-            self.dropped.fetch_add(1, Relaxed);
+        if let Some(alert) = alert(notice) {
+            self.outbox.push(alert);
         }
+    }
+
+    /// Waits until all alerts are delivered, at most so long; returns how many are not.
+    #[must_use]
+    pub fn wait(&self, longest: Duration) -> usize {
+        self.outbox.wait(longest)
     }
 }
 
 fn deliver(
-    alert: &Json,
+    kept: &Kept,
     tls: Option<&ClientTls>,
     host: &str,
     path: &str,
     trouble: &impl Fn(String),
 ) {
-    let (begun, mut again, mut told) = (Instant::now(), AGAIN, false);
-    while let Err(error) = ask_over(tls, host, "POST", path, "", &alert.to_string()) {
-        if begun.elapsed() > KEPT {
+    let (mut again, mut told) = (AGAIN, false);
+    while let Err(error) = ask_over(tls, host, "POST", path, "", &kept.alert.to_string()) {
+        let waited = Duration::from_micros(now_micros().saturating_sub(kept.since));
+        if waited > KEPT {
             return trouble(format!("an alert was not delivered and is given up: {error}"));
         }
         if !std::mem::replace(&mut told, true) {

@@ -45,7 +45,7 @@ impl ByKey {
         judged: &mut Vec<Judged>,
     ) {
         match touched {
-            Touched::Cell { slot, .. } if !self.keyed.takes(&world.slot(slot).key) => {}
+            Touched::Cell { slot, .. } if !self.keyed.takes(world, slot) => {}
             Touched::Cell { slot, node, .. } => {
                 let state = state_under(&self.keyed, world, Some(slot), node);
                 let one = self.one(world, slot);
@@ -66,7 +66,7 @@ impl ByKey {
                 self.forget(slot);
                 continue;
             }
-            if self.keyed.takes(&world.slot(slot).key) {
+            if self.keyed.takes(world, slot) {
                 self.judge_slot(world, slot, now_ns, judged);
             }
         }

@@ -16,7 +16,7 @@ impl Watched {
             | (None, Touched::Cell { mapped: false, .. })
             | (Some(_), Touched::Channel(_)) => {}
             (Some(keyed), Touched::Cell { slot, .. }) => {
-                if keyed.takes(&world.slot(slot).key) {
+                if keyed.takes(world, slot) {
                     moments.note(Some(slot), at);
                 }
             }
@@ -88,7 +88,7 @@ impl Watched {
 
     /// Whether the key of a slot is among those that the rule is judged for.
     fn takes(&self, world: &World, slot: SlotId) -> bool {
-        self.keyed.as_ref().is_some_and(|keyed| keyed.takes(&world.slot(slot).key))
+        self.keyed.as_ref().is_some_and(|keyed| keyed.takes(world, slot))
     }
 
     fn judge_all(&mut self, world: &World, at: Stamp, judged: &mut Vec<Judged>) {

@@ -74,7 +74,7 @@ impl Rows {
         }
         let mut relations = self.keyed.relations.iter();
         if let (Some(relation), None) = (relations.next(), relations.next()) {
-            let value = world.cell(slot, node, relation).ok()?;
+            let value = self.keyed.shown(relation, world.cell(slot, node, relation).ok()?);
             if let Some(row) = self.of_one.get(value) {
                 return Some(Arc::clone(row));
             }
@@ -84,7 +84,10 @@ impl Rows {
             return Some(row);
         }
         let relations = self.keyed.relations.iter();
-        let values = relations.map(|relation| world.cell(slot, node, relation).ok().cloned());
+        let values = relations.map(|relation| {
+            let value = world.cell(slot, node, relation).ok()?;
+            Some(self.keyed.shown(relation, value).clone())
+        });
         let values = values.collect::<Option<Vec<Value>>>()?;
         if let Some(row) = self.of_several.get(&values) {
             return Some(Arc::clone(row));

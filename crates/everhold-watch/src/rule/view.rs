@@ -21,7 +21,7 @@ pub(super) fn state_under(
             Some(slot) => world.cell(slot, node, relation),
             None => world.absent(node),
         };
-        state.insert(relation.clone(), value.ok()?.clone());
+        state.insert(relation.clone(), keyed.shown(relation, value.ok()?).clone());
     }
     for name in &keyed.variables {
         state.insert(name.clone(), world.variable(node, name).ok()?.clone());
@@ -29,18 +29,25 @@ pub(super) fn state_under(
     Some(Value::Record(state))
 }
 
-/// The same as the property that was written sees it: relations are maps with the one key.
+/// The same as the property that was written sees it: relations are maps with the one key, or with
+/// the tuples of the group.
 pub(super) fn whole_under(keyed: &Keyed, key: &Value, state: &Value) -> Value {
     let Value::Record(fields) = state else { return Value::Null };
-    let wrap = |(name, value): (&String, &Value)| {
-        let value = match (keyed.relations.contains(name), value) {
-            (false, value) => value.clone(),
-            (true, Value::Null) => Value::Map(BTreeMap::new()),
-            (true, value) => Value::Map([(key.clone(), value.clone())].into()),
-        };
-        (name.clone(), value)
-    };
-    Value::Record(fields.iter().map(wrap).collect())
+    let mut whole: BTreeMap<String, Value> = BTreeMap::new();
+    for (name, value) in fields {
+        let (relation, is_group) = keyed.relation_of(name);
+        if !keyed.relations.contains(name) {
+            whole.insert(name.clone(), value.clone());
+            continue;
+        }
+        let tuples = everhold_trace::wire::relation(&mut whole, relation);
+        match value {
+            Value::Map(group) if is_group => tuples.extend(group.clone()),
+            Value::Null => {}
+            value => drop(tuples.insert(key.clone(), value.clone())),
+        }
+    }
+    Value::Record(whole)
 }
 
 /// A state of all nodes that was put together.

@@ -1,7 +1,10 @@
 //! The present snapshot as part of a checkpoint.
 
+use std::collections::BTreeSet;
+
 use everhold_property::Member;
 use everhold_trace::Value;
+use everhold_trace::wire::Name;
 
 use super::{Cell, Shown, Slot, World, relation_map};
 use crate::save::{Fields, Read, list, number, stamp};
@@ -26,8 +29,15 @@ impl World {
                 shown.tupled.into(),
             ])
         });
-        let slots = self.slots.iter().filter(|slot| !slot.cells.is_empty());
-        let slots = slots.map(|slot| list([slot.key.clone(), list(slot.cells.iter().map(cell))]));
+        let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.used);
+        let slots = used.map(|(place, slot)| {
+            // Of the other relations the cells say it.
+            let is_said = |name: &Name| slot.cells.iter().any(|cell| cell.relation == *name);
+            // In an order that does not depend on which came first.
+            let unsaid: BTreeSet<&Name> = self.heard_of(place).filter(|n| !is_said(n)).collect();
+            let heard = list(unsaid.into_iter().map(|name| name.as_ref().into()));
+            list([slot.key.clone(), list(slot.cells.iter().map(cell)), heard])
+        });
         let mapped = self.mapped.iter().map(|name| name.as_str().into());
         list([list(nodes), list(slots), list(mapped)])
     }
@@ -41,11 +51,18 @@ impl World {
             world.members.push(member);
             world.shown.push(shown);
         }
-        for slot in
-            fields.each(|f| Ok(Slot { used: true, key: f.any()?, cells: f.each(load_cell)? }))?
-        {
-            world.index.insert(slot.key.clone(), world.slots.len());
+        let slots = fields.each(|f| {
+            let slot = Slot { used: true, key: f.any()?, cells: f.each(load_cell)?, heard: 0 };
+            let names = f.items()?;
+            let heard = names.iter().filter_map(Value::as_text).map(Name::from);
+            Ok((slot, heard.collect::<Vec<Name>>()))
+        })?;
+        for (slot, mut heard) in slots {
+            let place = world.slots.len();
+            heard.extend(slot.cells.iter().map(|cell| Name::clone(&cell.relation)));
+            world.index.insert(slot.key.clone(), place);
             world.slots.push(slot);
+            heard.iter().for_each(|name| world.hear(place, name));
         }
         for name in fields.items()? {
             world.mapped.extend(name.as_text().map(str::to_owned));

@@ -16,26 +16,32 @@ use crate::engine::{LONG, Probe, Running, folder, hello, next_violation, start_o
 use crate::feed::{Feed, START, ms, notices, observe, violations};
 
 /// One checker with all keys, and one for each partition.
-struct Both {
-    whole: Feed,
-    parts: Vec<Feed>,
+pub(crate) struct Both {
+    pub(crate) whole: Feed,
+    pub(crate) parts: Vec<Feed>,
 }
 
 impl Both {
     fn new(of: u32, rules: &str) -> Both {
+        Both::with(of, rules, rules)
+    }
+
+    /// The one with all keys has rules of its own.
+    pub(crate) fn with(of: u32, whole: &str, rules: &str) -> Both {
         let mut both = Both { whole: Feed::default(), parts: Vec::new() };
+        both.whole.rules(START, whole);
         both.parts.resize_with(of as usize, Feed::default);
-        both.each(|feed| feed.rules(START, rules));
+        both.parts.iter_mut().for_each(|feed| feed.rules(START, rules));
         both.each(|feed| (0..3).for_each(|node| feed.hello(START, node)));
         both
     }
 
-    fn each(&mut self, tell: impl Fn(&mut Feed)) {
+    pub(crate) fn each(&mut self, tell: impl Fn(&mut Feed)) {
         self.parts.iter_mut().chain([&mut self.whole]).for_each(tell);
     }
 
     /// As an intake splits a batch.
-    fn batch(&mut self, at: u64, node: u32, records: Vec<Record>) {
+    pub(crate) fn batch(&mut self, at: u64, node: u32, records: Vec<Record>) {
         let of = self.parts.len() as u32;
         for (number, feed) in (0..).zip(&mut self.parts) {
             let is_theirs = |record: &&Record| match &record.what {
@@ -51,13 +57,13 @@ impl Both {
         self.whole.beat(at, &[node]);
     }
 
-    fn beat(&mut self, at: u64) {
+    pub(crate) fn beat(&mut self, at: u64) {
         self.each(|feed| feed.beat(at, &[0, 1, 2]));
     }
 }
 
 /// The checkers of all partitions, one entry at a time, in an order that depends on the seed.
-struct Many {
+pub(crate) struct Many {
     feeds: Vec<Feed>,
     checkers: Vec<PartitionChecker>,
     /// Of each partition: a checkpoint, and which entries come after it.
@@ -68,7 +74,7 @@ struct Many {
 }
 
 impl Many {
-    fn new(feeds: Vec<Feed>, seed: u64) -> Many {
+    pub(crate) fn new(feeds: Vec<Feed>, seed: u64) -> Many {
         let of = feeds.len() as u32;
         let checkers: Vec<PartitionChecker> = (0..of).map(|p| fresh(p, of)).collect();
         let saved = checkers.iter().map(|checker| (checker.checkpoint(), 0)).collect();
@@ -81,7 +87,7 @@ impl Many {
         (self.seed >> 33) as usize % below
     }
 
-    fn run(&mut self, kills: bool) {
+    pub(crate) fn run(&mut self, kills: bool) {
         loop {
             let open: Vec<usize> = (0..self.feeds.len())
                 .filter(|part| self.read[*part] < self.feeds[*part].entries.len())
@@ -120,7 +126,7 @@ impl Many {
     }
 
     /// The violations, each once, as the evidence keeps them.
-    fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&self) -> Vec<String> {
         let mut lines = violations(&self.notices);
         lines.retain(|line| !line.starts_with('?'));
         lines.sort();
@@ -128,7 +134,7 @@ impl Many {
         lines
     }
 
-    fn status(&self, rule: &str) -> Vec<(Verdict, Option<String>)> {
+    pub(crate) fn status(&self, rule: &str) -> Vec<(Verdict, Option<String>)> {
         let all = self.checkers.iter().flat_map(PartitionChecker::rules);
         let of_rule = all.filter(|(name, _)| name == rule);
         of_rule.map(|(_, status)| (status.last, status.unknown)).collect()
@@ -186,7 +192,7 @@ fn busy(of: u32, seed: u64) -> Both {
     both
 }
 
-fn expected(both: &Both) -> Vec<String> {
+pub(crate) fn expected(both: &Both) -> Vec<String> {
     let mut lines = violations(&notices(CheckOptions::default(), &both.whole.entries));
     lines.sort();
     lines

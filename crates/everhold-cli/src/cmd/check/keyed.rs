@@ -1,67 +1,101 @@
 //! Rules about a key that nobody binds, which a watch judges for every key; and excerpts, which are
 //! judged only by what they have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everhold_property::{
-    ExecutionOutcome, ExprKind, Limits, Method, Modality, Property, Rule, Scope, Shown, Span,
+    ExecutionOutcome, Expr, ExprKind, Limits, Method, Modality, Property, Rule, Scope, Shown, Span,
     Tally, Verdict, check_ordered, check_recorded,
 };
 use everhold_trace::{Execution, Order, Value, notes};
+use everhold_watch::rule::Grouping;
 
-/// The name that stands for the key.
-pub(crate) const KEY: &str = "key";
+pub(crate) use everhold_watch::rule::KEY;
 
-/// The relations that a property looks into under the key: `n.locks[key]`.
-pub(crate) fn relations(property: &Property) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    property.body.any(&mut |expr| {
-        if let ExprKind::Index(base, index) = &expr.kind
-            && let (ExprKind::Field(_, relation), ExprKind::Name(name)) = (&base.kind, &index.kind)
-            && name == KEY
-        {
-            found.insert(relation.name.clone());
-        }
-        false
-    });
-    found
+/// Where a property about a key finds its keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyed {
+    /// The relations that it looks into under the key: `n.locks[key]`.
+    relations: BTreeSet<String>,
+    /// Those of whose tuples a part is the key.
+    groupings: BTreeSet<Grouping>,
 }
 
-/// Where a property names the key in brackets.
+impl Keyed {
+    /// `None` if the property does not speak of a key.
+    pub(crate) fn of(property: &Property) -> Option<Keyed> {
+        let mut relations = BTreeSet::new();
+        property.body.any(&mut |expr| {
+            if let ExprKind::Index(base, index) = &expr.kind
+                && let (ExprKind::Field(_, relation), ExprKind::Name(name)) =
+                    (&base.kind, &index.kind)
+                && name == KEY
+            {
+                relations.insert(relation.name.clone());
+            }
+            false
+        });
+        let keyed = Keyed { relations, groupings: Grouping::of(property) };
+        let speaks = !keyed.relations.is_empty() || !keyed.groupings.is_empty();
+        speaks.then_some(keyed)
+    }
+
+    /// The relations of which a state may show keys.
+    fn names(&self) -> BTreeSet<&str> {
+        let grouped = self.groupings.iter().map(Grouping::relation);
+        self.relations.iter().map(String::as_str).chain(grouped).collect()
+    }
+
+    /// The keys of these relations in all states of an execution, or the one that it is about.
+    pub(crate) fn keys(&self, execution: &Execution) -> BTreeSet<Value> {
+        if let Some(key) = execution.notes().get(notes::KEY) {
+            return BTreeSet::from([key.clone()]);
+        }
+        let states = execution.local_states();
+        let mut found = BTreeSet::new();
+        for node in execution.node_ids() {
+            let mut last = None;
+            for count in 0..=execution.events_of(node).len() {
+                let version = states.version(node, count);
+                if let Some(state) = states.at(node, count).filter(|_| version != last) {
+                    self.keys_of(state, &mut found);
+                }
+                last = version;
+            }
+        }
+        found
+    }
+
+    fn keys_of(&self, state: &Value, found: &mut BTreeSet<Value>) {
+        let map = |relation: &str| match state.get(relation) {
+            Some(Value::Map(map)) => Some(map),
+            _ => None,
+        };
+        let keys =
+            self.relations.iter().filter_map(|relation| map(relation)).flat_map(BTreeMap::keys);
+        let groups = self.groupings.iter().flat_map(|grouping| {
+            let tuples = map(grouping.relation()).into_iter().flatten();
+            tuples.filter_map(|(key, value)| grouping.group(key, value))
+        });
+        let new: Vec<&Value> = keys.chain(groups).filter(|key| !found.contains(*key)).collect();
+        found.extend(new.into_iter().cloned());
+    }
+}
+
+/// Where a property names the key in brackets, or compares something with it.
 pub(crate) fn places(property: &Property) -> Vec<Span> {
+    let is_key = |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if name == KEY);
     let mut found = Vec::new();
     property.body.any(&mut |expr| {
-        if let ExprKind::Index(_, index) = &expr.kind
-            && matches!(&index.kind, ExprKind::Name(name) if name == KEY)
-        {
-            found.push(index.span);
+        match &expr.kind {
+            ExprKind::Index(_, index) if is_key(index) => found.push(index.span),
+            ExprKind::Binary(_, a, b) if is_key(a) || is_key(b) => {
+                found.extend([expr.span, a.span, b.span]);
+            }
+            _ => {}
         }
         false
     });
-    found
-}
-
-/// The keys of these relations in all states of an execution, or the one that it is about.
-pub(crate) fn keys(execution: &Execution, relations: &BTreeSet<String>) -> BTreeSet<Value> {
-    if let Some(key) = execution.notes().get(notes::KEY) {
-        return BTreeSet::from([key.clone()]);
-    }
-    let states = execution.local_states();
-    let mut found = BTreeSet::new();
-    for node in execution.node_ids() {
-        let mut last = None;
-        for count in 0..=execution.events_of(node).len() {
-            let version = states.version(node, count);
-            let state = states.at(node, count).filter(|_| version != last);
-            for relation in relations {
-                if let Some(Value::Map(map)) = state.and_then(|state| state.get(relation)) {
-                    let new: Vec<&Value> = map.keys().filter(|key| !found.contains(*key)).collect();
-                    found.extend(new.into_iter().cloned());
-                }
-            }
-            last = version;
-        }
-    }
     found
 }
 
@@ -78,17 +112,17 @@ impl How {
     pub(super) fn judge(
         self,
         rule: &Rule,
-        keyed: Option<&BTreeSet<String>>,
+        keyed: Option<&Keyed>,
         execution: &Execution,
         order: &Order,
     ) -> (ExecutionOutcome, Option<String>) {
         if let Some(lack) = lack(rule, keyed.is_some(), execution) {
             return (nothing(), Some(lack));
         }
-        let Some(relations) = keyed else { return (self.one(rule, execution, order), None) };
-        let keys = keys(execution, relations);
+        let Some(keyed) = keyed else { return (self.one(rule, execution, order), None) };
+        let keys = keyed.keys(execution);
         if keys.is_empty() {
-            let names: Vec<String> = relations.iter().map(|name| format!("`{name}`")).collect();
+            let names: Vec<String> = keyed.names().iter().map(|name| format!("`{name}`")).collect();
             return (nothing(), Some(format!("no node shows a key of {}", names.join(" or "))));
         }
         (self.every_key(rule, keys, execution, order), None)

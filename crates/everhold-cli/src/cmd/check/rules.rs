@@ -1,6 +1,5 @@
 //! The properties, and the errors in them.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use everhold_trace::value::json::from_json;
 use everhold_trace::{Execution, notes};
 use serde_json::json;
 
-use super::keyed::{KEY, places, relations};
+use super::keyed::{KEY, Keyed, places};
 use crate::exit::BadInput;
 use crate::input::{self, Given};
 
@@ -17,8 +16,8 @@ use crate::input::{self, Given};
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
-    /// Of each, the relations that it looks into under a key that nobody binds, if it does.
-    pub(crate) keyed: Vec<Option<BTreeSet<String>>>,
+    /// Of each, where it finds the keys that nobody binds, if it speaks of them.
+    pub(crate) keyed: Vec<Option<Keyed>>,
 }
 
 /// The errors in a file of properties, or in the options that belong to it.
@@ -102,13 +101,11 @@ impl Wrong {
     }
 }
 
-/// The relations that a property looks into under the key, if nobody binds or defines that name.
-fn by_key(property: &Property, library: &Library, schema: &Schema) -> Option<BTreeSet<String>> {
-    let relations = relations(property);
-    let is_free = library.constant(KEY).is_none()
-        && !relations.is_empty()
-        && !check(property, library, schema).is_empty();
-    is_free.then_some(relations)
+/// Where a property finds the keys that it speaks of, if nobody binds or defines that name.
+fn by_key(property: &Property, library: &Library, schema: &Schema) -> Option<Keyed> {
+    let keyed = Keyed::of(property)?;
+    let is_free = library.constant(KEY).is_none() && !check(property, library, schema).is_empty();
+    is_free.then_some(keyed)
 }
 
 fn library(define: &[String]) -> Result<Library, BadInput> {

@@ -2,7 +2,7 @@
 
 use everhold_trace::Value;
 
-use super::{Exchange, Item, Part, Source, Target};
+use super::{Exchange, Interest, Item, Part, Source, Target};
 use crate::assemble::{Change, Changing};
 use crate::checker::{CheckOptions, PartitionChecker};
 use crate::rule::RuleSet;
@@ -50,10 +50,9 @@ impl Exchange {
             list([last, stamp(source.frontier), edition, list(queue)])
         };
         let target = |target: &Target| {
-            let wanted = target.wanted.iter().map(|name| name.as_str().into());
             let draft = target.draft.iter().map(Item::save);
             let (told, said) = (stamp(target.told), number(target.said));
-            list([list(wanted), target.judges.into(), told, said, list(draft)])
+            list([told, said, list(draft)])
         };
         let away = self.away.iter().map(|(node, places)| {
             let places = places.iter().map(|place| number((*place).into()));
@@ -71,7 +70,12 @@ impl Exchange {
         ])
     }
 
-    pub(in crate::checker) fn load(options: CheckOptions, value: Value) -> Read<Box<Exchange>> {
+    /// The exchange of a checker with these rules.
+    pub(in crate::checker) fn load(
+        options: CheckOptions,
+        rules: &RuleSet,
+        value: Value,
+    ) -> Read<Box<Exchange>> {
         let mut exchange = Exchange::of(options).ok_or_else(|| bad("it is of one partition"))?;
         let mut fields = Fields::of(value)?;
         exchange.sources = fields.each(|f| {
@@ -81,11 +85,12 @@ impl Exchange {
             Ok(source)
         })?;
         exchange.targets = fields.each(|f| {
-            let mut names = Fields::of(f.any()?)?;
-            let wanted = std::iter::from_fn(|| names.text().ok()).collect();
-            let (judges, told, said) = (f.flag()?, f.stamp()?, f.number()?);
-            Ok(Target { wanted, judges, told, said, draft: f.each(Item::load)? })
+            let (told, said) = (f.stamp()?, f.number()?);
+            Ok(Target { told, said, draft: f.each(Item::load)?, ..Target::default() })
         })?;
+        for (number, target) in (0..).zip(&mut exchange.targets) {
+            (target.wanted, target.judges) = Interest::of(rules, number, exchange.place);
+        }
         let of = exchange.place.of as usize;
         if exchange.sources.len() != of || exchange.targets.len() != of {
             return Err(bad("it is of another number of partitions"));
