@@ -46,7 +46,7 @@ struct Tour {
     run: fn(&DemoArgs, &mut dyn Write) -> Result<Seen>,
 }
 
-const TOURS: [Tour; 5] = [
+const TOURS: [Tour; 6] = [
     Tour {
         name: TourName::Find,
         title: "bugs found, shrunk and explained: the storage system of P# (FAST 2016)",

@@ -10,7 +10,7 @@ use crate::args::{Args, HelpArgs};
 use crate::exit::{BadInput, Code};
 
 /// The topics: name, subject and page.
-const TOPICS: [(&str, &str, &str); 14] = [
+const TOPICS: [(&str, &str, &str); 15] = [
     ("properties", "the property language, on one page", REFERENCE),
     (
         "traces",
