@@ -2,42 +2,15 @@
 //! environment raises.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::{Choice, Explorer, Reduction, Report, Schedule, Search, Setup, System};
-use serde::Serialize;
 
 use crate::place::Place;
 
-/// The number of times that each option was taken.
-type Taken = Arc<Mutex<BTreeMap<usize, u32>>>;
-
-/// Chooses when it starts.
-#[derive(Clone, Serialize)]
-struct Chooser {
-    weights: Vec<u32>,
-    option: usize,
-    #[serde(skip)]
-    taken: Taken,
-}
-
-impl Chooser {
-    fn new(weights: &[u32], taken: &Taken) -> Chooser {
-        Chooser { weights: weights.to_vec(), option: 0, taken: Arc::clone(taken) }
-    }
-}
-
-impl Node for Chooser {
-    type Msg = u32;
-    fn start(&mut self, cx: &mut Cx<u32>) {
-        self.option = cx.choose_weighted("size", &self.weights);
-        *self.taken.lock().unwrap().entry(self.option).or_default() += 1;
-    }
-    fn message(&mut self, cx: &mut Cx<u32>, _: NodeId, msg: u32) {
-        cx.unexpected(msg);
-    }
-}
+#[path = "../nodes/chooser.rs"]
+mod chooser;
+use chooser::{Chooser, Taken};
 
 /// The same as an async program.
 fn chooser(system: &mut System<u32>, weights: &[u32], taken: &Taken) {

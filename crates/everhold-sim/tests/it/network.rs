@@ -9,41 +9,12 @@ use serde::Serialize;
 
 use crate::toys::Msg;
 
-/// What one end of a connection saw, in order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-enum Seen {
-    Got(Msg),
-    Ended,
-}
-use Seen::{Ended, Got};
-
-/// Sends its list at the start, then writes down what it sees.
-#[derive(Clone, Default, Serialize)]
-struct End {
-    to: Option<NodeId>,
-    first: Vec<Msg>,
-    /// Sent when it is told that the connection ended.
-    then: Option<Msg>,
-    seen: Vec<Seen>,
-}
-
-impl Node for End {
-    type Msg = Msg;
-    fn start(&mut self, cx: &mut Cx<Msg>) {
-        for msg in &self.first {
-            cx.send(self.to.expect("whoever sends knows to whom"), *msg);
-        }
-    }
-    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
-        self.seen.push(Got(msg));
-    }
-    fn disconnected(&mut self, cx: &mut Cx<Msg>, peer: NodeId) {
-        self.seen.push(Ended);
-        if let Some(msg) = self.then.take() {
-            cx.send(peer, msg);
-        }
-    }
-}
+#[path = "../nodes/ends.rs"]
+mod ends;
+use ends::{
+    End,
+    Seen::{self, Ended, Got},
+};
 
 fn exhaustive(setup: impl Fn(&mut System<Msg>) + Send + Sync + 'static) -> Report {
     let search = Search::Exhaustive { reduction: Reduction::None };

@@ -1,41 +1,13 @@
 //! Weighted choices, and setups that functions return.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use everhold_node::{Cx, Node, NodeId};
 use everhold_sim::Setup;
 use everhold_timed::{Draws, Timed};
-use serde::Serialize;
 
-/// The number of times each option was taken.
-type Taken = Arc<Mutex<BTreeMap<usize, u32>>>;
-
-/// Makes a choice when it starts.
-#[derive(Clone, Serialize)]
-struct Chooser {
-    weights: Vec<u32>,
-    option: usize,
-    #[serde(skip)]
-    taken: Taken,
-}
-
-impl Chooser {
-    fn new(weights: &[u32], taken: &Taken) -> Chooser {
-        Chooser { weights: weights.to_vec(), option: 0, taken: Arc::clone(taken) }
-    }
-}
-
-impl Node for Chooser {
-    type Msg = u32;
-    fn start(&mut self, cx: &mut Cx<u32>) {
-        self.option = cx.choose_weighted("size", &self.weights);
-        *self.taken.lock().unwrap().entry(self.option).or_default() += 1;
-    }
-    fn message(&mut self, cx: &mut Cx<u32>, _: NodeId, msg: u32) {
-        cx.unexpected(msg);
-    }
-}
+#[path = "../../../everhold-sim/tests/nodes/chooser.rs"]
+mod chooser;
+use chooser::{Chooser, Taken};
 
 const WEIGHTS: [u32; 4] = [16, 0, 3, 1];
 

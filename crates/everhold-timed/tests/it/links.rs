@@ -7,56 +7,12 @@ use everhold_sim::{Channel, Faults, Links, Network, System};
 use everhold_timed::{Durations, Fate, Link, Net, Sent, Timed, TimedChannel, TimedFault};
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-enum Msg {
-    Data(u32),
-    Beat(u32),
-}
-use Msg::{Beat, Data};
-
-/// Sends its list at the start.
-#[derive(Clone, Serialize)]
-struct Source {
-    to: NodeId,
-    list: Vec<Msg>,
-}
-
-impl Node for Source {
-    type Msg = Msg;
-    fn start(&mut self, cx: &mut Cx<Msg>) {
-        self.list.iter().for_each(|msg| cx.send(self.to, *msg));
-    }
-    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
-}
-
-/// Records the messages that arrive; the end of a connection is recorded as `Beat(99)`.
-#[derive(Clone, Default, Serialize)]
-struct Sink {
-    seen: Vec<Msg>,
-}
-
-impl Node for Sink {
-    type Msg = Msg;
-    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
-        self.seen.push(msg);
-    }
-    fn disconnected(&mut self, _: &mut Cx<Msg>, _: NodeId) {
-        self.seen.push(Beat(99));
-    }
-}
-
-fn transfer(
-    links: Links,
-    faults: Faults,
-    list: Vec<Msg>,
-) -> impl Fn(&mut System<Msg>) + Clone + Send + Sync + 'static {
-    move |system| {
-        let sink = system.node("sink", Sink::default());
-        system.node("source", Source { to: sink, list: list.clone() });
-        system.links(links.clone());
-        system.faults(faults.clone());
-    }
-}
+#[path = "../../../everhold-sim/tests/nodes/transfer.rs"]
+mod transfer;
+use transfer::{
+    Msg::{self, Beat, Data},
+    Sink, transfer,
+};
 
 /// Sends as long as there is room, and counts the refused messages.
 #[derive(Clone, Serialize)]

@@ -2,48 +2,16 @@
 
 use std::time::Duration;
 
-use everhold_node::{Cx, Node, NodeId};
+use everhold_node::NodeId;
 use everhold_sim::{Network, System};
 use everhold_timed::{Durations, Net, Timed, TimedFault};
-use serde::Serialize;
 
-type Msg = u32;
-
-/// The observations of one end of a connection, in order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-enum Seen {
-    Got(Msg),
-    Ended,
-}
-use Seen::{Ended, Got};
-
-/// Sends its list at the start, then records what it observes.
-#[derive(Clone, Default, Serialize)]
-struct End {
-    to: Option<NodeId>,
-    first: Vec<Msg>,
-    /// The message to send when it is notified that the connection ended.
-    then: Option<Msg>,
-    seen: Vec<Seen>,
-}
-
-impl Node for End {
-    type Msg = Msg;
-    fn start(&mut self, cx: &mut Cx<Msg>) {
-        for msg in &self.first {
-            cx.send(self.to.expect("whoever sends knows to whom"), *msg);
-        }
-    }
-    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, msg: Msg) {
-        self.seen.push(Got(msg));
-    }
-    fn disconnected(&mut self, cx: &mut Cx<Msg>, peer: NodeId) {
-        self.seen.push(Ended);
-        if let Some(msg) = self.then.take() {
-            cx.send(peer, msg);
-        }
-    }
-}
+#[path = "../../../everhold-sim/tests/nodes/ends.rs"]
+mod ends;
+use ends::{
+    End, Msg,
+    Seen::{self, Ended, Got},
+};
 
 /// Checks on the virtual clock what the log observes, and how many ends are notified.
 #[track_caller]
