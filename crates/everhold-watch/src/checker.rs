@@ -355,7 +355,7 @@ impl PartitionChecker {
     fn put_set_in_force(&mut self, set: &RuleSet, notices: &mut Vec<Notice>) {
         let selected = self.part.select(set);
         self.world.map_relations(&selected.whole_fields());
-        self.world.group_tuples(&selected.groupings());
+        self.world.group_tuples(&selected.groupings(), self.part.place());
         let old = std::mem::take(&mut self.rules);
         self.rules = rule::adopt(&selected, old, self.options.incremental);
         self.set_horizon();

@@ -62,6 +62,14 @@ impl Part {
         if place.of > 1 { Part::ByKey } else { Part::All }
     }
 
+    /// Which keys it judges. The log of a partition has no others, so that only a gathered part asks.
+    pub(super) fn place(self) -> Place {
+        match self {
+            Part::Gathered(place) => place,
+            Part::All | Part::ByKey => Place::default(),
+        }
+    }
+
     /// The rules of this part.
     pub(super) fn select(self, set: &RuleSet) -> RuleSet {
         set.only(|name, reach| match (self, reach) {

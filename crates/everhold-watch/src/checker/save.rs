@@ -62,7 +62,7 @@ impl PartitionChecker {
         checker.world = World::load(fields.any()?)?;
         let saved = fields.items()?;
         let selected = part.select(&checker.set);
-        checker.world.has_groups(&selected.groupings());
+        checker.world.has_groups(&selected.groupings(), part.place());
         checker.rules = rule::load(&selected, options.incremental, saved, &checker.world)?;
         checker.ticked = fields.number()?;
         for suspicion in fields.each(Suspicion::load)? {

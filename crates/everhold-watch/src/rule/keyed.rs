@@ -42,7 +42,8 @@ static EMPTY: Value = Value::Map(BTreeMap::new());
 impl Keyed {
     /// Whether the property is judged for a key: of keys of other relations it says nothing.
     pub(super) fn takes(&self, world: &World, slot: SlotId) -> bool {
-        is_in(self.share, &world.slot(slot).key) && world.has_heard(slot, &self.relations)
+        let key = &world.slot(slot).key;
+        is_in(self.share, key) && world.is_own(key) && world.has_heard(slot, &self.relations)
     }
 
     /// The value of a relation as the property sees it: the map of a group is there if it is empty.

@@ -10,7 +10,9 @@ use everhold_property::Schema;
 use everhold_trace::wire::{Name, Stamp, Tuple};
 use everhold_trace::{NodeId, Value};
 
-use super::{Cell, SCHEMA_SAMPLES, SlotId, World};
+use super::{Cell, SCHEMA_SAMPLES, SlotId, World, hash_of};
+use crate::checker::Place;
+use crate::log::partition_of;
 use crate::rule::Grouping;
 
 /// The groupings that rules ask for, and what they changed.
@@ -19,6 +21,8 @@ pub(super) struct Groups {
     /// With their names, by relation.
     by_relation: BTreeMap<String, Vec<(Grouping, Name)>>,
     names: BTreeSet<String>,
+    /// Which partition has them: of others only some tuples come here.
+    place: Place,
     /// The keys of the groups that the last change changed.
     changed: Vec<SlotId>,
 }
@@ -42,8 +46,8 @@ impl Groups {
         !self.names.is_empty() && self.names.contains(name)
     }
 
-    fn new(wanted: &BTreeSet<Grouping>) -> Groups {
-        let mut groups = Groups::default();
+    fn new(wanted: &BTreeSet<Grouping>, place: Place) -> Groups {
+        let mut groups = Groups { place, ..Groups::default() };
         for grouping in wanted {
             let name = grouping.to_string();
             let of = groups.by_relation.entry(grouping.relation().to_owned()).or_default();
@@ -56,8 +60,8 @@ impl Groups {
 
 impl World {
     /// Keeps these groups, and no others, from now on.
-    pub(crate) fn group_tuples(&mut self, wanted: &BTreeSet<Grouping>) {
-        let old = std::mem::replace(&mut self.groups, Groups::new(wanted));
+    pub(crate) fn group_tuples(&mut self, wanted: &BTreeSet<Grouping>, place: Place) {
+        let old = std::mem::replace(&mut self.groups, Groups::new(wanted, place));
         if old.names == self.groups.names {
             return;
         }
@@ -79,8 +83,14 @@ impl World {
     }
 
     /// The groupings of a checkpoint, whose groups are among its cells.
-    pub(crate) fn has_groups(&mut self, wanted: &BTreeSet<Grouping>) {
-        self.groups = Groups::new(wanted);
+    pub(crate) fn has_groups(&mut self, wanted: &BTreeSet<Grouping>, place: Place) {
+        self.groups = Groups::new(wanted, place);
+    }
+
+    /// Whether everything that is said of a key comes here.
+    pub(crate) fn is_own(&self, key: &Value) -> bool {
+        let Place { partition, of } = self.groups.place;
+        of <= 1 || partition_of(hash_of(key), of) == partition
     }
 
     /// Takes the keys of the groups that the last change changed.
@@ -98,7 +108,9 @@ impl World {
     ) {
         let by_relation = std::mem::take(&mut self.groups.by_relation);
         for (grouping, name) in by_relation.get(&*tuple.relation).into_iter().flatten() {
-            let of = |value: Option<&Value>| grouping.group(&tuple.key, value?).cloned();
+            let of = |value: Option<&Value>| {
+                grouping.group(&tuple.key, value?).filter(|group| self.is_own(group)).cloned()
+            };
             let (old, new) = (of(before), of(after));
             if let Some(old) = old.filter(|old| new.as_ref() != Some(old)) {
                 self.leave(said, &old, name, &tuple.key);

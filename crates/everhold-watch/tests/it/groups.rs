@@ -10,7 +10,8 @@ use crate::gathered::{Both, Many, expected};
 
 /// A job of some worker; its own key is its number.
 fn job(number: i64, worker: i64, cores: i64) -> Tuple {
-    let value = Value::record([("worker", worker), ("cores", cores)]);
+    let user = (number * 3 + cores) % WORKERS;
+    let value = Value::record([("worker", worker), ("cores", cores), ("user", user)]);
     Tuple { relation: "jobs".into(), key: number.into(), value }
 }
 
@@ -37,6 +38,8 @@ always "apart": forall n in nodes: forall i, j in n.jobs
   where n.jobs[i].worker == key and n.jobs[j].worker == key and i != j: n.jobs[i].cores != n.jobs[j].cores
 always "ends": forall n in nodes: count(j -> job in n.jobs where job.worker == key: job.cores == 4) > 0
   leads to count(j -> job in n.jobs where job.worker == key: job.cores == 4) == 0 within 60ms
+always "lonely": sum(n in nodes: count(j -> job in n.jobs where job.user == key: job.cores > 1)) != 1
+always "own": forall n in nodes: n.jobs[key] != null implies count(j -> job in n.jobs where key == job.worker: true) <= 1
 "#;
 
 fn grouped() -> String {
@@ -136,7 +139,9 @@ fn groups_are_judged_as_rules_that_are_written_out() {
             for kills in [false, true] {
                 let both = busy(of, seed);
                 let expected = under_keys(expected(&both));
-                for rule in ["+load[", "+few[", "+room[", "+apart[", "+ends[", "-load["] {
+                for rule in [
+                    "+load[", "+few[", "+room[", "+apart[", "+ends[", "+lonely[", "+own[", "-load[",
+                ] {
                     assert!(
                         expected.iter().any(|line| line.starts_with(rule)),
                         "{rule} {expected:?}"
