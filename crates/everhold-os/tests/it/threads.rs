@@ -9,8 +9,8 @@ use everhold_os::abi::signal::{
     SA_RESETHAND, SA_RESTART, SIG_BLOCK, SIG_UNBLOCK, SIGCHLD, SIGKILL, SIGTERM, SIGUSR1,
 };
 use everhold_os::{
-    Action, Choices, ClockId, Clocks, Deadline, Delivery, Errno, Event, FUTEX_ANY, Host, Reason, Settings, Stop,
-    ThreadId, TimerSetting,
+    Action, Choices, ClockId, Clocks, Deadline, Delivery, Errno, Event, FUTEX_ANY, Host, Reason,
+    Settings, Stop, ThreadId, TimerSetting,
 };
 
 /// The last answer of each domain.
