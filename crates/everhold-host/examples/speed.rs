@@ -1,6 +1,7 @@
 //! The speed of executions of three hosts that exchange 100 messages.
 //!
 //! `time target/release/examples/speed 10000`: the processor's time by the number of executions.
+//! A second argument asks for preemption at atomic instructions.
 
 #![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
 
@@ -9,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use everhold_host::{Net, hosts};
+use everhold_host::{Net, Preemption, hosts};
 use everhold_sim::Search;
 
 /// The messages of an execution, in each direction.
@@ -39,7 +40,12 @@ fn ping_pong(net: &mut Net<'_>) {
 
 fn main() {
     let executions = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let preemption = match std::env::args().nth(2) {
+        Some(_) => Preemption::Atomics,
+        None => Preemption::Calls,
+    };
     let outcome = hosts(ping_pong)
+        .preemption(preemption)
         .explorer(|e| e.executions(executions).search(Search::Random).regressions(false))
         .run();
     println!("{}", outcome.report);

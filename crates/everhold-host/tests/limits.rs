@@ -1,7 +1,5 @@
 //! The limits of simulated hosts. Each test asserts today's answer and fails on the day it changes.
 
-#![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
-
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,5 @@
 //! Preemption at atomic instructions: races that no call lies between.
 
-#![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;

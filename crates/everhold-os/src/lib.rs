@@ -25,6 +25,8 @@
 //! - Writing to an eventfd takes eight bytes exactly, as in Linux since 6.10.
 //! - Names of files are UTF-8, and listed in their order. Permissions
 //!   are kept and answered, but everything is permitted. Modes and times do not outlive a crash.
+//! - A signal reaches the process, never one thread alone, and a signal that comes twice while it is
+//!   blocked is pending once, also those that Linux queues. A handler runs between two calls.
 //! - `fdatasync` is `fsync`. Holes of files take memory, so a file has at most
 //!   [`LARGEST_FILE`](files::LARGEST_FILE) bytes.
 //! - Multicast, raw sockets, `SOCK_SEQPACKET`, Unix datagrams and out-of-band data are refused with

@@ -314,7 +314,13 @@ fn mapped(file: &File, protection: c_int) -> *mut u8 {
 fn a_mapped_file_is_the_file() {
     use std::os::unix::fs::FileExt;
     runs(5, || {
-        let file = File::options().read(true).write(true).create(true).open("/data").unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open("/data")
+            .unwrap();
         file.set_len(4096).unwrap();
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let (one, two) = (mapped(&file, both), mapped(&file, libc::PROT_READ));
@@ -339,7 +345,13 @@ fn number_in_memory(net: &mut Net<'_>, syncs: bool) {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     net.host("server", move || {
-        let file = File::options().read(true).write(true).create(true).open("/number").unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open("/number")
+            .unwrap();
         file.set_len(4096).unwrap();
         file.sync_all().unwrap();
         File::open("/").unwrap().sync_all().unwrap();

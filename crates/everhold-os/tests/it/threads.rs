@@ -5,9 +5,12 @@ use std::time::Duration;
 use everhold_node::Time;
 use everhold_os::abi::epoll::{EPOLL_CTL_ADD, EPOLLIN};
 use everhold_os::abi::open::O_NONBLOCK;
+use everhold_os::abi::signal::{
+    SA_RESETHAND, SA_RESTART, SIG_BLOCK, SIG_UNBLOCK, SIGCHLD, SIGKILL, SIGTERM, SIGUSR1,
+};
 use everhold_os::{
-    Choices, ClockId, Clocks, Deadline, Errno, Event, FUTEX_ANY, Host, Reason, Settings, Stop,
-    ThreadId, TimerSetting,
+    Action, Choices, ClockId, Clocks, Deadline, Delivery, Errno, Event, FUTEX_ANY, Host, Reason,
+    Settings, Stop, ThreadId, TimerSetting,
 };
 
 /// The last answer of each domain.
@@ -169,4 +172,62 @@ fn whoever_waits_for_events_is_woken_by_them_or_by_time() {
     assert_eq!(host.epoll_wait(epoll, 4, Some(seconds(5))), Err(Stop::Blocked));
     host.advance(at(5));
     assert_eq!(host.epoll_wait(epoll, 4, Some(seconds(5))), Ok(vec![]));
+}
+
+#[test]
+fn signals_end_a_process_run_a_handler_or_do_nothing() {
+    let mut host = Host::for_tests();
+    let action = Action { handler: 99, flags: SA_RESTART | SA_RESETHAND, mask: 0 };
+    assert_eq!(host.sigaction(SIGTERM, Some(action)), Ok(Action::default()));
+    assert_eq!(host.sigaction(SIGKILL, Some(action)), Err(Errno::EINVAL));
+    assert_eq!(host.kill(65), Err(Errno::EINVAL));
+    for signal in [0, SIGTERM, SIGTERM, SIGCHLD, SIGUSR1] {
+        assert_eq!(host.kill(signal), Ok(()));
+    }
+    // The handler is forgotten after it ran once.
+    let expected =
+        [Delivery::Handler(SIGTERM, action), Delivery::End(SIGTERM), Delivery::End(SIGUSR1)];
+    assert_eq!(host.take_deliveries(), expected);
+}
+
+#[test]
+fn a_signal_that_all_threads_block_waits_for_one_that_does_not() {
+    let mut host = Host::for_tests();
+    let set = 1 << (SIGTERM - 1);
+    assert_eq!(host.sigprocmask(SIG_BLOCK, Some(set)), Ok(0));
+    // A new thread blocks what its maker blocks.
+    let other = host.spawn();
+    assert_eq!(host.kill(SIGTERM), Ok(()));
+    assert_eq!((host.take_deliveries(), host.sigpending()), (vec![], set));
+    host.enter(other);
+    assert_eq!(host.sigprocmask(SIG_UNBLOCK, Some(set)), Ok(set));
+    assert_eq!((host.take_deliveries(), host.sigpending()), (vec![Delivery::End(SIGTERM)], 0));
+    assert_eq!(host.sigprocmask(SIG_BLOCK, Some(set)), Ok(0));
+    assert_eq!(host.sigwait(set, None), Err(Stop::Blocked));
+    assert_eq!(host.kill(SIGTERM), Ok(()));
+    assert_eq!(host.sigwait(set, None), Ok(SIGTERM));
+    assert_eq!(host.take_deliveries(), vec![]);
+}
+
+#[test]
+fn a_handler_interrupts_what_linux_does_not_take_up_again() {
+    for (flags, ends) in [(0, true), (SA_RESTART, false)] {
+        let mut host = Host::for_tests();
+        let (reader, _writer) = host.pipe(0).expect("there is room");
+        let action = Action { handler: 99, flags, mask: 0 };
+        host.sigaction(SIGUSR1, Some(action)).expect("it can be handled");
+        assert_eq!(host.read(reader, &mut [0]), Err(Stop::Blocked));
+        assert_eq!(host.kill(SIGUSR1), Ok(()));
+        assert_eq!(host.is_runnable(ThreadId(0)), ends);
+        if ends {
+            assert_eq!(host.read(reader, &mut [0]), Err(Stop::Failed(Errno::EINTR)));
+        }
+    }
+    let mut host = Host::for_tests();
+    let action = Action { handler: 99, flags: SA_RESTART, mask: 0 };
+    host.sigaction(SIGUSR1, Some(action)).expect("it can be handled");
+    let soon = Deadline::After(seconds(3));
+    assert_eq!(host.sleep(soon), Err(Stop::Blocked));
+    assert_eq!(host.kill(SIGUSR1), Ok(()));
+    assert_eq!(host.sleep(soon), Err(Stop::Failed(Errno::EINTR)));
 }
