@@ -7,6 +7,7 @@ use std::time::Duration;
 use everhold_node::{AsyncCx, Cx, Node, NodeId};
 use everhold_sim::history::{Linearizable, Model};
 use everhold_sim::{Cause, Explorer, Reduction, Report, Search, SimVerdict, Stop, System};
+use everhold_trace::Value;
 use serde::Serialize;
 
 use crate::place::{Place, text};
@@ -141,6 +142,49 @@ fn messages_that_swell_are_stopped() {
         assert_eq!(finding.failure.cause, Cause::Flood("swelling".to_owned()), "{says}");
         assert!(finding.failure.message.contains(says), "{}", finding.failure.message);
     }
+}
+
+/// Keeps the last message, whatever its size.
+#[derive(Clone, Default, Serialize)]
+struct Keeper {
+    peer: Option<NodeId>,
+    last: Vec<u8>,
+}
+
+impl Node for Keeper {
+    type Msg = Vec<u8>;
+    fn start(&mut self, cx: &mut Cx<Vec<u8>>) {
+        let Some(peer) = self.peer else { return };
+        for bytes in [16, 2 << 20] {
+            cx.send(peer, vec![7; bytes]);
+        }
+    }
+    fn message(&mut self, _: &mut Cx<Vec<u8>>, _: NodeId, msg: Vec<u8>) {
+        self.last = msg;
+    }
+}
+
+/// A large message and a large state are legal. They are left out where an execution is shown, which
+/// is told, and everything else is there.
+#[test]
+fn what_is_large_is_left_out_of_the_record() {
+    let report = Explorer::new().executions(50).run(|system: &mut System<Vec<u8>>| {
+        let keeper = system.node("keeper", Keeper::default());
+        system.node("sender", Keeper { peer: Some(keeper), ..Keeper::default() });
+        system.always("nothing large comes", move |s| {
+            s.get::<Keeper>(keeper).is_none_or(|keeper| keeper.last.len() < 1 << 20)
+        });
+    });
+    let finding = report.finding().expect("it comes");
+    assert_eq!(finding.failure.message, "keeper = (2097157 bytes)");
+    let problems = &finding.recording.problems;
+    assert!(problems.iter().any(|problem| problem.contains("are left out")), "{problems:?}");
+    let sent = &finding.recording.steps[0].sends;
+    let payloads: Vec<bool> = sent.iter().map(|s| s.payload == Value::Null).collect();
+    assert_eq!(payloads, [false, true], "only the large one is left out");
+    assert!(finding.picture().contains("2097156 bytes"), "{}", finding.picture());
+    let sends: usize = finding.trace().events().iter().map(|event| event.sends.len()).sum();
+    assert_eq!(sends, 2);
 }
 
 /// The bound on the time for shrinking is kept, also with tens of thousands of choices, and wherever in
