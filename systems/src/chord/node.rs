@@ -275,7 +275,8 @@ impl Chord {
         let far: Vec<NodeId> =
             self.fingers.values().copied().filter(|node| *node != self.me).collect();
         if !far.is_empty() {
-            self.search_by(cx, far[cx.choose("finger to ask", far.len())]);
+            let chosen = cx.choose("finger to ask", far.len());
+            self.search_by(cx, far[chosen]);
         }
     }
 
