@@ -17,7 +17,9 @@ fn neighbours_that_are_added_again_are_caught() {
     let (longest, lengths) = channel();
     let flows = move || {
         let longest = longest.clone();
-        vec![neighbour_graph(move |_, length| drop(longest.send(length)))]
+        vec![neighbour_graph(move |_, length| {
+            let _ = longest.send(length);
+        })]
     };
     let watcher = Watcher::start_with(&folder, RULES, flows);
     let cluster = Cluster::start_together(&folder, "torrent", "adds-again", PEERS + 1, &watcher);
