@@ -1,6 +1,6 @@
 //! The failover manager: it launches replicas, elects primaries, and knows where each service is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everhold::prelude::*;
 
@@ -40,6 +40,8 @@ struct Group<S> {
 pub struct Manager<S: Service> {
     bug: Bug,
     groups: Vec<Group<S>>,
+    /// All replicas so far: calls of one that has failed may still arrive.
+    replicas: BTreeSet<NodeId>,
     /// The number of failures to come.
     failures: u32,
     /// The number of elections of replicas without a copy of the state.
@@ -53,6 +55,7 @@ impl<S: Service> Manager<S> {
     /// A platform whose replicas are given for each service, the primary first, and on which so many
     /// primaries fail.
     pub fn new(bug: Bug, services: Vec<(S, Vec<NodeId>)>, failures: u32) -> Self {
+        let replicas = services.iter().flat_map(|(_, nodes)| nodes.iter().copied()).collect();
         let member = |(at, node): (usize, NodeId)| {
             let role = if at == 0 { Role::Primary } else { Role::IdleSecondary };
             (node, Member { role, awaits_copy: at > 0 })
@@ -62,7 +65,8 @@ impl<S: Service> Manager<S> {
             fresh,
             term: 0,
         };
-        Manager { bug, groups: services.into_iter().map(group).collect(), failures, losses: 0 }
+        let groups = services.into_iter().map(group).collect();
+        Manager { bug, groups, replicas, failures, losses: 0 }
     }
 
     fn primary(&self, service: Name) -> Option<NodeId> {
@@ -72,8 +76,7 @@ impl<S: Service> Manager<S> {
 
     fn call(&mut self, cx: &mut Cx<MsgOf<S>>, client: NodeId, service: Name, request: S::Request) {
         // A call of another service is answered by nobody.
-        let is_replica = self.groups.iter().any(|group| group.members.contains_key(&client));
-        let client = if is_replica { cx.id() } else { client };
+        let client = if self.replicas.contains(&client) { cx.id() } else { client };
         if let Some(primary) = self.primary(service) {
             cx.send(primary, Msg::Request(client, request));
         }
@@ -97,6 +100,7 @@ impl<S: Service> Manager<S> {
         let fresh = self.groups[service].fresh.clone();
         let replica = Replica::new(cx.id(), Role::IdleSecondary, fresh);
         let node = cx.spawn("replica", replica);
+        self.replicas.insert(node);
         let member = Member { role: Role::IdleSecondary, awaits_copy: true };
         self.groups[service].members.insert(node, member);
         self.build(cx, service);
