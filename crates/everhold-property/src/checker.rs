@@ -480,6 +480,7 @@ impl Checker {
             return Verdict::Unknown;
         }
         let state = pair(sender, receiver);
+        let message = message.filter(|_| self.rule.0.reads_delivery);
         let bindings = delivery_bindings(from, to, message);
         let verdict = if self.rule.0.reads_delivery {
             let (property, library) = (self.rule.property(), self.rule.library());

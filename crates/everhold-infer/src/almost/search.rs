@@ -335,7 +335,7 @@ impl Class<'_> {
 /// Whether two of the literals are orders of numbers that share a number.
 fn is_tied(candidate: &Candidate, literals: &[Literal], decider: &Decider<'_>) -> bool {
     let of = |s: &Signed| &literals[usize::from(s / 2)];
-    let is_order = |s: &&Signed| of(*s).is_order(decider.domain, decider.states);
+    let is_order = |s: &&Signed| of(s).is_order(decider.domain, decider.states);
     let orders: Vec<&Literal> = candidate.literals.iter().filter(is_order).map(of).collect();
     orders.iter().enumerate().any(|(place, a)| {
         let shares = |b: &&Literal| a.operands.iter().any(|operand| b.operands.contains(operand));

@@ -243,7 +243,7 @@ pub(super) fn deliveries(rule: &Rule, trace: &Trace<'_>) -> ExecutionOutcome {
         let (from, to) = (delivery.from, delivery.to);
         let sender = trace.member(from, delivery.sent);
         let receiver = trace.member(to, delivery.received);
-        let message = trace.message(delivery.message);
+        let message = trace.message(delivery.message).filter(|_| rule.reads_delivery());
         let message = message.as_ref().map(|(payload, kind)| (payload, kind.as_str()));
         let verdict = checker.deliver_message(
             (&sender, trace.state(from, delivery.sent)),

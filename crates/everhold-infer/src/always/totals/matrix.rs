@@ -28,8 +28,8 @@ impl Matrix {
         let count = flow.features.len();
         let basis = basis(flow);
         let parts_max = match count {
-            0..=VERY_FEW => PARTS_MAX + 1,
-            0..=FEW => PARTS_MAX,
+            _ if count <= VERY_FEW => PARTS_MAX + 1,
+            _ if count <= FEW => PARTS_MAX,
             _ => PARTS_MAX - 1,
         };
         let (mut known, mut tried) = (Vec::new(), 0);
