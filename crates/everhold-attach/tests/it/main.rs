@@ -6,3 +6,4 @@ mod order;
 mod safety;
 mod support;
 mod unwinding;
+mod watched;
