@@ -45,6 +45,22 @@ fn what_is_received_flows_forward() {
     );
 }
 
+/// The address of a socket is no socket, and a trait of that name is the package's own.
+#[test]
+fn types_say_what_is_no_connection() {
+    check_rust(
+        "addresses",
+        "use std::net::SocketAddr; pub trait Socket { fn give(&mut self, to: SocketAddr, what: u32); } \
+         struct UdpSocket { at: SocketAddr, inner: std::net::UdpSocket } \
+         impl Socket for UdpSocket { fn give(&mut self, to: SocketAddr, what: u32) { \
+         self.inner.send_to(what.to_string().as_bytes(), to).unwrap(); } } \
+         fn open(s: std::net::UdpSocket) -> UdpSocket { let at = s.local_addr().unwrap(); UdpSocket { at, inner: s } } \
+         struct Server { socket: Box<dyn Socket>, term: u32 } \
+         impl Server { fn tell(&mut self, to: SocketAddr) { self.socket.give(to, self.term); } }",
+        "Server.term Server::tell.to UdpSocket::give.to UdpSocket::give.what",
+    );
+}
+
 #[test]
 fn what_is_sent_flows_backward() {
     check_rust(
