@@ -44,9 +44,11 @@ impl Office {
     }
 
     fn go(number: u32, checker: &str, secret: &[&str]) -> Office {
-        let program = temporary("office-go");
-        let built = Command::new("go").args(["build", "-o"]).arg(&program).arg("./examples/office");
-        let built = built.current_dir(sdk("go")).status().expect("Go is installed (golang-go)");
+        // Tests run side by side, and each builds its own.
+        let program = temporary(&format!("office-go-{}", checker.replace(':', "-")));
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&program).arg("./examples/office");
+        let built = build.current_dir(sdk("go")).status().expect("Go is installed (golang-go)");
         assert!(built.success());
         Office::start(Command::new(program), number, checker, secret)
     }
@@ -169,8 +171,9 @@ with Probe(system="bank", node=1, name="teller", recording=sys.argv[2]) as probe
 "#;
     let folder = temporary("sdk-recording");
     let _ = fs::remove_dir_all(&folder);
-    let run = Command::new("python3").args(["-B", "-c", script]).arg(sdk("python")).arg(&folder);
-    assert!(run.status().expect("Python is installed").success());
+    let mut command = Command::new("python3");
+    command.args(["-B", "-c", script]).arg(sdk("python")).arg(&folder);
+    assert!(command.status().expect("Python is installed").success());
     let traces: Vec<PathBuf> =
         fs::read_dir(&folder).expect("it was made").flatten().map(|entry| entry.path()).collect();
     assert_eq!(traces.len(), 1);
