@@ -74,6 +74,9 @@ pub struct Var {
     /// Whether it is a connection or the like: a way to the network, not a part of the state.
     #[serde(default)]
     pub is_handle: bool,
+    /// Whether its type says that it is no connection, whatever flows into it.
+    #[serde(default)]
+    pub is_plain: bool,
 }
 
 /// The kinds of variables.

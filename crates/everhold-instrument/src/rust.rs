@@ -167,7 +167,7 @@ fn connect(facts: &mut Facts, potentials: Vec<Potential>, carried: &BTreeSet<usi
         (0..facts.vars.len()).filter(|var| facts.vars[*var].is_handle).collect();
     while let Some(var) = waiting.pop() {
         for to in next[var].clone() {
-            if !facts.vars[to].is_handle {
+            if !facts.vars[to].is_handle && !facts.vars[to].is_plain {
                 facts.vars[to].is_handle = true;
                 waiting.push(to);
             }

@@ -132,6 +132,7 @@ mod tests {
             file: 0,
             line: 0,
             is_handle: at == 5,
+            is_plain: false,
         };
         let flow =
             |&(from, to): &(VarId, VarId)| Flow { from, to, how: String::new(), file: 0, line: 0 };

@@ -50,7 +50,7 @@ fn a_chain_in_go_is_recorded() {
     if !is_installed("go", "version") {
         return;
     }
-    run("chain", &["go", "test", "./..."], &["each `Link`", "n.sent == n.received + n.weight"]);
+    run("chain", &["go", "test", "./..."], &["each `Link`", "n.received <= n.sent"]);
 }
 
 /// The same for a package in Rust, whose copy is compiled with the probe.

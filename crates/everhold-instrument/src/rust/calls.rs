@@ -151,7 +151,7 @@ impl Walk<'_> {
         name: &str,
     ) -> Val {
         let index = self.index;
-        let span = exprs.first().map_or_else(proc_macro2::Span::call_site, |expr| expr.span());
+        let span = exprs.first().map_or_else(proc_macro2::Span::call_site, Spanned::span);
         let mut ty = Ty::default();
         for function in known {
             let callable = &index.callables[*function];

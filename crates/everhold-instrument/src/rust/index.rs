@@ -158,8 +158,16 @@ impl<'a> Index<'a> {
             let ty = self.ty(&field.ty);
             let is_handle = ty.core.as_deref().is_some_and(|core| self.is_handle(core));
             let owner = of.to_owned();
-            let var = Var { name: name.clone(), kind: Kind::Field, owner, file, line, is_handle };
-            facts.vars.push(var);
+            let (name, kind, is_plain) = (name.clone(), Kind::Field, self.is_plain(&ty));
+            facts.vars.push(Var {
+                name: name.clone(),
+                kind,
+                owner,
+                file,
+                line,
+                is_handle,
+                is_plain,
+            });
             found.insert(name, (facts.vars.len() - 1, ty));
         }
         self.fields.insert(of.to_owned(), found);
@@ -176,6 +184,7 @@ impl<'a> Index<'a> {
             file,
             line,
             is_handle,
+            is_plain: self.is_plain(&ty),
         });
         self.globals.insert(name, (facts.vars.len() - 1, ty));
     }
@@ -228,7 +237,8 @@ impl<'a> Index<'a> {
             };
             let line = super::line(syn::spanned::Spanned::span(&typed.pat));
             let is_handle = ty.core.as_deref().is_some_and(|core| self.is_handle(core));
-            facts.vars.push(Var { name, kind, owner: full.to_owned(), file, line, is_handle });
+            let (owner, is_plain) = (full.to_owned(), self.is_plain(&ty));
+            facts.vars.push(Var { name, kind, owner, file, line, is_handle, is_plain });
             params.push(facts.vars.len() - 1);
             types.push(ty);
         }
@@ -244,6 +254,7 @@ impl<'a> Index<'a> {
             file,
             line,
             is_handle: result_type.core.as_deref().is_some_and(|core| self.is_handle(core)),
+            is_plain: self.is_plain(&result_type),
         });
         Callable { params, types, result: facts.vars.len() - 1, result_type, owner, name }
     }
@@ -277,6 +288,12 @@ impl<'a> Index<'a> {
                 network::is_handle(name) && !is_own
             }
         }
+    }
+
+    /// Returns whether a value of a type is no connection, whatever flows into it.
+    pub(super) fn is_plain(&self, ty: &Ty) -> bool {
+        let is_plain = |core: &str| self.types.contains(core) || network::is_plain(core);
+        ty.core.as_deref().is_some_and(is_plain)
     }
 
     /// Returns the type as far as it matters.

@@ -334,6 +334,52 @@ const WRAPPERS: &[&str] = &[
     "BufStream",
 ];
 
+/// Types of values that are no connections.
+const PLAIN: &[&str] = &[
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "usize",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "isize",
+    "bool",
+    "char",
+    "f32",
+    "f64",
+    "str",
+    "String",
+    "Vec",
+    "VecDeque",
+    "HashMap",
+    "BTreeMap",
+    "HashSet",
+    "BTreeSet",
+    "SocketAddr",
+    "IpAddr",
+    "Ipv4Addr",
+    "Ipv6Addr",
+    "Duration",
+    "Instant",
+    "SystemTime",
+    "Bytes",
+    "BytesMut",
+    "PathBuf",
+    "Path",
+    "File",
+    "Uuid",
+];
+
+/// Returns whether a type of this name is no connection.
+pub(super) fn is_plain(name: &str) -> bool {
+    PLAIN.contains(&name)
+}
+
 /// Returns whether the name is that of a connection or the like.
 pub(super) fn is_handle(name: &str) -> bool {
     HANDLES.contains(&name)

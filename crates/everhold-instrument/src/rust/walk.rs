@@ -133,7 +133,8 @@ impl Walk<'_> {
         let owner = self.facts.functions[self.function].name.clone();
         let is_handle = ty.core.as_deref().is_some_and(|core| self.index.is_handle(core));
         let (name, file, line) = (name.to_owned(), self.file, self.line(span));
-        self.facts.vars.push(Var { name, kind, owner, file, line, is_handle });
+        // The type of a local variable is inferred, so it does not exclude a connection.
+        self.facts.vars.push(Var { name, kind, owner, file, line, is_handle, is_plain: false });
         self.facts.vars.len() - 1
     }
 

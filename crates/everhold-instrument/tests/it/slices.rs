@@ -45,12 +45,28 @@ fn what_is_received_flows_forward() {
     );
 }
 
+/// The address of a socket is no socket, and a trait of that name is the package's own.
+#[test]
+fn types_say_what_is_no_connection() {
+    check_rust(
+        "addresses",
+        "use std::net::SocketAddr; pub trait Socket { fn give(&mut self, to: SocketAddr, what: u32); } \
+         struct UdpSocket { at: SocketAddr, inner: std::net::UdpSocket } \
+         impl Socket for UdpSocket { fn give(&mut self, to: SocketAddr, what: u32) { \
+         self.inner.send_to(what.to_string().as_bytes(), to).unwrap(); } } fn \
+         open(s: std::net::UdpSocket) -> UdpSocket { let at = s.local_addr().unwrap(); UdpSocket { at, inner: s } } \
+         struct Server { socket: Box<dyn Socket>, term: u32 } \
+         impl Server { fn tell(&mut self, to: SocketAddr) { self.socket.give(to, self.term); } }",
+        "Server.term Server::tell.to UdpSocket::give.to UdpSocket::give.what",
+    );
+}
+
 #[test]
 fn what_is_sent_flows_backward() {
     check_rust(
         "sent",
-        "struct S { a: u32, b: u32, out: std::net::UdpSocket } impl S { \
-         fn f(&mut self, x: u32) { self.a = x; self.b = 7; let t = self.a.to_string(); \
+        "struct S { a: u32, b: u32, out: std::net::UdpSocket } impl S { fn \
+         f(&mut self, x: u32) { self.a = x; self.b = 7; let t = self.a.to_string(); \
          self.out.send(t.as_bytes()).unwrap(); } }",
         "S.a S::f.t S::f.x",
     );
@@ -73,8 +89,8 @@ fn values_pass_channels_closures_and_conditions() {
     );
     check_rust(
         "condition",
-        "struct S { leads: bool, sent: u32, other: bool } impl S { \
-         fn f(&mut self, s: &std::net::UdpSocket, t: &str) { if self.leads { s.send(t.as_bytes()).unwrap(); } \
+        "struct S { leads: bool, sent: u32, other: bool } impl S { fn \
+         f(&mut self, s: &std::net::UdpSocket, t: &str) { if self.leads { s.send(t.as_bytes()).unwrap(); } \
          if self.other { self.sent = 1; } } }",
         "S.leads S::f.t",
     );
@@ -94,8 +110,8 @@ fn frameworks_hand_over_parameters_and_send_results() {
 fn entries_name_what_is_not_known() {
     check_named(
         "entries",
-        "struct S { t: u32, u: u32 } impl S { fn step(&mut self, m: u32) { self.t = m; } \
-         fn emit(&self, v: u32) {} fn g(&self) { self.emit(self.u); } }",
+        "struct S { t: u32, u: u32 } impl S { fn step(&mut self, m: u32) { self.t = m; } fn \
+         emit(&self, v: u32) {} fn g(&self) { self.emit(self.u); } }",
         "receive S::step\nsend S::emit # out\n",
         "S.t S.u S::emit.v S::step.m",
     );
