@@ -31,6 +31,12 @@ mod look;
 
 pub use look::{Counted, Debugged, Look, Nothing, Plain, Show};
 
+/// The traits that choose how a value is shown, without names that could hide those of a program.
+#[doc(hidden)]
+pub mod ways {
+    pub use super::{Counted as _, Debugged as _, Nothing as _, Plain as _};
+}
+
 /// The environment variable with the folder into which instrumented processes record.
 pub const FOLDER: &str = "EVERHOLD_RECORD";
 
@@ -267,8 +273,7 @@ macro_rules! see {
 #[doc(hidden)]
 macro_rules! look {
     ($value:expr) => {{
-        #[allow(unused_imports)]
-        use $crate::inserted::{Counted as _, Debugged as _, Nothing as _, Plain as _};
+        use $crate::inserted::ways::*;
         (&&&&$crate::inserted::Look(&$value)).look()
     }};
 }

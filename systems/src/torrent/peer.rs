@@ -1,5 +1,6 @@
 //! A peer.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use everhold::prelude::*;
@@ -71,8 +72,8 @@ impl Peer {
             return;
         }
         self.neighbours.push(peer);
-        if !self.theirs.contains_key(&peer) {
-            self.theirs.insert(peer, BTreeSet::new());
+        if let Entry::Vacant(unknown) = self.theirs.entry(peer) {
+            unknown.insert(BTreeSet::new());
             cx.send(peer, Msg::Bitfield(self.pieces.clone()));
         }
     }

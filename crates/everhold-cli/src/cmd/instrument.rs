@@ -202,7 +202,7 @@ fn features(command: &[String]) -> Vec<String> {
             "--" => break,
             "--all-features" | "--no-default-features" => found.push(word.clone()),
             "--features" | "-F" => {
-                found.extend([word.clone()].into_iter().chain(words.next().cloned()))
+                found.extend([word.clone()].into_iter().chain(words.next().cloned()));
             }
             other if other.starts_with("--features=") => found.push(word.clone()),
             _ => {}

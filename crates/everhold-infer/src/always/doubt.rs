@@ -292,10 +292,12 @@ pub(super) fn keeps(before: &Value, after: &Value) -> bool {
     }
 }
 
-/// Whether a term changes together with another one more often than by chance, by the chi-squared
-/// statistic of the steps of the nodes.
-pub(super) fn is_coupled(steps: &Pairs, term: usize, context: &Context<'_>) -> bool {
+/// Whether a term ticks by itself: it changes at many of the steps of the nodes, and together with
+/// no other one more often than by chance, by the chi-squared statistic. A term that seldom
+/// changes, such as an epoch, is no clock.
+pub(super) fn is_clock(steps: &Pairs, term: usize, context: &Context<'_>) -> bool {
     const STATISTIC: f64 = 30.0;
+    const OFTEN: f64 = 0.25;
     let side = context.left;
     let step = steps.len().div_ceil(ROWS_MAX).max(1);
     let rows: Vec<(u32, u32)> =
@@ -306,7 +308,7 @@ pub(super) fn is_coupled(steps: &Pairs, term: usize, context: &Context<'_>) -> b
     let own = changes(&side.columns[term]);
     let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count() as f64;
     let (all, of_own) = (rows.len() as f64, count(&own));
-    side.columns.iter().enumerate().filter(|(other, _)| *other != term).any(|(_, column)| {
+    of_own > OFTEN * all && !side.columns.iter().enumerate().filter(|(other, _)| *other != term).any(|(_, column)| {
         let other = changes(column);
         let both = own.iter().zip(&other).filter(|(a, b)| **a && **b).count() as f64;
         let of_other = count(&other);

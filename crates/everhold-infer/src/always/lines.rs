@@ -259,7 +259,7 @@ impl Setting {
             return None;
         };
         let free = candidates.conditions[candidate.condition].is_empty();
-        if self.form != Form::Steps || l != r || !free || doubt::is_coupled(pairs, l, context) {
+        if self.form != Form::Steps || l != r || !free || !doubt::is_clock(pairs, l, context) {
             return None;
         }
         let text = print_expr(&self.rows.right_expr(&context.right.terms[r]));
