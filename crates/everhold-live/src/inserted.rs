@@ -31,6 +31,12 @@ mod look;
 
 pub use look::{Counted, Debugged, Look, Nothing, Plain, Show};
 
+/// The traits among which an inserted call chooses.
+#[doc(hidden)]
+pub mod levels {
+    pub use super::look::{Counted, Debugged, Nothing, Plain};
+}
+
 /// The environment variable with the folder into which instrumented processes record.
 pub const FOLDER: &str = "EVERHOLD_RECORD";
 
@@ -267,8 +273,7 @@ macro_rules! see {
 #[doc(hidden)]
 macro_rules! look {
     ($value:expr) => {{
-        #[allow(unused_imports)]
-        use $crate::inserted::{Counted as _, Debugged as _, Nothing as _, Plain as _};
+        use $crate::inserted::levels::*;
         (&&&&$crate::inserted::Look(&$value)).look()
     }};
 }
