@@ -36,24 +36,64 @@ pub(crate) struct Witness {
     pub(crate) smallest: Option<Schedule>,
     /// The choices of the execution up to the suspected handler, by position.
     pub(crate) log: Option<Vec<u32>>,
-    /// The system's account of how long the thread ran and how long it waited for a processor.
-    account: Option<PathBuf>,
+    /// The system's account of the thread.
+    account: Option<Account>,
 }
 
-impl Witness {
-    /// The time for which the thread was ready to run but had no processor; nothing where the
-    /// system does not tell.
-    fn queued(&self) -> Duration {
-        let account = self.account.as_ref().and_then(|path| fs::read_to_string(path).ok());
-        let nanos = account.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
-        Duration::from_nanos(nanos.unwrap_or(0))
+/// The folder in which Linux tells what a thread does.
+#[derive(Clone, Debug)]
+struct Account(PathBuf);
+
+impl Account {
+    /// The account of this thread, where there is one.
+    fn of_this_thread() -> Option<Account> {
+        let thread = fs::read_link("/proc/thread-self").ok()?;
+        Some(Account(PathBuf::from("/proc").join(thread)))
+    }
+
+    /// The processor time that the thread has used.
+    fn used(&self) -> Option<Duration> {
+        let text = fs::read_to_string(self.0.join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    }
+
+    /// Whether the thread runs or would run if it had a processor; otherwise it waits for something.
+    fn is_runnable(&self) -> Option<bool> {
+        let text = fs::read_to_string(self.0.join("stat")).ok()?;
+        // The name before the state may contain anything.
+        let state = text.rsplit_once(')')?.1.trim_start();
+        Some(state.starts_with('R'))
     }
 }
 
-/// The account of this thread, which Linux keeps.
-fn account() -> Option<PathBuf> {
-    let thread = fs::read_link("/proc/thread-self").ok()?;
-    Some(PathBuf::from("/proc").join(thread).join("schedstat"))
+/// The patience that a thread has used up: its processor time while it runs, and the time that
+/// passes while it waits for something. A machine that stands still or is busy with something else
+/// is no reason to suspect a handler.
+#[derive(Default)]
+struct Spent {
+    account: Option<Account>,
+    used: Duration,
+    all: Duration,
+}
+
+impl Spent {
+    /// Starts anew: the thread has moved.
+    fn reset(&mut self, account: Option<Account>) {
+        let used = account.as_ref().and_then(Account::used).unwrap_or_default();
+        *self = Spent { account, used, all: Duration::ZERO };
+    }
+
+    /// Adds the time since the last look.
+    fn look(&mut self) {
+        let account = self.account.as_ref();
+        let Some((used, true)) = account.and_then(|one| Some((one.used()?, one.is_runnable()?)))
+        else {
+            self.all += LOOK;
+            return;
+        };
+        self.all += used.saturating_sub(self.used);
+        self.used = used;
+    }
 }
 
 /// The parts of work on a thread of its own that can be seen from outside.
@@ -138,7 +178,7 @@ pub(crate) fn aside<T: Send + 'static>(
     let seen = Seen::default();
     let mine = seen.clone();
     let run = move || {
-        mine.witness().account = account();
+        mine.witness().account = Account::of_this_thread();
         // Nobody listens any more if the thread was left behind.
         let _ = tell.send(catch_unwind(AssertUnwindSafe(|| work(&mine))));
     };
@@ -146,10 +186,7 @@ pub(crate) fn aside<T: Send + 'static>(
         .name("everhold-aside".to_owned())
         .spawn(run)
         .expect("the operating system starts a thread");
-    // Counts looks, not time, and leaves out the time for which the thread waited for a processor:
-    // if the machine stands still or is busy with something else, that is no reason to suspect a
-    // handler.
-    let (mut beat, mut looked, mut queued) = (u64::MAX, Duration::ZERO, Duration::ZERO);
+    let (mut beat, mut spent) = (u64::MAX, Spent::default());
     loop {
         match told.recv_timeout(LOOK) {
             Ok(Ok(result)) => return Ok(result),
@@ -157,12 +194,13 @@ pub(crate) fn aside<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => return Err(seen),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        looked += LOOK;
-        let (now, queues) = (seen.beat(), seen.witness().queued());
+        let now = seen.beat();
         if now != beat {
-            (beat, looked, queued) = (now, Duration::ZERO, queues);
+            beat = now;
+            spent.reset(seen.witness().account.clone());
         }
-        if looked.saturating_sub(queues.saturating_sub(queued)) > patience {
+        spent.look();
+        if spent.all > patience {
             return Err(seen);
         }
     }

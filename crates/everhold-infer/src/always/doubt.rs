@@ -308,14 +308,17 @@ pub(super) fn is_clock(steps: &Pairs, term: usize, context: &Context<'_>) -> boo
     let own = changes(&side.columns[term]);
     let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count() as f64;
     let (all, of_own) = (rows.len() as f64, count(&own));
-    of_own > OFTEN * all && !side.columns.iter().enumerate().filter(|(other, _)| *other != term).any(|(_, column)| {
-        let other = changes(column);
-        let both = own.iter().zip(&other).filter(|(a, b)| **a && **b).count() as f64;
-        let of_other = count(&other);
-        let usual = of_own * of_other / all;
-        let spread = usual * (1.0 - of_own / all) * (1.0 - of_other / all);
-        both > usual && (both - usual).powi(2) > STATISTIC * spread
-    })
+    of_own > OFTEN * all
+        && !side.columns.iter().enumerate().filter(|(other, _)| *other != term).any(
+            |(_, column)| {
+                let other = changes(column);
+                let both = own.iter().zip(&other).filter(|(a, b)| **a && **b).count() as f64;
+                let of_other = count(&other);
+                let usual = of_own * of_other / all;
+                let spread = usual * (1.0 - of_own / all) * (1.0 - of_other / all);
+                both > usual && (both - usual).powi(2) > STATISTIC * spread
+            },
+        )
 }
 
 /// Whether a class is one of containers.
