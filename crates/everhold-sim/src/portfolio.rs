@@ -13,9 +13,9 @@ use crate::worker::Ran;
 /// guarantees hold for shallow bugs only.
 const RANDOM_FLOOR: f64 = 0.2;
 /// The smallest share of a strategy.
-const FLOOR: f64 = 0.05;
+const FLOOR: f64 = 0.04;
 /// The smallest share of the guided strategy, which is rarely new by the order of its events.
-const GUIDED_FLOOR: f64 = 0.15;
+const GUIDED_FLOOR: f64 = 0.1;
 /// The number of interesting executions that are kept as parents.
 const PARENTS_MAX: usize = 64;
 

@@ -234,17 +234,36 @@ fn options(args: &WatchArgs) -> WatchOptions {
 /// one that was put in force here: what was changed since then by `--at` outlives a restart.
 fn put_in_force(watch: &Watch, text: &str, args: &WatchArgs) -> Result<()> {
     let file = args.rules.as_deref().map_or("rules".into(), |path| path.display().to_string());
-    let present = watch.rules().filter(|rules| !rules.is_empty());
-    if args.rules.is_none() || present.as_deref() == Some(text) {
+    if args.rules.is_none() {
         return Ok(());
     }
-    if present.is_some() && fs::read_to_string(taken(args)).is_ok_and(|old| old == text) {
+    let was_taken = fs::read_to_string(taken(args)).is_ok_and(|old| old == text);
+    let present = present_rules(watch, if was_taken { REREAD_MAX } else { Duration::ZERO });
+    if present.as_deref() == Some(text) {
+        return Ok(());
+    }
+    if present.is_some() && was_taken {
         eprintln!("the rules were changed since {file} was put in force; they stay as they are");
         return Ok(());
     }
     watch.set_rules(text, &file).map_err(|error| BadInput(error.to_string()))?;
     take_note(args, text);
     Ok(())
+}
+
+/// The longest wait for a watch to read rules in its log that an earlier process put there.
+const REREAD_MAX: Duration = Duration::from_secs(2);
+
+/// The rules that the log has, once the watch has read them.
+fn present_rules(watch: &Watch, patience: Duration) -> Option<String> {
+    let end = Instant::now() + patience;
+    loop {
+        let present = watch.rules().filter(|rules| !rules.is_empty());
+        if present.is_some() || Instant::now() >= end {
+            return present;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The copy of the file of rules that was put in force last.

@@ -170,7 +170,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from everhold import Probe
 with Probe(system="bank", node=1, name="teller", recording=sys.argv[2]) as probe:
-    for balance in range(100):
+    for balance in range(1200):
         probe.step("pay")
         probe.observe_all(balance=balance, paid=balance)
         probe.add("holds", balance % 3, {"mode": "shared", "until": 1.5})

@@ -97,6 +97,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "everhold",
             "everhold-attach",
+            "everhold-host",
             "everhold-infer",
             "everhold-instrument",
             "everhold-live",

@@ -51,8 +51,8 @@ fn options_come_as_often_as_their_weights_say() {
             let options: Vec<usize> = shares.keys().copied().collect();
             assert_eq!(options, [0, 2, 3], "{search}: {shares:?}");
             // Guided executions inherit choices, so their shares are less exact.
-            assert!((700..920).contains(&shares[&0]), "{search}: {shares:?}");
-            assert!((5..100).contains(&shares[&3]), "{search}: {shares:?}");
+            assert!((650..920).contains(&shares[&0]), "{search}: {shares:?}");
+            assert!((5..150).contains(&shares[&3]), "{search}: {shares:?}");
         }
     }
     for reduction in [Reduction::None, Reduction::States, Reduction::Orders] {

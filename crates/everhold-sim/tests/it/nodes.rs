@@ -170,10 +170,10 @@ impl Monitor for Sum {
 fn a_monitor_remembers() {
     let (text, steps) = check_fails(&Cause::Monitor("small sum".to_owned()), |system| {
         let node = system.node("fragile", Fragile { breaks_at: 99 });
-        system.node("sender", Sender { to: vec![(node, 1), (node, 2), (node, 3), (node, 4)] });
+        system.node("sender", Sender { to: vec![(node, 1), (node, 5), (node, 1)] });
         system.monitor("small sum", Sum::default());
     });
-    // 2 + 4 is the shortest way to 6.
+    // 5 and one of the others are the shortest way to 6.
     assert_eq!(steps, 2, "{text}");
 }
 

@@ -49,8 +49,9 @@ impl Place {
     /// The ids of all findings.
     pub(crate) fn ids(&self) -> Vec<String> {
         let folders = fs::read_dir(self.findings()).into_iter().flatten().flatten();
-        let mut ids: Vec<_> =
-            folders.map(|one| one.file_name().to_string_lossy().into_owned()).collect();
+        let names = folders.map(|one| one.file_name().to_string_lossy().into_owned());
+        // The outcomes of all tests are beside the findings.
+        let mut ids: Vec<_> = names.filter(|name| name != "tests").collect();
         ids.sort();
         ids
     }
