@@ -1,7 +1,7 @@
 //! Hashes and names of serialised values, without allocating.
 //!
 //! A search needs to know quickly whether two states are equal ([`hash`]), what sort of message it
-//! looks at ([`kind`]) and which phase a node is in ([`phase`], [`shape`]). All of them walk a value's
+//! looks at ([`kind`]) and which phase a node is in ([`phase`]). All three walk a value's
 //! [`Serialize`] implementation with a visitor instead of building a tree.
 
 use std::fmt;
@@ -60,21 +60,6 @@ pub fn phase<T: Serialize + ?Sized>(value: &T, out: &mut String) {
     let _ = value.serialize(&mut Walk { visitor: &mut phase });
 }
 
-/// A coarse hash of a state: its flags, its variants, the lengths of its lists, and which of its numbers
-/// and texts are not empty. States with one shape are at a similar point of a protocol.
-///
-/// ```
-/// use everhold_node::fingerprint::shape;
-/// assert_eq!(shape(&(vec![1, 2], Some(7))), shape(&(vec![5, 9], Some(3))));
-/// assert_ne!(shape(&(vec![1, 2], Some(7))), shape(&(vec![1], Some(7))));
-/// ```
-#[must_use]
-pub fn shape<T: Serialize + ?Sized>(value: &T) -> u64 {
-    let mut shape = Shape { hasher: Hasher::default(), list: None };
-    let _ = value.serialize(&mut Walk { visitor: &mut shape });
-    shape.hasher.finish()
-}
-
 /// The number of bytes that a value takes in a plain binary form: numbers at their own width, texts
 /// and lists with a length of four bytes, a variant with one byte. A simulated network charges this
 /// size for a message.
@@ -115,16 +100,6 @@ trait Visit {
     #[inline]
     fn length(&mut self) -> Result<(), Stop> {
         Ok(())
-    }
-    /// An element of a list follows; false passes over it.
-    #[inline]
-    fn element(&mut self) -> bool {
-        true
-    }
-    /// The value of the element that was met last follows; false passes over it.
-    #[inline]
-    fn value(&mut self) -> bool {
-        true
     }
     fn bytes(&mut self, value: &[u8]) -> Result<(), Stop>;
     fn flag(&mut self, value: bool) -> Result<(), Stop>;
@@ -194,70 +169,6 @@ impl Visit for Hasher {
     #[inline]
     fn leave(&mut self) -> Result<(), Stop> {
         self.number(0x1EA7)
-    }
-}
-
-/// Hashes what is coarse, and counts the elements of lists without looking at them.
-struct Shape {
-    hasher: Hasher,
-    /// The number of elements of the list that is being counted.
-    list: Option<u64>,
-}
-
-/// Longer lists than this are told apart by the magnitude of their lengths.
-const COUNTED: u64 = 4;
-
-impl Shape {
-    fn add(&mut self, word: u64) -> Result<(), Stop> {
-        self.hasher.add(word);
-        Ok(())
-    }
-}
-
-impl Visit for Shape {
-    fn number(&mut self, value: u64) -> Result<(), Stop> {
-        self.add(u64::from(value != 0))
-    }
-    fn length(&mut self) -> Result<(), Stop> {
-        self.list = Some(0);
-        Ok(())
-    }
-    fn element(&mut self) -> bool {
-        self.list = self.list.map(|count| count + 1);
-        self.list.is_none()
-    }
-    fn value(&mut self) -> bool {
-        self.list.is_none()
-    }
-    fn bytes(&mut self, value: &[u8]) -> Result<(), Stop> {
-        self.add(u64::from(!value.is_empty()))
-    }
-    fn flag(&mut self, value: bool) -> Result<(), Stop> {
-        self.add(u64::from(value))
-    }
-    fn unit_variant(&mut self, index: u32, _: &'static str) -> Result<(), Stop> {
-        self.add(u64::from(index))
-    }
-    fn variant(&mut self, index: u32, _: &'static str) -> Result<(), Stop> {
-        self.add(u64::from(index))
-    }
-    fn record(&mut self, _: &'static str) -> Result<(), Stop> {
-        Ok(())
-    }
-    fn field(&mut self, _: &'static str) -> Result<(), Stop> {
-        Ok(())
-    }
-    fn enter(&mut self) -> Result<(), Stop> {
-        Ok(())
-    }
-    fn leave(&mut self) -> Result<(), Stop> {
-        match self.list.take() {
-            Some(count) if count > COUNTED => {
-                self.add(COUNTED + u64::from((count / COUNTED).ilog2()) + 1)
-            }
-            Some(count) => self.add(count),
-            None => Ok(()),
-        }
     }
 }
 
@@ -579,13 +490,12 @@ impl<V: Visit> ser::Serializer for &mut Walk<'_, V> {
 }
 
 macro_rules! elements {
-    ($($trait:ident::$method:ident: $met:expr),*) => {$(
+    ($($trait:ident::$method:ident),*) => {$(
         impl<V: Visit> ser::$trait for &mut Walk<'_, V> {
             type Ok = ();
             type Error = Stop;
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Stop> {
-                let met: fn(&mut V) -> bool = $met;
-                if met(self.visitor) { value.serialize(&mut **self) } else { Ok(()) }
+                value.serialize(&mut **self)
             }
             fn end(self) -> Result<(), Stop> {
                 self.visitor.leave()
@@ -595,10 +505,10 @@ macro_rules! elements {
 }
 
 elements!(
-    SerializeSeq::serialize_element: V::element,
-    SerializeTuple::serialize_element: |_| true,
-    SerializeTupleStruct::serialize_field: |_| true,
-    SerializeTupleVariant::serialize_field: |_| true
+    SerializeSeq::serialize_element,
+    SerializeTuple::serialize_element,
+    SerializeTupleStruct::serialize_field,
+    SerializeTupleVariant::serialize_field
 );
 
 macro_rules! fields {
@@ -627,10 +537,10 @@ impl<V: Visit> ser::SerializeMap for &mut Walk<'_, V> {
     type Ok = ();
     type Error = Stop;
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Stop> {
-        if self.visitor.element() { key.serialize(&mut **self) } else { Ok(()) }
+        key.serialize(&mut **self)
     }
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Stop> {
-        if self.visitor.value() { value.serialize(&mut **self) } else { Ok(()) }
+        value.serialize(&mut **self)
     }
     fn end(self) -> Result<(), Stop> {
         self.visitor.leave()

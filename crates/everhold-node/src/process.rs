@@ -62,12 +62,6 @@ pub trait Process<M> {
     fn fingerprint(&self) -> Option<u64>;
     /// The node's phase; see [`fingerprint::phase`].
     fn phase(&self, out: &mut String);
-    /// A coarse hash of the state; see [`fingerprint::shape`].
-    fn shape(&self) -> u64 {
-        let mut phase = String::new();
-        self.phase(&mut phase);
-        fingerprint::hash(&phase)
-    }
     /// A copy, if the node can be copied.
     fn fork(&self) -> Option<Box<dyn Process<M>>>;
     /// Becomes a copy of `other` in place; false if that cannot be done.
@@ -220,9 +214,6 @@ impl<N: Node> Process<N::Msg> for Handlers<N> {
     fn phase(&self, out: &mut String) {
         fingerprint::phase(&self.node, out);
     }
-    fn shape(&self) -> u64 {
-        fingerprint::shape(&self.node)
-    }
     fn fork(&self) -> Option<Box<dyn Process<N::Msg>>> {
         let copier = self.copier?;
         Some(Box::new(Handlers { node: (copier.fork)(&self.node), copier: self.copier }))
@@ -247,7 +238,6 @@ pub(crate) trait Shown {
     fn value(&self) -> Value;
     fn size(&self) -> u64;
     fn phase(&self, out: &mut String);
-    fn shape(&self) -> u64;
 }
 
 impl<T: Serialize + 'static> Shown for T {
@@ -262,8 +252,5 @@ impl<T: Serialize + 'static> Shown for T {
     }
     fn phase(&self, out: &mut String) {
         fingerprint::phase(self, out);
-    }
-    fn shape(&self) -> u64 {
-        fingerprint::shape(self)
     }
 }

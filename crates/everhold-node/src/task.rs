@@ -548,9 +548,6 @@ impl<M: Message> Process<M> for Program<M> {
             None => out.clear(),
         }
     }
-    fn shape(&self) -> u64 {
-        self.state.as_ref().map_or(0, |state| state.shape())
-    }
     fn fork(&self) -> Option<Box<dyn Process<M>>> {
         None
     }

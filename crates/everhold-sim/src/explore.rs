@@ -530,7 +530,7 @@ impl<M: Message> Exploration<M> {
         let mut line = ProgressLine::new();
         while report.executions < self.options.executions {
             let count = size.min(self.options.executions - report.executions);
-            let epoch = Arc::new(self.plan(&mut portfolio, report, count as usize, steps));
+            let epoch = Arc::new(self.plan(&portfolio, report, count as usize, steps));
             let confirm = |index| stuck::hangs_again(&self.setup, &epoch, index, &self.options);
             let done = crew.run(&epoch, &self.options, watch, &confirm);
             report.slow += done.slow;
@@ -576,14 +576,14 @@ impl<M: Message> Exploration<M> {
         }
     }
 
-    fn plan(&self, portfolio: &mut Portfolio, report: &Report, count: usize, steps: u32) -> Epoch {
+    fn plan(&self, portfolio: &Portfolio, report: &Report, count: usize, steps: u32) -> Epoch {
         let (seed, first) = (self.options.seed, report.next_index);
         Epoch {
             seed,
             first,
             plan: portfolio.plan(seed, first, count),
             searches: portfolio.searches.clone(),
-            parents: portfolio.parents(seed, first),
+            parents: portfolio.parents.clone(),
             steps,
             bounds: Bounds { steps_max: report.steps_max, ..self.options.bounds },
             traces: self.options.traces,

@@ -71,7 +71,7 @@ impl<M: Message> Replayer<M> {
         env.follows = follows;
         drop(env);
         self.world.set_recording(recorded);
-        let run = Run { seed, steps: self.bounds.steps_max, ..Run::default() };
+        let run = Run { seed, steps: self.bounds.steps_max, faults: 0, parent: None };
         execute(&mut self.world, &run, self.bounds)
     }
 

@@ -27,7 +27,6 @@
 
 mod artifacts;
 mod clock;
-mod corpus;
 mod differ;
 #[doc(hidden)]
 pub mod engine;
@@ -42,7 +41,6 @@ mod monitor;
 mod moves;
 mod owed;
 mod picture;
-mod places;
 mod portfolio;
 mod profile;
 mod progress;

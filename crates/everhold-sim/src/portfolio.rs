@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use everhold_node::fingerprint::mix;
 
-use crate::corpus::Corpus;
 use crate::rng::Rng;
-use crate::strategy::{Parent, Search};
+use crate::strategy::Search;
 use crate::worker::Ran;
 
 /// The share that the random strategy always keeps: it is a hard baseline, and the others'
 /// guarantees hold for shallow bugs only.
 const RANDOM_FLOOR: f64 = 0.2;
 /// The smallest share of a strategy.
-const FLOOR: f64 = 0.04;
-/// The smallest share of the guided strategy, which is rarely new by the order of its events.
-const GUIDED_FLOOR: f64 = 0.1;
+const FLOOR: f64 = 0.05;
 /// The number of interesting executions that are kept as parents.
 const PARENTS_MAX: usize = 64;
 
@@ -26,10 +23,8 @@ pub(crate) struct Portfolio {
     pub(crate) searches: Vec<Search>,
     shares: Vec<f64>,
     seen: Seen,
-    /// Executions that showed a new order.
-    parents: Vec<Parent>,
+    pub(crate) parents: Vec<Arc<[u32]>>,
     next_parent: usize,
-    corpus: Corpus,
     /// Executions and new orders of each search, for the report.
     pub(crate) tally: Vec<StrategyTally>,
 }
@@ -56,7 +51,6 @@ impl Portfolio {
                 Search::Pct { depth: 3 },
                 Search::Pct { depth: 10 },
                 Search::Pos,
-                Search::Chains,
                 Search::Delay { delays: 2 },
                 Search::Guided,
             ],
@@ -72,7 +66,6 @@ impl Portfolio {
             seen: Seen::default(),
             parents: Vec::new(),
             next_parent: 0,
-            corpus: Corpus::default(),
             searches,
         }
     }
@@ -106,27 +99,18 @@ impl Portfolio {
             tally.executions += 1;
             tally.new_orders += u64::from(new);
             tally.failures += u64::from(execution.failed.is_some());
-            let Some(log) = &execution.log else { continue };
-            self.corpus.learn(log, execution.habits, &execution.places);
-            if new {
-                self.keep(Parent { log: Arc::clone(log), until: None, habits: execution.habits });
+            if let (true, Some(log)) = (new, &execution.log) {
+                self.keep(log);
             }
         }
-        self.corpus.forget();
         self.reweigh(&epoch);
     }
 
-    /// The parents of the next guided executions: half of them reached rare places.
-    pub(crate) fn parents(&mut self, seed: u64, first: u64) -> [Vec<Parent>; 2] {
-        let mut rng = Rng::new(mix(mix(seed, first), 0xC0895));
-        [self.parents.clone(), self.corpus.select(&mut rng)]
-    }
-
-    fn keep(&mut self, parent: Parent) {
+    fn keep(&mut self, log: &Arc<[u32]>) {
         if self.parents.len() < PARENTS_MAX {
-            self.parents.push(parent);
+            self.parents.push(Arc::clone(log));
         } else {
-            self.parents[self.next_parent] = parent;
+            self.parents[self.next_parent] = Arc::clone(log);
             self.next_parent = (self.next_parent + 1) % PARENTS_MAX;
         }
     }
@@ -141,11 +125,8 @@ impl Portfolio {
         for (share, rate) in self.shares.iter_mut().zip(&rates) {
             *share = (*share + rate / sum) / 2.0;
         }
-        let floor = |at: usize| match self.searches[at] {
-            Search::Random => RANDOM_FLOOR,
-            Search::Guided => GUIDED_FLOOR,
-            _ => FLOOR,
-        };
+        let floor =
+            |at: usize| if self.searches[at] == Search::Random { RANDOM_FLOOR } else { FLOOR };
         let floors: f64 = (0..self.shares.len()).map(floor).sum();
         let total: f64 = self.shares.iter().sum();
         let shares = self.shares.iter().enumerate();
@@ -192,7 +173,7 @@ mod tests {
             portfolio.reweigh(&epoch);
         }
         assert!(portfolio.shares[0] >= RANDOM_FLOOR);
-        assert!(portfolio.shares[1] > 0.3, "{:?}", portfolio.shares);
+        assert!(portfolio.shares[1] > 0.35, "{:?}", portfolio.shares);
         assert!((portfolio.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
 }

@@ -1,10 +1,8 @@
 //! Strategies, which decide what happens next. Each is one file; none of them executes anything.
 
-mod chains;
 mod delay;
 mod exhaustive;
 mod guided;
-mod habits;
 mod pct;
 mod points;
 mod pos;
@@ -24,11 +22,9 @@ use crate::moves::{Move, Moves};
 
 pub use exhaustive::ExhaustiveProgress;
 
-pub(crate) use chains::{Chains, Links};
 pub(crate) use delay::Delay;
 pub(crate) use exhaustive::Exhaustive;
 pub(crate) use guided::Guided;
-pub(crate) use habits::Habits;
 pub(crate) use pct::Pct;
 pub(crate) use points::FaultPoints;
 pub(crate) use pos::Pos;
@@ -172,24 +168,10 @@ pub(crate) struct Run {
     /// The number of steps over which faults and changes of priority are spread, at least one: as
     /// many as the longest of the earlier executions had, or fewer.
     pub(crate) steps: u32,
-    /// The preferences with which the choices of nodes are answered.
-    pub(crate) habits: Habits,
     /// The largest number of faults that may be injected.
     pub(crate) faults: u32,
-    /// An earlier execution to which it is worth going back.
-    pub(crate) parent: Option<Parent>,
-}
-
-/// An earlier execution to which a guided search goes back.
-#[derive(Clone, Debug)]
-pub(crate) struct Parent {
-    /// Its choices.
-    pub(crate) log: Arc<[u32]>,
-    /// The number of choices that lead to a rare place; `None` if the execution as a whole is of
-    /// interest.
-    pub(crate) until: Option<usize>,
-    /// Its habits, which may have led there.
-    pub(crate) habits: Habits,
+    /// Choices of an earlier execution to which it is worth going back.
+    pub(crate) parent: Option<Arc<[u32]>>,
 }
 
 /// The effect of a step, for strategies that watch.
@@ -219,9 +201,6 @@ pub enum Search {
     },
     /// Priorities over messages, drawn again where two race (Yuan et al., CAV 2018).
     Pos,
-    /// Priorities over chains of messages, each caused by the one before it (after Ozkan et al.,
-    /// OOPSLA 2018): an operation that spans several nodes can be held back as a whole.
-    Chains,
     /// One node runs as long as it can; `delays` times the next one is preferred.
     Delay {
         /// The number of deviations.
@@ -271,7 +250,6 @@ impl fmt::Display for Search {
             Search::Pct { depth } => write!(f, "pct-{depth}"),
             Search::Pos => f.write_str("pos"),
             Search::Delay { delays } => write!(f, "delay-{delays}"),
-            Search::Chains => f.write_str("chains"),
             Search::Guided => f.write_str("guided"),
             Search::Exhaustive { .. } => f.write_str("exhaustive"),
         }
@@ -287,7 +265,6 @@ impl Search {
             Search::Pct { depth } => Box::new(Pct::new(*depth)),
             Search::Pos => Box::new(Pos::default()),
             Search::Delay { delays } => Box::new(Delay::new(*delays)),
-            Search::Chains => Box::new(Chains::default()),
             Search::Guided => Box::new(Guided::default()),
             Search::Exhaustive { reduction } => Box::new(Exhaustive::new(*reduction)),
         }

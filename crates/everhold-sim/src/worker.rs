@@ -12,10 +12,9 @@ use crate::differ::{acts_differently, first_difference};
 use crate::execute::{Bounds, Ended, Undecided, execute};
 use crate::failure::{Cause, Failure};
 use crate::fault::FaultKind;
-use crate::places::{Place, Places};
 use crate::record::RunRecord;
 use crate::rng::seed_of;
-use crate::strategy::{Habits, Parent, Run, Search, Strategy};
+use crate::strategy::{Run, Search, Strategy};
 use crate::system::System;
 use crate::to_trace;
 use crate::world::World;
@@ -43,8 +42,7 @@ pub(crate) struct Epoch {
     /// For each execution the search that it uses, as an index.
     pub(crate) plan: Vec<u8>,
     pub(crate) searches: Vec<Search>,
-    /// Executions for guided ones to go back to: new orders, and rare places.
-    pub(crate) parents: [Vec<Parent>; 2],
+    pub(crate) parents: Vec<Arc<[u32]>>,
     pub(crate) steps: u32,
     pub(crate) bounds: Bounds,
     /// Executions with a smaller number than this are recorded.
@@ -83,29 +81,10 @@ impl Epoch {
     /// How an execution is run, whichever worker runs it.
     pub(crate) fn run_of(&self, index: u64, faults: u32) -> Run {
         let search = &self.searches[self.search_of(index) as usize];
+        let guided = *search == Search::Guided && !self.parents.is_empty();
         let seed = seed_of(self.seed, index);
-        let parent = (*search == Search::Guided).then(|| self.parent(seed)).flatten();
-        let habits = self.habits(index, seed, parent.as_ref());
-        Run { seed, steps: horizon(seed, self.steps), habits, faults, parent }
-    }
-
-    fn parent(&self, seed: u64) -> Option<Parent> {
-        let drawn = mix(seed, 0x9A2E);
-        let parents = &self.parents[drawn as usize & 1];
-        parents.get((drawn >> 1) as usize % parents.len().max(1)).cloned()
-    }
-
-    /// The habits of an execution: half of those of a portfolio have some, but for its uniform
-    /// baseline. A guided one may inherit those that led to a rare place.
-    fn habits(&self, index: u64, seed: u64, parent: Option<&Parent>) -> Habits {
-        let search = &self.searches[self.search_of(index) as usize];
-        let is_uniform = self.searches.len() == 1 || *search == Search::Random;
-        let drawn = mix(seed, 0x4AB1);
-        if is_uniform || drawn & 1 == 0 {
-            return Habits::default();
-        }
-        let inherited = parent.map(|parent| parent.habits).filter(|habits| habits.are_on());
-        inherited.filter(|_| drawn & 2 == 0).unwrap_or_else(|| Habits::of(seed))
+        let parent = guided.then(|| Arc::clone(&self.parents[seed as usize % self.parents.len()]));
+        Run { seed, steps: horizon(seed, self.steps), faults, parent }
     }
 
     fn end(&self) -> u64 {
@@ -139,10 +118,6 @@ pub(crate) struct Ran {
     pub(crate) faults: [u32; FaultKind::ALL.len()],
     pub(crate) rechecked: bool,
     pub(crate) log: Option<Arc<[u32]>>,
-    /// Its habits.
-    pub(crate) habits: Habits,
-    /// The places that it reached, if there is a log.
-    pub(crate) places: Vec<Place>,
     pub(crate) failed: Option<Box<Failed>>,
     pub(crate) trace: Option<Box<Execution>>,
 }
@@ -184,8 +159,6 @@ pub(crate) struct Worker<M: Message> {
     strategies: Vec<Box<dyn Strategy>>,
     pulse: Arc<Pulse>,
     faults: u32,
-    /// The memory of the last list of places.
-    places: Option<Places>,
 }
 
 impl<M: Message> Worker<M> {
@@ -194,7 +167,7 @@ impl<M: Message> Worker<M> {
         world.pulse = Some(Arc::clone(&pulse.beats));
         let faults = world.faults_max();
         let strategies = searches.iter().map(Search::strategy).collect();
-        Worker { setup: Arc::clone(setup), world, strategies, pulse, faults, places: None }
+        Worker { setup: Arc::clone(setup), world, strategies, pulse, faults }
     }
 
     pub(crate) fn run(&mut self, epoch: &Epoch) -> Batch {
@@ -251,17 +224,11 @@ impl<M: Message> Worker<M> {
     fn execute(&mut self, epoch: &Epoch, index: u64, search: u8, run: &Run) -> Ran {
         let sampled = self.world.coverage.is_some();
         self.lend(search, sampled);
-        let guided = epoch.searches.contains(&Search::Guided);
-        let is_guided = epoch.searches[search as usize] == Search::Guided;
-        let wanted = guided && (is_guided || index.is_multiple_of(PARENT_ONE_IN));
-        self.world.places = wanted.then(|| self.places.take().unwrap_or_default());
         let outcome = execute(&mut self.world, run, epoch.bounds);
-        let mut places = self.world.places.take();
-        let found = places.as_mut().map(Places::take).unwrap_or_default();
-        self.places = places.or(self.places.take());
         let mut env = self.world.env.borrow_mut();
         std::mem::swap(&mut env.strategy, &mut self.strategies[search as usize]);
-        let is_parent = wanted && env.log.len() <= PARENT_MAX;
+        let wanted = index.is_multiple_of(PARENT_ONE_IN) && env.log.len() <= PARENT_MAX;
+        let guided = epoch.searches.contains(&Search::Guided);
         let failed = outcome.failure.map(|failure| {
             Box::new(Failed {
                 index,
@@ -286,9 +253,7 @@ impl<M: Message> Worker<M> {
             reached: self.world.reached_goals(),
             faults: env.state.injected,
             rechecked: false,
-            log: is_parent.then(|| env.log.as_slice().into()),
-            habits: run.habits,
-            places: if is_parent { found } else { Vec::new() },
+            log: (wanted && guided).then(|| env.log.as_slice().into()),
             failed,
             trace: None,
         }

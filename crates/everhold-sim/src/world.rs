@@ -17,7 +17,6 @@ use crate::env::{Action, Env, NodeState, State, Status, node_id};
 use crate::execute::quietly;
 use crate::failure::{Cause, Failure};
 use crate::monitor::MonitorSlot;
-use crate::places::Places;
 use crate::properties::{Names, Properties};
 use crate::record::{NodeRecord, Recorder, RunRecord};
 use crate::scene::Scene;
@@ -92,8 +91,6 @@ pub(crate) struct World<M: Message> {
     beats: u64,
     /// Whether this execution is examined closely.
     watched: bool,
-    /// The places that the execution reaches, if a guided search wants to know them.
-    pub(crate) places: Option<Places>,
     /// The coverage, while the execution is examined closely.
     pub(crate) coverage: Option<Coverage>,
     phase: String,
@@ -151,7 +148,6 @@ impl<M: Message> World<M> {
             pulse: None,
             beats: 0,
             watched: false,
-            places: None,
             coverage: None,
             phase: String::new(),
             witness: None,
@@ -294,9 +290,6 @@ impl<M: Message> World<M> {
         }
         self.record_initial();
         self.fall_after_start();
-        if self.places.is_some() {
-            self.note_first_place();
-        }
     }
 
     /// Carries out one pick of the strategy.
@@ -322,37 +315,7 @@ impl<M: Message> World<M> {
             self.env.borrow_mut().state.step += self.fallen.len() as u32;
             self.fall_after_start();
         }
-        if self.places.is_some() {
-            self.note_place(node);
-        }
         if self.env.borrow().failure.is_some() { Stepped::Failed } else { Stepped::At(node) }
-    }
-
-    fn note_first_place(&mut self) {
-        if let Some(places) = &mut self.places {
-            places.clear();
-        }
-        for index in 0..self.slots.len() {
-            self.note_shape(node_id(index));
-        }
-    }
-
-    /// Notes where the execution is after a step of a node.
-    fn note_place(&mut self, node: NodeId) {
-        self.note_shape(node);
-        let env = self.env.borrow();
-        if let (Some(places), None) = (&mut self.places, &env.tail) {
-            places.note(env.log.len());
-        }
-    }
-
-    fn note_shape(&mut self, node: NodeId) {
-        let env = self.env.borrow();
-        let (slot, state) = (&self.slots[node.index()], &env.state.nodes[node.index()]);
-        if let Some(places) = &mut self.places {
-            let is_up = state.status == Status::Up;
-            places.node_is(node.index(), state.kind, is_up, slot.process.shape());
-        }
     }
 
     /// Tells outside observers that a handler of this node is called.

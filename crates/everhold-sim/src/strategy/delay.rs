@@ -7,7 +7,7 @@ use everhold_node::NodeId;
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{FaultPoints, Habits, Run, Scheduler};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Round robin without preemption, with a few deviations.
 #[derive(Debug)]
@@ -15,7 +15,6 @@ pub(crate) struct Delay {
     delays: u32,
     rng: Rng,
     faults: FaultPoints,
-    habits: Habits,
     at: Vec<u32>,
     step: u32,
     node: u32,
@@ -26,8 +25,8 @@ impl Delay {
     /// A strategy with this many deviations.
     #[must_use]
     pub(crate) fn new(delays: u32) -> Self {
-        let (rng, faults, habits) = (Rng::new(0), FaultPoints::default(), Habits::default());
-        Delay { delays, rng, faults, habits, at: Vec::new(), step: 0, node: 0, nodes: 0 }
+        let (rng, faults) = (Rng::new(0), FaultPoints::default());
+        Delay { delays, rng, faults, at: Vec::new(), step: 0, node: 0, nodes: 0 }
     }
 
     fn oldest(&self, moves: &Moves, node: u32, idle: bool) -> Option<u32> {
@@ -74,7 +73,6 @@ impl Scheduler for Delay {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
-        self.habits = run.habits;
         self.at.clear();
         let (rng, steps) = (&mut self.rng, run.steps.max(1));
         self.at.extend((0..self.delays).map(|_| rng.below(steps) + 1));
@@ -104,9 +102,5 @@ impl Scheduler for Delay {
 
     fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
         (&mut self.faults, &mut self.rng)
-    }
-
-    fn habits(&self) -> Habits {
-        self.habits
     }
 }

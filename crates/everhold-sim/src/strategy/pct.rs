@@ -13,7 +13,7 @@ use everhold_node::NodeId;
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{FaultPoints, Habits, Run, Scheduler};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Priorities over nodes, with a few changes.
 #[derive(Debug)]
@@ -21,7 +21,6 @@ pub(crate) struct Pct {
     depth: u32,
     rng: Rng,
     faults: FaultPoints,
-    habits: Habits,
     /// The priority of each thread; zero if it is not drawn yet.
     priorities: Vec<u64>,
     /// Threads that may have a move, by priority, highest last. Threads without one stay until
@@ -47,7 +46,6 @@ impl Pct {
             depth: depth.max(1),
             rng: Rng::new(0),
             faults: FaultPoints::default(),
-            habits: Habits::default(),
             priorities: Vec::new(),
             queue: std::collections::BinaryHeap::new(),
             listed: Vec::new(),
@@ -118,7 +116,6 @@ impl Scheduler for Pct {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
-        self.habits = run.habits;
         self.priorities.clear();
         self.listed.clear();
         self.queue.clear();
@@ -153,9 +150,5 @@ impl Scheduler for Pct {
 
     fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
         (&mut self.faults, &mut self.rng)
-    }
-
-    fn habits(&self) -> Habits {
-        self.habits
     }
 }

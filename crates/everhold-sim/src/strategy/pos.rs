@@ -8,14 +8,13 @@ use std::collections::BinaryHeap;
 
 use crate::moves::{Move, Moves};
 use crate::rng::Rng;
-use crate::strategy::{FaultPoints, Habits, Run, Scheduler};
+use crate::strategy::{FaultPoints, Run, Scheduler};
 
 /// Priorities over messages, drawn again where two race.
 #[derive(Debug)]
 pub(crate) struct Pos {
     rng: Rng,
     faults: FaultPoints,
-    habits: Habits,
     /// Priority, slot and identity of a move; may be out of date.
     queue: BinaryHeap<(u64, u32, u64)>,
     /// The priority in force, by slot.
@@ -25,8 +24,7 @@ pub(crate) struct Pos {
 impl Default for Pos {
     fn default() -> Self {
         let (rng, faults) = (Rng::new(0), FaultPoints::default());
-        let habits = Habits::default();
-        Pos { rng, faults, habits, queue: BinaryHeap::new(), current: Vec::new() }
+        Pos { rng, faults, queue: BinaryHeap::new(), current: Vec::new() }
     }
 }
 
@@ -46,7 +44,6 @@ impl Scheduler for Pos {
     fn begin(&mut self, run: &Run) {
         self.rng = Rng::new(run.seed);
         self.faults.begin(run, &mut self.rng);
-        self.habits = run.habits;
         self.queue.clear();
         self.current.clear();
     }
@@ -79,9 +76,5 @@ impl Scheduler for Pos {
 
     fn chance(&mut self) -> (&mut FaultPoints, &mut Rng) {
         (&mut self.faults, &mut self.rng)
-    }
-
-    fn habits(&self) -> Habits {
-        self.habits
     }
 }

@@ -6,7 +6,7 @@ use everhold_node::disk::{DiskFault, Upset};
 
 use crate::moves::Moves;
 use crate::rng::Rng;
-use crate::strategy::{About, FaultPoints, Habits, Run, Strategy};
+use crate::strategy::{About, FaultPoints, Run, Strategy};
 
 /// Orders moves by their nodes or their messages. Faults come at random points, and the choices of
 /// nodes are drawn.
@@ -19,9 +19,6 @@ pub(crate) trait Scheduler {
 
     /// The points at which faults come, and the random numbers of the execution.
     fn chance(&mut self) -> (&mut FaultPoints, &mut Rng);
-
-    /// The habits of the execution.
-    fn habits(&self) -> Habits;
 }
 
 impl<T: Scheduler> Strategy for T {
@@ -47,9 +44,8 @@ impl<T: Scheduler> Strategy for T {
         self.chance().0.disk_used(operations, struck);
     }
 
-    fn choose(&mut self, node: NodeId, label: &str, domain: u32) -> Option<u32> {
-        let habits = self.habits();
-        Some(habits.choose(self.chance().1, node, label, domain))
+    fn choose(&mut self, _: NodeId, _: &str, domain: u32) -> Option<u32> {
+        Some(self.chance().1.below(domain))
     }
 
     fn tracks_nodes(&self) -> bool {

@@ -15,7 +15,6 @@ fn all() -> Vec<Search> {
         Search::Pct { depth: 2 },
         Search::Pct { depth: 3 },
         Search::Pos,
-        Search::Chains,
         Search::Delay { delays: 3 },
         Search::Guided,
     ]
