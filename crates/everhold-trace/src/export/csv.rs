@@ -56,10 +56,14 @@ fn fixed_cells(execution: &Execution, run: &str, event: &Event) -> [String; 9] {
         let sender = if known { name(sender) } else { sender.to_string() };
         format!("{sender}#{seq}")
     });
-    let sent = event
-        .sends
-        .iter()
-        .map(|send| format!("{}#{}", send.to.map_or_else(|| "*".to_owned(), name), send.seq));
+    let is_lost = |seq: u64| {
+        let sent = execution.message(MessageId { sender: event.node, seq });
+        sent.is_some_and(|message| message.lost)
+    };
+    let sent = event.sends.iter().map(|send| {
+        let to = send.to.map_or_else(|| "*".to_owned(), name);
+        format!("{to}#{}{}", send.seq, if is_lost(send.seq) { "!" } else { "" })
+    });
     [
         run.to_owned(),
         name(event.node),

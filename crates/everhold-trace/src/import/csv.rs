@@ -1,7 +1,7 @@
 //! Tables of states: one row a state, one column a variable.
 //!
 //! The column `node` is required; `run`, `snapshot`, `kind`, `name`, `received` (`sender#seq ..`),
-//! `sent` (`receiver#seq ..`), `time`, `wall_ns` and `text` are understood; every other column is
+//! `sent` (`receiver#seq ..`, with `!` behind a message that was lost), `time`, `wall_ns` and `text` are understood; every other column is
 //! a variable, its cells JSON where they are, otherwise text, and absent where empty. Rows of one
 //! node are in its order. With a column `snapshot`, the rows of one snapshot are one execution:
 //! the only complete global state it has is the snapshot.
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use super::{expected, finish, judge, read_text, recording};
-use crate::event::{Event, EventKind, MessageId, Observation, Send, Time};
+use crate::event::{Event, EventKind, Mark, MarkKind, MessageId, Observation, Send, Time};
 use crate::format::error::{DiagnosticKind, ReadError};
 use crate::format::input::Judge;
 use crate::format::{ReadOptions, TraceFile};
@@ -116,8 +116,11 @@ impl Run {
         let node = self.node(row.cell("node"));
         let received = self.messages(row.cell("received"))?.into_iter();
         let mut received: Vec<_> =
-            received.map(|(sender, seq)| MessageId { sender, seq }).collect();
-        let sends = self.messages(row.cell("sent"))?.into_iter().map(|(to, seq)| Send {
+            received.map(|(sender, seq, _)| MessageId { sender, seq }).collect();
+        let sent = self.messages(row.cell("sent"))?;
+        let lost = sent.iter().filter(|(_, _, lost)| *lost);
+        let lost: Vec<_> = lost.map(|(_, seq, _)| MessageId { sender: node, seq: *seq }).collect();
+        let sends = sent.into_iter().map(|(to, seq, _)| Send {
             to: (to != EVERYONE).then_some(to),
             seq,
             label: String::new(),
@@ -145,6 +148,9 @@ impl Run {
         };
         self.parts.events.push(event);
         self.parts.lines.push(row.line);
+        let after = u32::try_from(self.parts.events.len()).expect("event ids are 32 bits");
+        let marks = lost.into_iter().map(|id| Mark { after, kind: MarkKind::Lost(id) });
+        self.parts.marks.extend(marks);
         Ok(())
     }
 
@@ -159,12 +165,13 @@ impl Run {
         id
     }
 
-    /// `name#seq name#seq`; the name `*` stands for everyone.
-    fn messages(&mut self, cell: &str) -> Result<Vec<(NodeId, u64)>, DiagnosticKind> {
+    /// `name#seq name#seq!`; the name `*` stands for everyone, and `!` for a message that was lost.
+    fn messages(&mut self, cell: &str) -> Result<Vec<(NodeId, u64, bool)>, DiagnosticKind> {
         let one = |text: &str| {
             let (name, seq) = text.rsplit_once('#')?;
             let node = if name == "*" { EVERYONE } else { self.node(name) };
-            Some((node, seq.parse().ok()?))
+            let whole = seq.strip_suffix('!');
+            Some((node, whole.unwrap_or(seq).parse().ok()?, whole.is_some()))
         };
         let all: Option<Vec<_>> = cell.split(' ').filter(|s| !s.is_empty()).map(one).collect();
         all.ok_or_else(|| expected(format!("`{cell}` is no list of node#number")))
