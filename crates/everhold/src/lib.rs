@@ -34,7 +34,7 @@ pub use everhold_infer as infer;
 /// }
 ///
 /// // 1. Explore, and keep what was seen.
-/// let report = Explorer::new().executions(20).traces(20).run(adders);
+/// let report = Explorer::new().executions(100).traces(100).run(adders);
 /// // 2. Infer: it prints as a file of properties, with what speaks for each.
 /// let inferred = report.infer();
 /// println!("{inferred}");
