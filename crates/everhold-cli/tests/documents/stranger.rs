@@ -12,7 +12,7 @@ use crate::{read, root};
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
 
 /// The bound on the executions of a test; the mistakes of the pages are found earlier.
-const EXECUTIONS: &str = "500";
+const EXECUTIONS: &str = "200";
 
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
 fn manifest(dependencies: &str) -> String {
