@@ -49,7 +49,7 @@ const COLUMNS: [&str; 11] = [
     "",
 ];
 
-/// What this program does when it is started by itself; `None` if the name is none of these.
+/// The work of this program when it is started by itself; `None` if the name is none of these.
 pub(crate) fn run_hidden(name: &str, words: &[String]) -> Option<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match name {

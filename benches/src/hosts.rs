@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Scorecard {
     options.run(&PARTS)
 }
 
-/// What the program that simulates hosts printed.
+/// The output of the program that simulates hosts.
 #[derive(Clone, Debug)]
 struct Run {
     executions: f64,

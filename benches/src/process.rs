@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A process that does not outlive its owner.
 pub(crate) struct Process {
     child: Child,
-    /// What it prints, line by line.
+    /// Its output, line by line.
     pub(crate) lines: Receiver<String>,
 }
 

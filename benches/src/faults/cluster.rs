@@ -21,7 +21,7 @@ pub(super) struct Watcher {
     words: Vec<String>,
     pub(super) process: Process,
     standing: Option<(Instant, Standing)>,
-    /// What it complained of.
+    /// Its complaints.
     pub(super) troubles: Vec<String>,
     peak: u64,
 }
@@ -55,7 +55,7 @@ impl Watcher {
 pub(super) struct Node {
     words: Vec<String>,
     pub(super) process: Process,
-    /// What its probe reported.
+    /// The reports of its probe.
     pub(super) reports: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ impl Server {
     }
 }
 
-/// What a row needs of its processes.
+/// The processes that a row needs.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) secret: Option<&'static str>,
@@ -190,7 +190,7 @@ impl Cluster {
         self.nodes.iter_mut().for_each(Node::listen);
     }
 
-    /// What the watches lately said of themselves.
+    /// The latest statuses of the watches.
     pub(super) fn standings(&self) -> impl Iterator<Item = &Standing> {
         self.watches.iter().filter_map(|watch| watch.standing.as_ref().map(|(_, said)| said))
     }

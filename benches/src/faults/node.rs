@@ -22,7 +22,7 @@ const SHARED: usize = 10_000;
 /// The first key of these, for each node its own.
 const SHARED_FROM: i64 = 1_000_000_000;
 
-/// What a node holds. Locked while it changes and while it is told again.
+/// The tuples of a node, locked while they change and while they are told again.
 #[derive(Default)]
 struct State {
     locks: BTreeSet<i64>,

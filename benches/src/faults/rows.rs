@@ -14,7 +14,7 @@ use super::cluster::{Cluster, Node, Setup};
 use super::work::{Outcome, Work};
 use crate::measure::Size;
 
-/// What a row gives: an outcome, or why it cannot be run here.
+/// The result of a row: an outcome, or the reason for which it cannot be run here.
 pub(super) type Ran = Result<Outcome, String>;
 
 /// A row of the table.
@@ -118,7 +118,7 @@ fn watch_killed(row: &Row, length: Length) -> Ran {
     Ok(work.finish())
 }
 
-/// What it planted in the last moment before it died, nobody can know: it plants nothing then.
+/// Plants nothing in the last moment before it dies, since nobody could know of that.
 fn node_killed(row: &Row, length: Length) -> Ran {
     let mut work = row.start(&Setup::default())?;
     again(&mut work, length, |work, _| {

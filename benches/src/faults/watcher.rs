@@ -28,7 +28,7 @@ always "answered": forall n in nodes:
 /// How many partitions there are on the stream server.
 pub(super) const PARTITIONS: u32 = 4;
 
-/// What a watch says of itself.
+/// The status of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Standing {
     /// Whether it can say of every rule whether it holds.
@@ -72,7 +72,7 @@ impl Standing {
         format!("standing {known} {nodes} {partitions} {dropped} ({strays}) {}", self.reason)
     }
 
-    /// What a line says; `None` if it is about something else.
+    /// The meaning of a line; `None` if it is about something else.
     pub(super) fn read(line: &str) -> Option<Standing> {
         let mut words = line.strip_prefix("standing ")?.splitn(6, ' ');
         let is_known = words.next()? == "1";
@@ -118,7 +118,7 @@ pub(super) fn run(words: &[&str]) {
     }
 }
 
-/// Whoever started this may be gone.
+/// Prints a line, which nobody may be there to read.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{}", line.replace('\n', " "));
 }

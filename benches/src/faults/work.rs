@@ -1,4 +1,4 @@
-//! What the nodes do while things fail: correct work that must not alarm, and planted violations.
+//! The work of the nodes while things fail: correct work that must not alarm, and planted violations.
 //!
 //! One thread gives all commands and waits for each answer, so the real order is known: a lock that
 //! one node gave back before another took it was never held by both, whether a message between the
@@ -22,7 +22,7 @@ const LEASES: usize = 6;
 /// After the last violation nothing more may come for so long.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// What is still to come is waited for so long.
+/// The longest wait for reports that are still to come.
 const SETTLE: Duration = Duration::from_secs(30);
 
 const HOLDER: &str = "one holder";
@@ -42,7 +42,7 @@ struct Lease {
     rounds: usize,
 }
 
-/// What came of a row.
+/// The outcome of a row.
 pub(super) struct Outcome {
     pub(super) planted: usize,
     pub(super) reported: usize,
@@ -260,7 +260,7 @@ impl Work {
         }
     }
 
-    /// What the watch says at present.
+    /// The present status of the watch.
     pub(super) fn look(&mut self) {
         self.cluster.listen();
         let lately = Instant::now() - Duration::from_millis(250);

@@ -71,7 +71,8 @@ const ROWS: &[Row] = &[
 /// Figure 6: three of five crash and come back, and one node is cut off from most for a while.
 fn promoting(bug: &'static str, patience: Duration) -> Option<Duration> {
     let cut = |nodes: &[u32]| mps::Msg::Cut(nodes.iter().copied().map(NodeId).collect());
-    let mut deployed = Deployed::start("mps", bug, mps::REPLICAS, false, mps::RULES, Arc::new(Vec::new));
+    let mut deployed =
+        Deployed::start("mps", bug, mps::REPLICAS, false, mps::RULES, Arc::new(Vec::new));
     deployed.call(0, &mps::Msg::Command);
     deployed.tell(0, &cut(&[1, 2]));
     deployed.tell(0, &mps::Msg::Command);
@@ -144,15 +145,22 @@ pub(super) fn run(options: &Options, scores: &mut Scorecard) {
         eprintln!("free riders");
         let (riders, others) = contributions();
         let all = torrent::FREE_RIDERS;
-        println!("EigenTrust: {riders} of {all} free riders and {others} others are below half of the median.");
-        scores.hold("free riders that are told apart", riders as f64, Bound::AtLeast(f64::from(all)));
+        println!(
+            "EigenTrust: {riders} of {all} free riders and {others} others are below half of the median."
+        );
+        scores.hold(
+            "free riders that are told apart",
+            riders as f64,
+            Bound::AtLeast(f64::from(all)),
+        );
         scores.hold("others taken for free riders", others as f64, Bound::AtMost(0.0));
     }
     rings(options, scores);
 }
 
 fn deployed(options: &Options, scores: &mut Scorecard) {
-    let mut table = Table::new(&["system, bug", "paper", "alarms", "median s to the alarm", "false"]);
+    let mut table =
+        Table::new(&["system, bug", "paper", "alarms", "median s to the alarm", "false"]);
     let (mut missed, mut false_alarms) = (0, 0);
     for row in ROWS {
         let name = format!("{}, {}", row.system, row.bug);
@@ -187,10 +195,17 @@ fn rings(options: &Options, scores: &mut Scorecard) {
     if !options.wants_row("chord") {
         return;
     }
-    let mut table = Table::new(&["neighbours a side", "bug", "one ring again", "median s", "rings at the end, most"]);
-    for (reach, bug) in [3, 8].into_iter().flat_map(|reach| {
-        [chord::Bug::StaysApart, chord::Bug::None].map(|bug| (reach, bug))
-    }) {
+    let mut table = Table::new(&[
+        "neighbours a side",
+        "bug",
+        "one ring again",
+        "median s",
+        "rings at the end, most",
+    ]);
+    for (reach, bug) in [3, 8]
+        .into_iter()
+        .flat_map(|reach| [chord::Bug::StaysApart, chord::Bug::None].map(|bug| (reach, bug)))
+    {
         eprintln!("chord, {reach}, {bug:?}");
         let (mut times, mut most) = (Vec::new(), 1);
         for seed in 1..=seeds(options) {

@@ -310,11 +310,13 @@ fn flows() -> Vec<Subject> {
             &["forall n in source nodes: n.credits >= 0"],
             &["sum(n in source nodes: n.sent) - sum(n in sink nodes: n.received) \
                == in_flight(\"Data\")"],
-            &["when all quiet: sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
+            &[
+                "when all quiet: sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
                + sum(n in source nodes: n.credits) == 12",
-               "sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
+                "sum(n in sink nodes: n.buffered) + sum(n in sink nodes: n.unused) \
                + sum(n in source nodes: n.credits) + in_flight(\"Data\") \
-               + sum(m in messages(\"Credit\"): m.credits) == 12"],
+               + sum(m in messages(\"Credit\"): m.credits) == 12",
+            ],
         ],
         broken: &["forall n in source nodes: n.credits >= 0"],
     };

@@ -87,7 +87,7 @@ impl<M> Net<M> {
     }
 }
 
-/// What has no meaning in any protocol: numbers that race, that vary, and that are rarely changed.
+/// Variables without a meaning in any protocol: numbers that race, that vary, and that are rarely changed.
 #[derive(Clone, Default)]
 struct Decoys {
     beats: u64,

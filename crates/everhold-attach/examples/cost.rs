@@ -1,4 +1,4 @@
-//! What attaching costs on this machine: nanoseconds a hit by kind of instruction, the time to attach and
+//! The cost of attaching on this machine: nanoseconds a hit by kind of instruction, the time to attach and
 //! to leave, and records a second from the kernel to a state.
 //!
 //! `cargo run --release -p everhold-attach --example cost -- --check` fails if a bar is missed. It needs a C

@@ -1,4 +1,4 @@
-//! What is read at a probe, as the kernel's program reads it: from registers, through pointers.
+//! The values that are read at a probe, as the kernel's program reads them: from registers, through pointers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Chain {
     }
 }
 
-/// What the bytes of a word mean.
+/// The meaning of the bytes of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Unsigned,

@@ -87,7 +87,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What stands before the operation.
+/// The prefixes before the operation.
 #[derive(Default)]
 struct Prefixes {
     narrow: bool,

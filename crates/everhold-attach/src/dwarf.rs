@@ -65,7 +65,7 @@ pub(crate) struct Function {
     pub(crate) ranges: Vec<(u64, u64)>,
 }
 
-/// What there is of a wanted function.
+/// The debug information about a wanted function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) functions: Vec<Function>,

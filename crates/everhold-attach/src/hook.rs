@@ -168,7 +168,7 @@ impl Hooks {
         now - std::mem::replace(&mut self.lost_before, now)
     }
 
-    /// What a hook counted since the last look.
+    /// The counts of a hook since the last look.
     pub(crate) fn news(&mut self, number: usize) -> Counts {
         let key = u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
         let row = self.counts.get(&key).ok().flatten().unwrap_or_default();

@@ -21,7 +21,7 @@ use words::Words;
 /// The probes of a file, and how nodes are named.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeFile {
-    /// What distinguishes one node from another.
+    /// The property by which one node is distinguished from another.
     pub identity: Identity,
     /// The largest number of hits a second that one probe may have before it sheds them.
     pub budget: u64,
@@ -29,7 +29,7 @@ pub struct ProbeFile {
     pub probes: Vec<Probe>,
 }
 
-/// What names the node of a process.
+/// The source of the name of a process's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The process itself: its program and its number.
@@ -65,7 +65,7 @@ pub struct Probe {
     pub when: When,
     /// The function, by its whole name or the end of it.
     pub function: String,
-    /// What to show.
+    /// The expression whose value is shown.
     pub action: Action,
     /// The node that it is shown of; the process unless told.
     pub of: Option<Expr>,
@@ -73,7 +73,7 @@ pub struct Probe {
     pub conditions: Vec<Condition>,
 }
 
-/// What a probe shows.
+/// The effect of a probe: the state or the tuple that it shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A tuple begins to hold.
@@ -101,7 +101,7 @@ pub enum Action {
 pub struct LanguageError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The mistake, and its correction.
     pub text: String,
 }
 

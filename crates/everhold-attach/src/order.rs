@@ -41,7 +41,7 @@ impl Streams {
         *self.events.entry(node).or_default() += 1;
     }
 
-    /// What a send or a receive of a node says, in the words of the tuple protocol.
+    /// A send or a receive of a node, in the words of the tuple protocol.
     pub(crate) fn passage(&mut self, node: NodeId, passage: &Passage) -> Vec<What> {
         match passage.is_send {
             true => self.send(node, passage).into_iter().collect(),

@@ -14,7 +14,7 @@ use crate::resolve::{Problem, Resolution, Site, resolve};
 /// the program is cheaper, and the kernel's program looks whose hit it is.
 pub(crate) const LINKS_MAX: usize = 8;
 
-/// What is observed.
+/// The observed programs and processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
     /// These processes.
@@ -35,13 +35,13 @@ pub struct Target {
     pub processes: Option<Vec<u32>>,
     /// The executable whose processes are meant, which is another file for a library.
     pub(crate) executable: FileId,
-    /// What it is, in words.
+    /// The description, in words.
     pub kind: String,
     /// Its probes.
     pub resolution: Resolution,
 }
 
-/// What attaching would do.
+/// The changes that attaching would make.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The probe file.

@@ -56,7 +56,7 @@ const BELOW_OR_EQUAL: i32 = 0x41;
 /// The register with the goroutine in Go.
 const GOROUTINE: u8 = 14;
 
-/// What programs share.
+/// The parts that all programs share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) ring: &'a Map,
@@ -65,7 +65,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) processes: Option<&'a Map>,
 }
 
-/// What a program is made for.
+/// The purpose of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) resolved: &'a Resolved,
@@ -313,7 +313,7 @@ impl<'a> Writer<'a> {
         self.code.call(helper::READ_USER);
     }
 
-    /// What distinguishes this call from all others that did not return: the process and the place
+    /// The key that distinguishes this call from all others that did not return: the process and the place
     /// of its frame. Go moves stacks, so there it is the goroutine and the distance from the end.
     fn key(&mut self, frame: (u8, i64)) {
         let at = self.key_at;

@@ -18,7 +18,7 @@ pub(crate) struct Record {
     /// The number of the program.
     pub(crate) number: u32,
     unreadable: u32,
-    /// What follows the first words.
+    /// The part after the first words.
     pub(crate) body: Vec<u8>,
 }
 

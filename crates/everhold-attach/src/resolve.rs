@@ -37,7 +37,7 @@ pub struct Resolved {
     pub entry: Site,
     /// Where it is left, for probes that look then.
     pub exits: Vec<Site>,
-    /// What a reader should know.
+    /// Remarks for the reader of a plan.
     pub notes: Vec<String>,
     /// The stack pointer at the entry, as a register and a distance from it.
     pub(crate) frame: (u8, i64),
@@ -61,12 +61,12 @@ pub struct Problem {
     pub is_absent: bool,
 }
 
-/// What came of the lines of a probe file in one program.
+/// The result of resolving the lines of a probe file in one program.
 #[derive(Clone, Debug, Default)]
 pub struct Resolution {
-    /// What can be probed.
+    /// The places that can be probed.
     pub resolved: Vec<Resolved>,
-    /// What cannot.
+    /// The lines that cannot be used, with the reasons.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! What happens while it is attached: records become news of nodes, and processes come and go.
+//! A session while it is attached: records become news of nodes, and processes come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -71,7 +71,7 @@ impl Default for Options {
     }
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Hits of probes.
@@ -164,7 +164,7 @@ impl Attached {
         Ok(attached)
     }
 
-    /// What was seen so far.
+    /// The observations so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals { nodes: self.nodes.known(), ..self.totals.clone() }
@@ -177,7 +177,7 @@ impl Attached {
             || self.plan.targets.iter().any(|target| target.processes.is_none())
     }
 
-    /// What the nodes show at present, by name.
+    /// The present states of the nodes, by name.
     #[must_use]
     pub fn states(&self) -> BTreeMap<String, Value> {
         self.nodes.iter().map(|(name, node)| (name.clone(), node.feed.state())).collect()
@@ -273,7 +273,7 @@ impl Attached {
         }
     }
 
-    /// What a probe saw is told of its node, as a step of its own.
+    /// Reports a record of a probe as a step of its node.
     fn show(&mut self, record: &Record, of: Option<Value>, news: News, at: Instant) {
         let Some(name) = self.name(record.process, of) else { return };
         let agent = &self.agent;
@@ -446,7 +446,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a record says, before it is known of which node.
+/// The contents of a record, before its node is known.
 enum News {
     Whats(Vec<What>),
     Set(Vec<(Vec<String>, Value)>),

@@ -55,7 +55,7 @@ pub(crate) struct Machine {
     pub(crate) panic: RefCell<Option<(String, String)>>,
     /// The thread that last woke nobody at a word of memory.
     pub(crate) missed: RefCell<BTreeMap<usize, ThreadId>>,
-    /// What the program shows of its state.
+    /// The state that the program shows.
     pub(crate) shown: RefCell<Shown>,
     /// Whether that has changed since the last look.
     pub(crate) shows: Cell<bool>,

@@ -60,7 +60,7 @@ pub fn start(host: &str) {
     everhold_sys::call(Report::Start { host });
 }
 
-/// What an operator does to a host.
+/// The action of an operator on a host.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Control {
     Signal(i32),

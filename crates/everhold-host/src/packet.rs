@@ -1,4 +1,4 @@
-//! What hosts send each other, as the explorer shows it.
+//! Packets between hosts, as the explorer shows them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Packet {
     Segment(everhold_os::Packet),
     /// A datagram, which may be lost.
     Datagram(everhold_os::Packet),
-    /// What an operator does to a host, which no fault of the network touches.
+    /// The action of an operator on a host, which no fault of the network touches.
     #[doc(hidden)]
     Control(Control),
 }

@@ -19,7 +19,7 @@ use crate::operator::Control;
 use crate::packet::Packet;
 use crate::shown::Shown;
 
-/// What a host is, before it runs.
+/// The description of a host, before it runs.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) name: String,
@@ -87,7 +87,7 @@ struct Running {
     fibers: Vec<Option<Fiber>>,
     /// The deadline for which the timer is set.
     armed: Option<Time>,
-    /// What the program shows, as properties see it.
+    /// The state that the program shows, as properties see it.
     shown: Shown,
 }
 
@@ -284,7 +284,7 @@ impl Running {
         }
     }
 
-    /// What the threads wait for, if none of them can ever go on without an input.
+    /// The reasons for which the threads wait, if none of them can ever go on without an input.
     fn waits(&self) -> Option<String> {
         let os = self.machine.os.borrow();
         let waits: Vec<String> = (0..os.thread_count())

@@ -1,4 +1,4 @@
-//! What hosts are given, and what they show: environments, files, clocks, and states that
+//! The inputs of hosts and their states: environments, files, clocks, and states that
 //! properties look at.
 
 #![expect(clippy::disallowed_methods, reason = "hosts are programs as they are")]

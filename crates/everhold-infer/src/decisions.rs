@@ -52,11 +52,11 @@ pub struct Decisions {
 pub struct DecisionError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with the line.
+    /// The mistake in the line.
     pub kind: DecisionErrorKind,
 }
 
-/// What is wrong with a line of a file of decisions.
+/// A mistake in a line of a file of decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecisionErrorKind {

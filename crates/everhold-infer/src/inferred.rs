@@ -28,19 +28,19 @@ impl<T: AsRef<[Execution]> + ?Sized> Infer for T {
     }
 }
 
-/// What the executions of a search suggest.
+/// Properties that the executions of a search suggest.
 #[derive(Clone, Debug)]
 pub struct Inferred {
     /// How many executions were looked at.
     pub runs: usize,
-    /// What always held.
+    /// The properties that always held.
     pub always: Always,
-    /// What held in all but a few cases, with the cases.
+    /// The properties that held in all but a few cases, with the cases.
     pub almost: AlmostReport,
 }
 
 impl Inferred {
-    /// What always held, to be attacked; each has its own name.
+    /// The properties that always held, to be attacked; each has its own name.
     #[must_use]
     pub fn candidates(&self) -> Vec<Property> {
         let mut names = BTreeSet::new();

@@ -149,7 +149,7 @@ pub struct Checked {
     pub is_fine: bool,
     /// The places that each error names.
     pub errors: Vec<Vec<Place>>,
-    /// What the compiler says, for people.
+    /// The compiler's message, for people.
     pub text: String,
 }
 

@@ -307,7 +307,7 @@ impl Volume {
         }
     }
 
-    /// Whoever had files open is gone.
+    /// Forgets open files, since their owners are gone.
     pub fn release_all(&mut self) {
         self.held.clear();
         self.sweep();

@@ -18,7 +18,7 @@ use crate::unix::Unix;
 /// The number by which a program knows an open file.
 pub type Fd = i32;
 
-/// What an open file is.
+/// The object behind an open file.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Tcp(Id<Tcp>),

@@ -20,7 +20,7 @@ const PRIVATE: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 /// How deep epoll sets may watch one another.
 const NESTING: u32 = 4;
 
-/// What `epoll_wait` says of a descriptor.
+/// The answer of `epoll_wait` about a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The events that hold, by the bits of epoll.

@@ -147,7 +147,7 @@ impl Host {
         Ok(before)
     }
 
-    /// What is left of the setting of a timerfd.
+    /// The rest of the setting of a timerfd.
     pub fn timerfd_gettime(&self, fd: Fd) -> Result<TimerSetting, Errno> {
         let Kind::Timer(timer) = &self.open[self.open_of(fd)?].kind else {
             return Err(Errno::EINVAL);

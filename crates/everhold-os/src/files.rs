@@ -28,7 +28,7 @@ pub const LARGEST_FILE: u64 = 256 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     volume: Volume,
-    /// What a crash does not keep: modes and times.
+    /// The attributes that a crash does not keep: modes and times.
     notes: BTreeMap<FileId, Notes>,
     /// Where symbolic links lead. That is written together with their names.
     targets: BTreeMap<FileId, String>,
@@ -111,7 +111,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What `stat` says of a file.
+/// The answer of `stat` about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Its number.
@@ -144,11 +144,11 @@ pub struct Entry {
 pub struct Space {
     /// All of it.
     pub total: u64,
-    /// What is not used.
+    /// The space that is not used.
     pub free: u64,
 }
 
-/// What a disk may do wrong.
+/// The faults of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSettings {
     /// The bytes that fit; writes beyond fail with ENOSPC.

@@ -15,7 +15,7 @@ use crate::udp::Udp;
 /// The first and the last of the ports that are given to sockets which ask for none.
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 
-/// What travels between two hosts.
+/// The unit that travels between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Packet {
     /// The address and port from which it was sent.

@@ -18,7 +18,7 @@ const LARGEST: i32 = 64;
 /// A set of signals: bit 0 is signal 1.
 pub type SignalSet = u64;
 
-/// What a process does with a signal, in the form of the kernel.
+/// The reaction of a process to a signal, in the form of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     /// The address of the handler, or 0 for what is usual, or 1 for nothing.
@@ -45,7 +45,7 @@ pub(crate) struct Signals {
     actions: [Action; LARGEST as usize],
     /// Those that came and that every thread blocks.
     pending: SignalSet,
-    /// What the last signals did.
+    /// The effects of the last signals.
     deliveries: Vec<Delivery>,
 }
 
@@ -142,7 +142,7 @@ impl Host {
         Ok(())
     }
 
-    /// What signals did since the last time, in their order.
+    /// The effects of signals since the last call, in their order.
     pub fn take_deliveries(&mut self) -> Vec<Delivery> {
         std::mem::take(&mut self.signals.deliveries)
     }

@@ -43,7 +43,7 @@ pub enum Deadline {
     At(ClockId, Duration),
 }
 
-/// What a thread waits for.
+/// The reason for which a thread waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A wake-up of the futex at this address.
@@ -231,7 +231,7 @@ impl Host {
         self.threads.all.len() as u32
     }
 
-    /// What a thread waits for, if it does.
+    /// The reason for which a thread waits, if it does.
     #[must_use]
     pub fn waiting(&self, thread: ThreadId) -> Option<&Reason> {
         match &self.threads.all.get(thread.0 as usize)?.state {
@@ -250,7 +250,7 @@ impl Host {
         self.settle(answer)
     }
 
-    /// What is left of a sleep that a signal ended, for `nanosleep`.
+    /// The rest of a sleep that a signal ended, for `nanosleep`.
     #[must_use]
     pub fn remaining(&self, deadline: Deadline) -> Duration {
         self.time_of(deadline) - self.now()

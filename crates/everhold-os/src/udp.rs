@@ -19,7 +19,7 @@ use crate::thread::{Answer, Deadline};
 /// The most bytes of a datagram.
 const LARGEST: usize = 65_507;
 
-/// What a datagram costs besides its bytes.
+/// The size of a datagram in addition to its bytes.
 const OVERHEAD: usize = 768;
 
 /// A UDP socket.

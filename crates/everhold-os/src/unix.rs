@@ -45,7 +45,7 @@ pub(crate) struct Unix {
     error: Option<Errno>,
     shut_read: bool,
     shut_write: bool,
-    /// What the peer has written, write by write.
+    /// The data that the peer has written, write by write.
     chunks: VecDeque<VecDeque<u8>>,
     backlog: usize,
     accepted: VecDeque<Id<Unix>>,

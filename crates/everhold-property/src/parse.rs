@@ -434,7 +434,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What stands between the name of a property and its colon.
+/// The part between the name of a property and its colon.
 struct Head {
     scope: Scope,
     within: Option<Bound>,
@@ -494,7 +494,7 @@ fn leads_only_at_top(expr: &Expr) -> bool {
     }
 }
 
-/// What to write in place of a word that other languages have and this one does not.
+/// The replacement for a word that other languages have and this one does not.
 pub(crate) fn absent(word: &str) -> Option<&'static str> {
     Some(match word {
         "let" => {

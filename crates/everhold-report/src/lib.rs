@@ -1,4 +1,4 @@
-//! What a person sees of an execution: findings as HTML pages, one file each, which work without a
+//! Executions as a person sees them: findings as HTML pages, one file each, which work without a
 //! server and without a network, and [pictures](picture::Picture) for terminals.
 //!
 //! A [`Page`] is plain data: facts, commands, [properties](PropertyView), executions,

@@ -366,7 +366,7 @@ impl Report {
         }
     }
 
-    /// What [`assert_holds`](Self::assert_holds) does, for a test in another process: the parts of
+    /// Does the work of [`assert_holds`](Self::assert_holds) for a test in another process: the parts of
     /// the report go to `show`, and the error is the text of the panic.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ const COPY_MAX: usize = 64;
 /// The length of a jump.
 const JUMP: usize = 5;
 
-/// What was changed.
+/// The places that were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sites {
     /// Instructions that jump.

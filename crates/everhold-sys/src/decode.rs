@@ -25,7 +25,7 @@ struct Form {
     constant: usize,
 }
 
-/// What comes before the opcode.
+/// The prefixes before the opcode.
 #[derive(Default)]
 struct Prefixes {
     short: bool,

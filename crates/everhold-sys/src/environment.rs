@@ -20,7 +20,7 @@ pub(crate) struct Environment {
     places: BTreeMap<Vec<u8>, usize>,
     /// `NAME=value`; what was replaced stays, because the program may still refer to it.
     texts: Vec<CString>,
-    /// What `environ` leads to, with a null at the end.
+    /// The array to which `environ` points, with a null at the end.
     pointers: Vec<*mut c_char>,
 }
 

@@ -118,7 +118,7 @@ impl Glibc {
         unsafe { (self.deallocate)(block as *mut c_void, true) }
     }
 
-    /// What the C library does first on a new thread.
+    /// Does the first work of the C library on a new thread.
     pub(crate) fn init_thread(self) {
         // SAFETY: sets thread-local tables of the present thread.
         unsafe { (self.init_ctype)() }

@@ -47,7 +47,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// What a process does with a signal.
+/// The reaction of a process to a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalAction {
     /// The address of the handler, or 0 for what is usual, or 1 for nothing.
@@ -58,7 +58,7 @@ pub struct SignalAction {
     pub mask: u64,
 }
 
-/// What `stat` says of a file.
+/// The answer of `stat` about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStatus {
     /// Its number.

@@ -38,7 +38,7 @@ struct Mapping {
     seen: Option<Vec<u8>>,
 }
 
-/// What a call asks for.
+/// The request of a call.
 pub(crate) struct Request {
     pub(crate) length: usize,
     pub(crate) protection: c_int,

@@ -1,4 +1,4 @@
-//! What every test of a service asks: whether the right service is silent, whether the mistake is
+//! The questions of every test of a service: whether the right service is silent, whether the mistake is
 //! found and made small, and whether one seed always gives the same execution.
 
 use std::sync::{Mutex, PoisonError};

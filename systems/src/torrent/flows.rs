@@ -188,7 +188,7 @@ const BEGINNING: f64 = 0.15;
 /// The precision of trust as a whole number.
 const MILLIONTHS: f64 = 1_000_000.0;
 
-/// What a peer received from each other one: `[peer, source, count, source, count, ..]`.
+/// The number of pieces that a peer received from each other one: `[peer, source, count, source, count, ..]`.
 fn received(tuple: &Value) -> Option<Value> {
     let (node, sources) = parts(tuple)?;
     let Value::Map(sources) = sources else { return None };

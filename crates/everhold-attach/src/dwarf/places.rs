@@ -21,7 +21,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) address: u64,
-    /// What the stack pointer was at the entry, as a register and a distance from it.
+    /// The stack pointer at the entry, as a register and a distance from it.
     pub(crate) frame: (u8, i64),
     pub(crate) parameters: Vec<Place>,
 }
@@ -98,7 +98,7 @@ impl<'a> Debug<'a> {
         self.read(expression, function, address, die)
     }
 
-    /// What an expression says, if it is one of those that compilers write for parameters.
+    /// The place that an expression describes, if it is one of those that compilers write for parameters.
     fn read(
         &self,
         expression: gimli::Expression<Bytes<'a>>,

@@ -126,7 +126,7 @@ pub(crate) fn of(puppets: &[&Puppet]) -> Targets {
     Targets { processes: puppets.iter().map(|puppet| puppet.pid()).collect(), programs: Vec::new() }
 }
 
-/// What was reported, line by line.
+/// The reported lines.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
 

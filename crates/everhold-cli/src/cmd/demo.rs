@@ -28,7 +28,7 @@ use crate::hint;
 
 /// The results of a tour.
 struct Seen {
-    /// What the tour is about, as a file of HTML.
+    /// The finding of the tour, as a file of HTML.
     page: Option<String>,
     interrupted: bool,
 }

@@ -229,7 +229,7 @@ fn evidence_confirms_what_was_told() {
     assert_eq!(violated(&verdicts), told);
 }
 
-/// What the watch holds to be right is right in the recording too.
+/// Rules that hold for the watch hold in the recording too.
 #[test]
 fn a_recording_of_what_was_watched_has_the_same_verdicts() {
     let mut service = Service::start("agree");

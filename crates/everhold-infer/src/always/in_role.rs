@@ -28,7 +28,7 @@ struct Own<'a> {
     context: &'a Context<'a>,
 }
 
-/// What was seen of a number: in the role and otherwise.
+/// The observed values of a number: in the role and otherwise.
 struct Seen {
     low: u32,
     high: u32,

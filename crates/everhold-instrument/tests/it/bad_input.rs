@@ -76,7 +76,7 @@ fn a_file_of_entries_with_an_error_is_refused() {
     assert!(wrong.contains("line 2"), "{wrong}");
 }
 
-/// What a compiler complains about is left out: a variable if it can be told, or the statement, or
+/// Insertions that do not compile are left out: a variable if it can be told, or the statement, or
 /// everything in the file.
 #[test]
 fn what_does_not_compile_is_left_out() {

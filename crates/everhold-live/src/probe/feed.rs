@@ -50,7 +50,7 @@ pub struct Agent {
     heartbeat: Duration,
     /// The names of all nodes, for their recordings.
     peers: Peers,
-    /// What is added to the agent's own time to make stamps; unknown before a checker answered.
+    /// The difference that is added to the agent's own time to make stamps; unknown before a checker answered.
     correction: Option<i64>,
     error: u64,
 }
@@ -189,7 +189,7 @@ impl Agent {
 pub struct Feed {
     links: Vec<Link>,
     recording: Option<Recording>,
-    /// What the node shows, for checkers that connect later.
+    /// The present observations of the node, for checkers that connect later.
     shown: Shown,
     ready: Vec<Record>,
     last: Stamp,
@@ -224,7 +224,7 @@ impl Feed {
         self.last
     }
 
-    /// What the node shows.
+    /// The present observations of the node.
     #[must_use]
     pub fn state(&self) -> Value {
         self.shown.state()

@@ -198,7 +198,7 @@ impl Host {
         Err(Errno::EIO)
     }
 
-    /// What `fstat` says.
+    /// The answer of `fstat`.
     pub fn fstat(&self, fd: Fd) -> Result<Status, Errno> {
         let open = self.open_of(fd)?;
         let Kind::File(file) = &self.open[open].kind else {

@@ -1,4 +1,4 @@
-//! What crashes leave of a host's disk, and faults of disks.
+//! The contents of a host's disk after a crash, and faults of disks.
 
 use everhold_node::CrashModel;
 use everhold_node::volume::MODE;
@@ -71,7 +71,7 @@ fn listed(host: &mut Host, folder: &str) -> Vec<String> {
     all
 }
 
-/// What is left if a crash loses everything that it can.
+/// The contents after a crash that loses everything that it can.
 #[track_caller]
 fn check(acts: &[Act], model: CrashModel, expected: &[&str]) {
     let mut host = Host::for_tests();

@@ -119,7 +119,7 @@ fn slot_of(op: Op) -> Option<usize> {
     }
 }
 
-/// What is compared of a status. File systems count the names of directories in different ways.
+/// The compared part of a status. File systems count the names of directories in different ways.
 fn compared(status: everhold_os::Status) -> (bool, u64, u64) {
     match status.kind {
         FileKind::Directory => (true, 0, 0),

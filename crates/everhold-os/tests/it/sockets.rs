@@ -187,7 +187,7 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
     (bytes.len(), bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
 }
 
-/// What comes before the random part, so that it begins somewhere.
+/// The calls before the random part, so that it begins somewhere.
 fn beginning(random: &mut Random) -> Vec<Op> {
     let tcp = random.pick(&[(Socket::Tcp4, 0), (Socket::Tcp6, 2), (Socket::Tcp6, 3)]);
     let udp = random.pick(&[(Socket::Udp4, 0), (Socket::Udp6, 2), (Socket::Udp4, 1)]);

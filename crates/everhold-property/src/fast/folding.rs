@@ -1,4 +1,4 @@
-//! What the bindings of an aggregate contribute, and their running result.
+//! The contributions of an aggregate's bindings, and their running result.
 
 use everhold_trace::Value;
 

@@ -124,7 +124,7 @@ impl Node for Swelling {
     }
 }
 
-/// What messages point to counts: one that grows at every hop, and large ones that pile up, end the
+/// Data to which messages point counts: one that grows at every hop, and large ones that pile up, end the
 /// execution before memory does.
 #[test]
 fn messages_that_swell_are_stopped() {

@@ -116,7 +116,7 @@ impl Node for Worker {
     }
 }
 
-/// What a node hides does not tell its states apart: a search misses what depends on it, and hidden
+/// Hidden parts of a state do not tell states apart: a search misses what depends on them, and hidden
 /// progress looks like a round.
 #[test]
 fn hidden_state_tells_no_states_apart() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A message.
 pub(crate) type Msg = u32;
 
-/// What one end of a connection saw, in order.
+/// The observations of one end of a connection, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Seen {
     Got(Msg),

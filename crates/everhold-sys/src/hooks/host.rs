@@ -1,4 +1,4 @@
-//! What a host's process is: its program, its name and its end.
+//! The process of a host: its program, its name and its end.
 
 use std::ffi::{c_char, c_int, c_long};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Tuple, What};
 use crate::{EventKind, Value};
 
-/// What a tuple makes of the value that a node holds under its key. A key has one value: adding
+/// Applies a tuple to the value that a node holds under its key. A key has one value: adding
 /// replaces it; removing takes it away if it is still the value that is removed, so what replaced a
 /// tuple before it was removed stays.
 pub fn settle(held: &mut Option<Value>, tuple: &Tuple, holds: bool) {
@@ -44,7 +44,7 @@ pub fn relation<'a>(
     }
 }
 
-/// What one node shows: its variables, and its relations as maps from key to value.
+/// The observations of one node: its variables, and its relations as maps from key to value.
 ///
 /// ```
 /// use everhold_trace::wire::{Shown, Tuple, What};
@@ -64,7 +64,7 @@ pub struct Shown {
     telling: Option<Told>,
 }
 
-/// What was told since the node began to tell everything.
+/// The observations since the node began to tell everything.
 #[derive(Clone, Debug, Default)]
 struct Told {
     variables: BTreeSet<String>,

@@ -8,7 +8,7 @@ use super::WatchOptions;
 use crate::checker::PartitionChecker;
 use crate::rule::{RuleCounts, RuleStatus};
 
-/// What the rules of a checker cost, as far as its thread has looked.
+/// The cost of the rules of a checker, as far as its thread has looked.
 #[derive(Debug)]
 pub(super) struct Costs {
     looked: Instant,
@@ -17,7 +17,7 @@ pub(super) struct Costs {
     rules: BTreeMap<String, Cost>,
 }
 
-/// What one rule cost when it was looked at.
+/// The cost of one rule when it was looked at.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     nanos: u64,

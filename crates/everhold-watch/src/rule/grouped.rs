@@ -140,7 +140,7 @@ pub(super) struct Grouped<'e> {
     pub(super) binders: Vec<Binder>,
     /// Of each binder.
     pub(super) groupings: Vec<Option<Grouping>>,
-    /// What is left of the guard.
+    /// The rest of the guard.
     pub(super) guards: Vec<&'e Expr>,
 }
 

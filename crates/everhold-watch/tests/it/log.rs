@@ -42,7 +42,7 @@ fn read(log: &SegmentLog, from: u64) -> Vec<Entry> {
     }
 }
 
-/// What is read is a part of what was written, in order, under the same numbers.
+/// Readers see a part of the written records, in order, under the same numbers.
 fn check_honest(entries: &[Entry], context: &str) {
     assert!(entries.is_sorted_by(|a, b| a.sequence < b.sequence), "{context}");
     for entry in entries {

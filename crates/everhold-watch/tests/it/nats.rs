@@ -189,7 +189,7 @@ fn spawn_checker(url: &str, folder: &Path, number: usize) -> Child {
         .unwrap()
 }
 
-/// What was reported by all checkers together: each key, how often.
+/// The number of reports of each key, by all checkers together.
 fn reported(nats: &Nats) -> BTreeMap<String, usize> {
     let mut keys = BTreeMap::new();
     for (identity, report) in nats.store().reports().unwrap_or_default() {

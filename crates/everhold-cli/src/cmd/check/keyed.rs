@@ -201,7 +201,7 @@ fn nothing() -> ExecutionOutcome {
     }
 }
 
-/// What an excerpt lacks for a rule, so that it must not be judged: an excerpt was made for one rule
+/// The data that an excerpt lacks for a rule, so that it must not be judged: an excerpt was made for one rule
 /// and has what that one reads.
 fn lack(rule: &Rule, is_keyed: bool, execution: &Execution) -> Option<String> {
     let notes = execution.notes();

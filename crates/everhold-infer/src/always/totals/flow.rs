@@ -24,7 +24,7 @@ pub(super) enum Feature {
     Amount { label: String, field: Option<String> },
 }
 
-/// What each event changes, by feature.
+/// The change that each event makes, by feature.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) features: Vec<Feature>,
@@ -177,7 +177,7 @@ impl Flow {
         Some(())
     }
 
-    /// What an event adds to the messages in flight, and takes from them.
+    /// The payloads that an event adds to the messages in flight, and takes from them.
     fn messages(
         &mut self,
         execution: &Execution,

@@ -122,7 +122,7 @@ impl Family {
     }
 }
 
-/// What each event needs: the event of its node before it, the sends of what it received, and what
+/// The needs of each event: the event of its node before it, the sends of what it received, and what
 /// the edges say.
 fn needs(trace: &Trace<'_>, edges: &[(EventId, EventId)]) -> Graph {
     let execution = trace.execution;
