@@ -135,7 +135,7 @@ fn contributions() -> (usize, usize) {
     let half = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
     let low = last.iter().filter(|(_, trust)| trust * 2 < half);
     let (riders, others): (Vec<_>, Vec<_>) =
-        low.partition(|(peer, _)| torrent::is_free_rider(NodeId(*peer as u32)));
+        low.partition::<Vec<_>, _>(|(peer, _)| torrent::is_free_rider(NodeId(*peer as u32)));
     (riders.len(), others.len())
 }
 

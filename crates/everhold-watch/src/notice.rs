@@ -10,7 +10,7 @@ use crate::rule::NotWatched;
 
 /// The identity of a violation: the same rule, key and time of onset give the same one, in every
 /// process, in every version and on every re-reading of the log. It is the
-/// [`StableHash`](everhold_trace::value::StableHash) of the name (as bytes), of 1 and the key, or of 0,
+/// [`StableHash`] of the name (as bytes), of 1 and the key, or of 0,
 /// and of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViolationId(pub u64);
