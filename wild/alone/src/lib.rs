@@ -1,0 +1,1 @@
+//! Reproductions without Everhold: see the tests.
