@@ -4,3 +4,4 @@
 
 pub mod omnipaxos;
 pub mod viewstamped;
+pub mod replicated_map;

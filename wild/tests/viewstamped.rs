@@ -1,18 +1,28 @@
-//! t
-use everhold::prelude::*;
-use everhold_wild::viewstamped::system;
+//! Viewstamped Replication: four failures on every seed, and silence while no view changes.
 
+use everhold::prelude::*;
+use everhold_wild::viewstamped::{AGREEMENT, ONCE, Views, system};
+
+/// The places in `viewstamped-replication` 0.9.0 where replicas panic: the truncation of a log
+/// without committed entries, and the execution of an entry that the adopted log does not have.
+const PANICS: [&str; 2] = ["src/viewstamp.rs:15", "src/replica.rs:557"];
+
+/// Measured with version 0.9.0: all four on all of these seeds, the last one after at most 1,145
+/// executions. The odds of a search depend on its seed alone, so this does not fail by chance.
 #[test]
-fn explore_all() {
+fn view_changes_break_both_promises_and_panic() {
     for seed in 1..=5 {
-        let report = Explorer::new().seed(seed).executions(5_000).findings(6).run(system(3, 1));
+        let report =
+            Explorer::new().seed(seed).executions(5_000).findings(4).run(system(Views::Change));
         println!("{report}");
-        for f in &report.findings { println!("SEED {seed} {:?} {:?} {:?}", f.failure.cause.name(), f.origin, f.failure); }
+        for expected in [AGREEMENT, ONCE].iter().chain(&PANICS) {
+            let is_found = report.findings.iter().any(|f| f.failure.cause.name().contains(expected));
+            assert!(is_found, "{expected} is not found with seed {seed}\n{report}");
+        }
     }
 }
+
 #[test]
-fn explore_no_faults() {
-    let report = Explorer::new().executions(5_000).findings(6).run(system(0, 0));
-    println!("{report}");
-        for f in &report.findings { println!("NOF {:?} {:?} {:?}", f.failure.cause.name(), f.origin, f.failure); }
+fn without_view_changes_there_is_nothing_to_find() {
+    Explorer::new().executions(2_000).run(system(Views::Stay)).assert_holds();
 }
