@@ -13,8 +13,6 @@ use everhold::prelude::*;
 
 /// The number of replicas.
 const REPLICAS: u32 = 3;
-/// The number of keys.
-const KEYS: usize = 2;
 /// The number of changes of each replica.
 const CHANGES: u32 = 3;
 
@@ -40,18 +38,19 @@ fn shown<S: serde::Serializer>(map: &Map, serializer: S) -> Result<S::Ok, S::Err
 /// A replica.
 #[derive(Clone, Serialize)]
 pub struct Replica {
+    keys: usize,
     removes: bool,
     #[serde(serialize_with = "shown")]
     map: Map,
     /// All states that this replica had or merged.
     #[serde(skip)]
-    known: Vec<Map>,
+    known: BTreeMap<String, Map>,
     changes: u32,
 }
 
 /// The values that a map shows.
 fn read(map: &Map) -> Values {
-    let keys = 0..KEYS as u8;
+    let keys = map.keys().map(|key| *key.val);
     let values = keys.filter_map(|key| Some((key, map.get(&key).val?.read().val)));
     values.map(|(key, values)| (key, values.into_iter().collect())).collect()
 }
@@ -61,7 +60,7 @@ impl Replica {
     const GOSSIP: Duration = Duration::from_millis(100);
 
     fn change(&mut self, cx: &mut Cx<State>) {
-        let key = cx.choose("key", KEYS) as u8;
+        let key = cx.choose("key", self.keys) as u8;
         let context = self.map.get(&key);
         let op = if self.removes && cx.flip("remove") {
             self.map.rm(key, context.derive_rm_ctx())
@@ -74,17 +73,23 @@ impl Replica {
         self.changes += 1;
     }
 
-    /// Merges every known state into a copy.
-    fn check(&mut self, cx: &mut Cx<State>) {
+    /// Takes note of states that are part of this replica's by now, and merges every one of them
+    /// into a copy.
+    fn check(&mut self, cx: &mut Cx<State>, merged: Option<Map>) {
+        let states = merged.into_iter().chain([self.map.clone()]);
+        let before = self.known.len();
+        self.known.extend(states.map(|map| (format!("{map:?}"), map)));
+        if self.known.len() == before {
+            return;
+        }
         let now = read(&self.map);
-        for known in &self.known {
+        for known in self.known.values() {
             let mut merged = self.map.clone();
             merged.merge(known.clone());
             cx.check(read(&merged) == now, STALE, || {
                 format!("{now:?} became {:?} by merging {:?} again", read(&merged), read(known))
             });
         }
-        self.known.push(self.map.clone());
     }
 }
 
@@ -98,14 +103,13 @@ impl Node for Replica {
 
     fn message(&mut self, cx: &mut Cx<State>, _: NodeId, State(map): State) {
         self.map.merge(map.clone());
-        self.known.push(map);
-        self.check(cx);
+        self.check(cx, Some(map));
     }
 
     fn timer(&mut self, cx: &mut Cx<State>, timer: Timer) {
         if timer == Timer::from("change") {
             self.change(cx);
-            self.check(cx);
+            self.check(cx, None);
             if self.changes < CHANGES {
                 cx.set_timer("change", Self::CHANGE);
             }
@@ -119,16 +123,17 @@ impl Node for Replica {
     }
 }
 
-/// Three replicas, which also remove entries if `removes`.
-pub fn system(removes: bool) -> Setup<State> {
-    Box::new(move |system| describe(system, removes))
+/// Three replicas of a map with so many keys, which also remove entries if `removes`.
+pub fn system(keys: usize, removes: bool) -> Setup<State> {
+    Box::new(move |system| describe(system, keys, removes))
 }
 
-fn describe(system: &mut System<State>, removes: bool) {
+fn describe(system: &mut System<State>, keys: usize, removes: bool) {
     system.nodes("replica", REPLICAS as usize, |_| Replica {
+        keys,
         removes,
         map: Map::new(),
-        known: Vec::new(),
+        known: BTreeMap::new(),
         changes: 0,
     });
     system.faults(Faults::none().lose(3).duplicate(2).partition(1));
