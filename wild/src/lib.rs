@@ -3,5 +3,5 @@
 //! `docs/found.md` says what was found; the package `alone` reproduces it without Everhold.
 
 pub mod omnipaxos;
-pub mod viewstamped;
 pub mod replicated_map;
+pub mod viewstamped;

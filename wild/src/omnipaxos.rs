@@ -63,7 +63,7 @@ pub enum Msg<const SNAPSHOTS: bool> {
     /// Take a snapshot of what is decided; `true`: on this server only.
     Snapshot(bool),
     /// A message between servers.
-    Wire(Message<Command<SNAPSHOTS>>),
+    Wire(Box<Message<Command<SNAPSHOTS>>>),
 }
 
 /// A server.
@@ -128,7 +128,7 @@ impl<const S: bool> Server<S> {
         let mut outgoing = Vec::new();
         self.paxos.take_outgoing_messages(&mut outgoing);
         for message in outgoing {
-            cx.send(node(message.get_receiver()), Msg::Wire(message));
+            cx.send(node(message.get_receiver()), Msg::Wire(Box::new(message)));
         }
         let now = self.read();
         let index = self.paxos.get_decided_idx();
@@ -156,7 +156,7 @@ impl<const S: bool> Node for Server<S> {
             }
             // There may be nothing to compact: the answer does not matter.
             Msg::Snapshot(alone) => drop(self.paxos.snapshot(None, alone)),
-            Msg::Wire(message) => self.paxos.handle_incoming(message),
+            Msg::Wire(message) => self.paxos.handle_incoming(*message),
         }
         self.settle(cx);
     }
@@ -222,7 +222,8 @@ pub fn system<const SNAPSHOTS: bool>(system: &mut System<Msg<SNAPSHOTS>>) {
     system.network(Network::Fifo);
     system.faults(Faults::none().lose(3).partition(1).only(["server"]));
     system.always(AGREEMENT, |s| {
-        let logs: Vec<_> = s.all::<Server<SNAPSHOTS>>().map(|(_, server)| &server.decided).collect();
+        let logs: Vec<_> =
+            s.all::<Server<SNAPSHOTS>>().map(|(_, server)| &server.decided).collect();
         let longest = logs.iter().max_by_key(|log| log.len()).expect("there are servers");
         match logs.iter().find(|log| !longest.starts_with(log)) {
             Some(log) => Err(format!("{log:?} and {longest:?} are decided")),

@@ -272,7 +272,10 @@ fn identifier(number: u32) -> ClientIdentifier {
     impl<'de> Deserializer<'de> for Fixed {
         type Error = Error;
 
-        fn deserialize_any<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        fn deserialize_any<V: serde::de::Visitor<'de>>(
+            self,
+            visitor: V,
+        ) -> Result<V::Value, Error> {
             visitor.visit_seq(SeqDeserializer::new([self.0].into_iter()))
         }
 
@@ -313,8 +316,8 @@ fn describe(system: &mut System<Msg>, views: Views) {
     }
     system.network(Network::Fifo);
     system.faults(Faults::none().lose(3).partition(1).only(["replica"]));
-    system.always(AGREEMENT, |s| agree(s));
-    system.always(ONCE, |s| once(s));
+    system.always(AGREEMENT, agree);
+    system.always(ONCE, once);
     system.sometimes("every request is answered", |s| {
         s.all::<Client>().all(|(_, client)| client.answered == REQUESTS)
     });

@@ -94,7 +94,9 @@ fn run(loses: bool) -> (Vec<u32>, Vec<u32>) {
 #[test]
 fn a_decided_entry_is_lost() {
     let (leader, third) = run(true);
-    println!("decided by the leader: {leader:?}; by the third server, which had decided [1]: {third:?}");
+    println!(
+        "decided by the leader: {leader:?}; by the third server, which had decided [1]: {third:?}"
+    );
     assert_eq!(leader, [1, 2, 3]);
     assert!(!third.contains(&1), "this version is not affected: {third:?}");
 }
