@@ -3,7 +3,7 @@
 use everhold::prelude::*;
 use everhold_wild::omnipaxos::{AGREEMENT, COMPLETENESS, STABILITY, system};
 
-/// Measured with `omnipaxos` 0.2.4: found after 4 to 123 executions on all of these seeds.
+/// Measured with `omnipaxos` 0.2.4: found in executions 1 to 123 on all of these seeds.
 #[test]
 fn a_delta_snapshot_loses_decided_entries() {
     for seed in 1..=5 {

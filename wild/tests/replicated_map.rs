@@ -3,7 +3,7 @@
 use everhold::prelude::*;
 use everhold_wild::replicated_map::{STALE, system};
 
-/// Measured with `crdts` 7.3.2: found after 3 to 164 executions on all of these seeds.
+/// Measured with `crdts` 7.3.2: found in executions 3 to 164 on all of these seeds.
 #[test]
 fn a_stale_state_brings_back_an_overwritten_value() {
     for seed in 1..=5 {
