@@ -1,0 +1,7 @@
+//! Crates that people use, under Everhold: a harness and its specification for each.
+//!
+//! `docs/found.md` says what was found; the package `alone` reproduces it without Everhold.
+
+pub mod omnipaxos;
+pub mod replicated_map;
+pub mod viewstamped;
