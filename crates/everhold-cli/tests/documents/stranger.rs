@@ -1,5 +1,5 @@
-//! Projects that contain nothing but what a page says: the README's dependencies and its first test,
-//! and the project of the page about hosts.
+//! The README's dependencies and its first test, in a project that contains nothing else. The project
+//! of the page about hosts is made and run by `.ci/newcomer`.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,6 @@ use crate::{read, root};
 
 /// The repository address in the README; here this checkout replaces it.
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
-
-/// The bound on the executions of a test; the mistakes of the pages are found earlier.
-const EXECUTIONS: &str = "200";
 
 /// A manifest as `cargo new` makes it, with the README's block of dependencies.
 fn manifest(dependencies: &str) -> String {
@@ -44,7 +41,6 @@ fn run(command: &mut Command, folder: &Path) -> Output {
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("stranger"))
         .env("CARGO_NET_OFFLINE", "true")
-        .env("EVERHOLD_EXECUTIONS", EXECUTIONS)
         .env_remove("EVERHOLD_REPLAY")
         .output()
         .expect("it runs")
@@ -111,39 +107,4 @@ fn the_program_finds_it_from_anywhere(folder: &Path, project: &Path) {
         xml.contains("failures=\"1\"") && xml.contains("name=\"no_addition_is_lost\""),
         "{xml}"
     );
-}
-
-/// The service on tokio of the page about hosts: its mistake is found as the page says, and the line
-/// that the page names repairs it.
-#[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-fn the_service_of_the_page_about_hosts_is_tested_as_it_is() {
-    let page = blocks(&read("docs/hosts.md"));
-    let file = |info: &str| {
-        let block = page.iter().find(|block| block.info == info);
-        block.unwrap_or_else(|| panic!("no block {info}")).text.as_str()
-    };
-    let project = std::env::temp_dir().join(format!("everhold-numbers-{}", std::process::id()));
-    for folder in ["src", "tests"] {
-        fs::create_dir_all(project.join(folder)).expect("a folder can be made");
-    }
-    let write = |name: &str, text: &str| fs::write(project.join(name), text).expect("written");
-    let (service, wrong) = (file("rust src/lib.rs"), "file.write_all(b\".\")?;");
-    write("Cargo.toml", &of_this_checkout(file("toml Cargo.toml")));
-    write("tests/numbers.rs", file("rust tests/numbers.rs"));
-    write("src/lib.rs", service);
-    let test = || {
-        let ended = cargo_test(&project, "no_number_is_handed_out_twice");
-        let text = [ended.stdout, ended.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
-        (ended.status.code(), text.concat())
-    };
-
-    let (code, text) = test();
-    assert_eq!(code, Some(101), "{text}");
-    assert!(text.contains("1 came after 1") && text.contains("! crash"), "{text}");
-    assert!(service.contains(wrong));
-    write("src/lib.rs", &service.replace(wrong, &format!("{wrong} file.sync_data()?;")));
-    let (code, text) = test();
-    assert_eq!(code, Some(0), "{text}");
-    fs::remove_dir_all(&project).expect("it is ours");
 }
