@@ -1,12 +1,14 @@
-//! The election of a Paxos service as watched processes: D3S's predicate catches a node that stays in
-//! Promoting, while the service goes on (section 5.2 and figure 6).
+//! The election of a Paxos service as watched processes: D3S's predicate says that a node stays in
+//! Promoting (section 5.2 and figure 6). Whether the mistake shows in one run depends on the timing of
+//! processes, so it is the explorer that must find it (`mps.rs`), and `benches -- papers --only d3s` that
+//! measures it live; here the corrected service must not alarm.
 #![expect(clippy::disallowed_methods, reason = "nodes on real sockets run in real time")]
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use everhold_live::{Client, NodeId};
-use everhold_systems::mps::{Msg, REPLICAS, RETURNS, RULES};
+use everhold_systems::mps::{Msg, REPLICAS, RULES};
 use everhold_watch::Violation;
 
 use crate::live::{Cluster, PATIENCE, Watcher, folder};
@@ -59,12 +61,6 @@ fn fail(bug: &'static str, patience: Duration) -> Option<Box<Violation>> {
     assert!(somebody_leads, "no node executes commands");
     cluster.end();
     violation
-}
-
-#[test]
-fn a_node_that_stays_in_promoting_is_caught() {
-    let violation = fail("asks-the-living", PATIENCE).expect("C stays in Promoting");
-    assert_eq!(violation.rule, RETURNS);
 }
 
 #[test]

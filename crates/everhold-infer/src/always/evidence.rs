@@ -132,7 +132,9 @@ fn weigh(
             let alike = *form == Form::Steps && a == b;
             let free = candidates.conditions[candidate.condition].is_empty();
             let race = Race { relation, terms: (a, b), form, context };
-            let race = race.is_one().then(|| race.ln_chance(&seen));
+            // A condition chooses moments, in which a number that may fall does not merely trail.
+            let races = race.is_one() && (free || race.both_grow());
+            let race = races.then(|| race.ln_chance(&seen));
             let (least, most) = doubt::limits(form, (relation, a, b), free, &seen, context);
             let (count, ln_chance) = chance((relation, columns, alike), seen, context);
             (count, race.map_or(ln_chance, |race| race.max(ln_chance)).max(least).min(most))

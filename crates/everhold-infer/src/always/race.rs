@@ -49,15 +49,19 @@ impl Race<'_> {
             && (self.context.left.only_grows(l) || self.context.right.only_grows(r))
     }
 
+    /// Whether both numbers only grow.
+    pub(super) fn both_grow(&self) -> bool {
+        let (l, r) = self.terms;
+        self.context.left.only_grows(l) && self.context.right.only_grows(r)
+    }
+
     /// The natural logarithm of the chance that the order is a coincidence, given the distinct pairs
     /// of values of each node.
     pub(super) fn ln_chance(&self, seen: &[Vec<(u32, u32)>]) -> f64 {
         let meetings = seen.iter().map(|own| self.meetings(own)).sum::<u64>();
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let meetings = -(meetings as f64) * 2.0_f64.ln();
-        let (l, r) = self.terms;
-        let both = self.context.left.only_grows(l) && self.context.right.only_grows(r);
-        let within = *self.form == Form::One && both;
+        let within = *self.form == Form::One && self.both_grow();
         let growth = if within { self.growth().ln_chance() } else { 0.0 };
         // The better of three.
         (meetings.min(growth) + 3.0_f64.ln()).min(0.0)
