@@ -134,9 +134,10 @@ fn contributions() -> (usize, usize) {
     sorted.sort_unstable();
     let half = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
     let low = last.iter().filter(|(_, trust)| trust * 2 < half);
-    let (riders, others): (Vec<_>, Vec<_>) =
-        low.partition::<Vec<_>, _>(|(peer, _)| torrent::is_free_rider(NodeId(*peer as u32)));
-    (riders.len(), others.len())
+    let low: Vec<&(i64, i64)> = low.collect();
+    let riders =
+        low.iter().filter(|(peer, _)| torrent::is_free_rider(NodeId(*peer as u32))).count();
+    (riders, low.len() - riders)
 }
 
 pub(super) fn run(options: &Options, scores: &mut Scorecard) {
