@@ -203,8 +203,8 @@ fn a_service_with_probes_is_watched_and_its_mistake_is_evidence() {
     }
     assert_eq!(honest.ask("sell 21 ada"), "sold");
     assert_eq!(honest.ask("sell 1 bob"), "taken");
-    let status = watch.status_when(|status| status["keys"] == 21);
-    assert_eq!(status["rules"][0]["verdict"], "holds", "{status:#}");
+    let status = watch
+        .status_when(|status| status["keys"] == 21 && status["rules"][0]["verdict"] == "holds");
     assert!(status["violations"].as_array().is_some_and(Vec::is_empty), "{status:#}");
 
     assert_eq!(careless.ask("sell 6 bob"), "sold");
@@ -286,8 +286,9 @@ fn what_happened_while_the_watch_was_away_is_known_when_it_is_back() {
     let watch = Watch::start_on(&address, &rules, &folder, &patient);
     let fired = watch.next("fired");
     assert_eq!(fired["key"], 6, "seat 4 was given back before it was sold again");
-    let status = watch.status_when(|status| status["nodes"][0]["known"] == true);
-    assert_eq!(status["rules"][0]["violations"], 1, "{status:#}");
+    watch.status_when(|status| {
+        status["nodes"][0]["known"] == true && status["rules"][0]["violations"] == 1
+    });
 }
 
 /// An office in this process that sells every seat up to a count, and sends all of them to a new
