@@ -273,7 +273,7 @@ impl<M: Message> System<M> {
     /// A setup that chooses runs once for every execution, and an exhaustive search goes through
     /// all its answers. Whatever it chooses, it must state the same properties, goals and monitors,
     /// in the same order. Where there is no strategy, on a virtual clock
-    /// ([`Timed`](crate::timed::Timed)) and in the replay of a recording, the answer is 0.
+    /// (`everhold::Timed`) and in the replay of a recording, the answer is 0.
     ///
     /// ```
     /// # use everhold_sim::System;

@@ -66,7 +66,7 @@ sequenceDiagram
 fn csv_has_a_column_a_variable() {
     let expected = "\
 run,node,kind,name,received,sent,time,wall_ns,text,term
-1,a,start,,,the_b#0 the_b#1,,,,1
+1,a,start,,,the_b#0 the_b#1!,,,,1
 1,the_b,deliver,,a#0,,,,got; it,
 1,a,timer,retry,,,9,,,2
 ";
