@@ -22,7 +22,7 @@
 
 use super::Value;
 
-/// The state of a stable hash; see the [module](self).
+/// The state of a stable hash; the module explains it.
 ///
 /// ```
 /// use everhold_trace::{Value, value::StableHash};
