@@ -113,7 +113,7 @@ impl Default for Credits {
     }
 }
 
-/// A thing to consume, or so many credits.
+/// A message: an item to consume, or a number of credits for the producer.
 pub(super) enum Piece {
     Data,
     Credit(u64),

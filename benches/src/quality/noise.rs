@@ -40,11 +40,11 @@ pub(super) fn run(size: Size, scores: &mut Scorecard) {
 /// How a variable without meaning behaves; drawn anew for each trace.
 #[derive(Clone, Copy)]
 enum Behaviour {
-    /// It grows by one, once in so many steps.
+    /// The variable grows by one; the number is the average of steps between two changes.
     Counter(u64),
-    /// It is one of so many values, and drawn anew once in so many steps.
+    /// The variable takes a random value; the numbers are the count of values and the average of steps between two changes.
     Drawn(u64, u64),
-    /// A flag that changes once in so many steps.
+    /// The variable is a flag; the number is the average of steps between two changes.
     Flag(u64),
     /// One of three texts, likewise.
     Mode(u64),

@@ -152,7 +152,7 @@ impl<'a> Debug<'a> {
                 Operation::UnsignedConstant { value } => constant = Some(value),
                 Operation::And => place = masked(place, constant.take()),
                 Operation::StackValue => {
-                    // What was an address so far is the value itself.
+                    // This operation makes the computed address the value itself.
                     if let Some(Place::At(base)) = place {
                         place = Some(Place::Parts(vec![(base, 0)]));
                     }

@@ -34,7 +34,7 @@ impl Position {
                 Some((Base::Unknown, _)) | None => Err("optimised out in part".to_owned()),
                 Some((base, _)) => Ok(Chain::of(*base)),
             },
-            // What is in the frame itself is read on entry, since it may change or go afterwards.
+            // A value in the frame is read on entry, since the function may change or drop it later.
             Position::Memory(Chain { base: Base::Address(register, at), reads }, offset)
                 if reads.is_empty() =>
             {
