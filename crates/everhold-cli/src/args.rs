@@ -522,11 +522,16 @@ pub(crate) struct FindingsArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  everhold replay no_addition_is_lost-1a2b3c4d\n  everhold replay \
-1a2b3c4d\n\nEnds with 1 if the finding still fails, 0 if it does not, 64 if there is no such finding."
+1a2b3c4d\n  everhold replay 1a2b3c4d -- --features hosts\n\nEnds with 1 if the finding still fails, 0 if it \
+does not, 3 if its schedule no longer fits, 64 if there is no such finding or its test did not run."
 )]
 pub(crate) struct ReplayArgs {
     /// The id of a finding, or its beginning or end; `everhold findings` lists them
     pub(crate) id: String,
+
+    /// Options of `cargo test`, such as the features that the test needs
+    #[arg(last = true, value_name = "OPTION")]
+    pub(crate) cargo: Vec<String>,
 }
 
 /// The arguments of `everhold view`.

@@ -139,7 +139,8 @@ pub(crate) fn outcome_of(finding: &Path) -> Option<Outcome> {
     read(&finding.join("outcome.json"))
 }
 
-fn read(path: &Path) -> Option<Outcome> {
+/// The outcome in a file.
+pub(crate) fn read(path: &Path) -> Option<Outcome> {
     let ends_well = path.extension().is_some_and(|ending| ending == "json");
     let bytes = std::fs::read(path).ok().filter(|_| ends_well)?;
     let mut outcome: Outcome = serde_json::from_slice(&bytes).ok()?;

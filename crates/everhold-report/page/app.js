@@ -304,7 +304,7 @@ class App {
     if (this.selected < 0) return;
     const said = new URLSearchParams();
     if (this.current > 0) said.set("x", String(this.current));
-    said.set("step", String(this.execution.number(this.selected)));
+    said.set("step", String(this.execution.step(this.selected)));
     if (this.searchBox?.value) said.set("q", this.searchBox.value);
     const hidden = this.hiddenNodes[this.current];
     if (hidden.size > 0) said.set("hide", [...hidden].join(" "));
@@ -323,7 +323,7 @@ class App {
     this.#choose();
     this.#show(false);
     const step = said.get("step");
-    this.select(this.current, step === null ? -1 : Number(step) - this.execution.data.first);
+    this.select(this.current, step === null ? -1 : this.execution.atStep(Number(step)));
     if (this.searchBox && said.get("q")) {
       this.searchBox.value = said.get("q") ?? "";
       this.#search();

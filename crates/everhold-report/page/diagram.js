@@ -378,7 +378,7 @@ export class Diagram {
     for (let row = 0; row <= last; row++) {
       const at = this.rows.rows[row][0];
       const y = this.rows.middle(row) + 4;
-      const what = `${this.execution.number(at)}  ${this.execution.names[this.execution.event(at).n]}  ${this.execution.words(at)}`;
+      const what = `${this.execution.step(at)}  ${this.execution.names[this.execution.event(at).n]}  ${this.execution.words(at)}`;
       texts.push(svg("text", { class: "text", x: 4, y }, what));
       const then = this.#then(this.rows.rows[row], at).map((part) => (typeof part === "string" ? part : part.textContent ?? "")).join("");
       texts.push(svg("text", { class: "text", x: this.textAt, y }, then.slice(0, 120)));

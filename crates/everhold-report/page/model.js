@@ -102,6 +102,11 @@ export class Execution {
     return this.data.unit === "steps" && t !== undefined ? t : this.number(at);
   }
 
+  /** The first event with this step's number; -1 if there is none. @param {number} step */
+  atStep(step) {
+    return this.data.events.findIndex((_, at) => this.step(at) === step);
+  }
+
   /**
    * A node's state after its event number `place`; undefined before its first event and after a
    * crash.

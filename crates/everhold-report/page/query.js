@@ -380,7 +380,7 @@ function judged(execution, code) {
     states[event.n] = execution.stateAt(event.n, at);
     const message = event.r?.length ? messages[event.r[0]].l : null;
     const about = new Map(Object.entries({
-      node: execution.names[event.n], kind: kinds[event.n], event: event.k, message, step: execution.number(at),
+      node: execution.names[event.n], kind: kinds[event.n], event: event.k, message, step: execution.step(at),
     }));
     const locals = new Map([["$self", states[event.n]]]);
     try {

@@ -55,6 +55,16 @@ pub(crate) fn save_outcome(test: &str, finding: Option<&str>, bytes: &[u8], save
     }
 }
 
+/// The environment variable with which `everhold replay` asks for the outcome of a replay.
+pub(crate) const OUTCOME_FILE: &str = "EVERHOLD_OUTCOME";
+
+/// Writes the outcome of a replay.
+pub(crate) fn save_replayed(file: &Path, bytes: &[u8], saved: &mut Saved) {
+    if let Err(problem) = write_file(file, bytes, false) {
+        saved.problems.push(problem);
+    }
+}
+
 impl Saved {
     /// Makes and writes a file; returns its path if that succeeded.
     fn kept(

@@ -406,8 +406,14 @@ impl Report {
     }
 
     /// Writes the outcome as data, for `everhold findings`. Tests without a name of their own share
-    /// one with others, so theirs is not kept, and a replay says nothing about the search.
+    /// one with others, so theirs is not kept. A replay says nothing about the search; its outcome
+    /// goes to the file that `everhold replay` names.
     fn leave_outcome(&self, fails: bool, saved: &mut Saved) {
+        if matches!(self.stop, Stop::Replayed { .. } | Stop::Diverged { .. }) {
+            if let Some(file) = std::env::var_os(artifacts::OUTCOME_FILE) {
+                artifacts::save_replayed(file.as_ref(), &outcome::bytes(self, fails, saved), saved);
+            }
+        }
         let searched = !matches!(self.stop, Stop::Replayed { .. });
         if searched && self.test.test_name().is_some() {
             let bytes = outcome::bytes(self, fails, saved);

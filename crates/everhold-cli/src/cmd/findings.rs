@@ -111,8 +111,14 @@ fn case(outcome: &Outcome) -> Case {
         Some(finding) => format!("{}\n{}\n{}", finding.cause, finding.message, finding.replay),
         None => outcome.summary.clone(),
     };
+    let title = match outcome.verdict.as_str() {
+        "violated" => "violated",
+        "diverged" => "diverged",
+        // Without a violation a test fails because something was never tested.
+        _ => "untested",
+    };
     let result = match outcome.fails {
-        true => ci::Outcome::Failed("violated", text),
+        true => ci::Outcome::Failed(title, text),
         false => ci::Outcome::Passed,
     };
     Case { class, name: outcome.name.clone(), outcome: result }

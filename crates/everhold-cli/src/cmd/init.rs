@@ -102,18 +102,30 @@ fn add_profile(manifest: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(root))
 }
 
-/// Adds the library as a dependency: from the path that the user gave, from the source beside this
-/// program, or from the registry.
+/// Adds the library as a dependency: from the path that the user gave, from the clone in which this
+/// program was built, or else from the repository.
 fn add_dependency(manifest: &Path, library: Option<&Path>) -> Result<()> {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../everhold");
-    let library = library.map(Path::to_path_buf).or_else(|| source.canonicalize().ok());
+    let library = library.map(Path::to_path_buf).or_else(clone_of_library);
     let mut everhold = vec!["add".to_owned(), "--dev".to_owned()];
     match library {
         Some(folder) => everhold.extend(["--path".to_owned(), folder.display().to_string()]),
-        None => everhold.push(concat!("everhold@", env!("CARGO_PKG_VERSION")).to_owned()),
+        None => {
+            let git = ["everhold", "--git", env!("CARGO_PKG_REPOSITORY")];
+            everhold.extend(git.map(str::to_owned));
+        }
     }
     cargo(manifest, &everhold)?;
     cargo(manifest, &["add", "--dev", "serde", "--features", "derive"].map(str::to_owned))
+}
+
+/// The library in the clone in which this program was built. What `cargo install` checked out or
+/// unpacked belongs to Cargo: its path would be of no use to others who build the user's project.
+fn clone_of_library() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../everhold").canonicalize().ok()?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")))?;
+    let kept = home.canonicalize().is_ok_and(|home| folder.starts_with(home));
+    (!kept).then_some(folder)
 }
 
 fn cargo(manifest: &Path, arguments: &[String]) -> Result<()> {

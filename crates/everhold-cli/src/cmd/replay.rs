@@ -1,7 +1,8 @@
 //! `everhold replay`: runs the test of a finding with its schedule.
 
+use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
 
@@ -10,8 +11,8 @@ use crate::exit::{BadInput, Code};
 use crate::findings::{self, Outcome};
 use crate::hint;
 
-/// The exit code of `cargo test` when a test fails.
-const TEST_FAILED: i32 = 101;
+/// The environment variable that names the file for the outcome of a replay.
+const OUTCOME_FILE: &str = "EVERHOLD_OUTCOME";
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<Code> {
     let folder = findings::find(&args.id)?;
@@ -25,21 +26,44 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Code> {
         );
         return Err(BadInput(text).into());
     };
+    let told = folder.canonicalize()?.join("replayed.json");
+    let _ = fs::remove_file(&told);
     let mut cargo = command(outcome, test, &folder)?;
+    cargo.env(OUTCOME_FILE, &told).args(&args.cargo).args(["--", "--exact", "--nocapture"]);
     let status = cargo.status().context("cargo cannot be started; is Rust installed?")?;
-    match status.code() {
-        Some(0) => {
-            println!(
-                "the finding does not fail any more, or its schedule no longer fits: see above"
-            );
-            Ok(Code::Holds)
-        }
-        Some(TEST_FAILED) => {
-            hint::next(&format!("everhold view {}", args.id));
-            Ok(Code::Violated)
-        }
-        _ => Err(BadInput(format!("`cargo test {test}` ended with {status}")).into()),
+    // Cargo ends with one code for a failing test, for a test that cannot be compiled, and for a
+    // schedule that no longer fits; the test itself says what happened.
+    match findings::read(&told) {
+        Some(replayed) => Ok(judged(&replayed.verdict, &args.id)),
+        None => Err(BadInput(not_replayed(status, test, &args.id)).into()),
     }
+}
+
+fn judged(verdict: &str, id: &str) -> Code {
+    match verdict {
+        "violated" => {
+            hint::next(&format!("everhold view {id}"));
+            Code::Violated
+        }
+        "diverged" => {
+            println!("the schedule no longer fits the program: see above");
+            Code::Diverged
+        }
+        _ => {
+            println!("the finding does not fail any more");
+            Code::Holds
+        }
+    }
+}
+
+fn not_replayed(status: ExitStatus, test: &str, id: &str) -> String {
+    if status.success() {
+        return format!(
+            "`cargo test` ran no exploration in a test `{test}`: it was renamed or removed, or it needs a \
+             feature (`everhold replay {id} -- --features NAME`)"
+        );
+    }
+    format!("`cargo test {test}` ended with {status} before it replayed the schedule: see above")
 }
 
 fn command(outcome: &Outcome, test: &str, finding: &Path) -> Result<Command> {
@@ -51,6 +75,6 @@ fn command(outcome: &Outcome, test: &str, finding: &Path) -> Result<Command> {
     } else if let Some(package) = &outcome.package {
         cargo.args(["--package", package]);
     }
-    cargo.args([test, "--", "--exact", "--nocapture"]);
+    cargo.arg(test);
     Ok(cargo)
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 /// Commands that are not run here: continuous integration runs the first, and the others build
 /// everything.
 const ELSEWHERE: [&str; 5] = [
-    "cargo add --dev everhold --features hosts",
+    "cargo add --dev everhold --git https://github.com/everhold/everhold --features hosts",
     "cargo test --workspace",
     "cargo install --path crates/everhold-cli",
     "cargo install --locked --git https://github.com/everhold/everhold everhold-cli",

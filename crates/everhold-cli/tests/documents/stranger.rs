@@ -78,7 +78,29 @@ fn the_first_test_of_the_readme_runs_outside_the_workspace() {
     let regressions = project.join("src/everhold-regressions");
     assert!(regressions.is_dir(), "the schedule is kept beside the test:\n{text}");
     the_program_finds_it_from_anywhere(&project.join("src"), &project);
+    what_is_not_replayed_is_no_verdict(&project);
     fs::remove_dir_all(&project).expect("it is ours");
+}
+
+/// A test that is gone, one that does not compile, and one whose schedule no longer fits.
+fn what_is_not_replayed_is_no_verdict(project: &Path) {
+    let source = project.join("src/lib.rs");
+    let first = fs::read_to_string(&source).expect("it is there");
+    let check = |from: &str, to: &str, code: i32, says: &str| {
+        assert!(first.contains(from), "{from}");
+        fs::write(&source, first.replace(from, to)).expect("written");
+        everhold(project, &["replay", "no_addition_is_lost"], code, &[says]);
+    };
+    check("fn no_addition_is_lost()", "fn none_is_lost()", 64, "ran no exploration in a test");
+    check("Msg::Put(value + 1)", "Msg::Put(value + )", 64, "before it replayed the schedule");
+    check("in 0..2 {", "in 0..1 {", 3, "no longer fits");
+    let safe = "s.get::<Register>(register).is_none_or(|_| true)";
+    check(
+        "s.get::<Register>(register).is_none_or(|r| r.value == r.puts)",
+        safe,
+        0,
+        "does not fail any more",
+    );
 }
 
 fn the_program_finds_it_from_anywhere(folder: &Path, project: &Path) {

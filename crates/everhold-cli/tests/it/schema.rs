@@ -130,6 +130,30 @@ fn almost_invariants_are_as_published() {
     assert!(html.contains("Exceptions over time") || html.contains("data-form=\"gzip\""));
 }
 
+/// Two tests as the library leaves their outcomes: one that failed, and one that was silent.
+#[test]
+fn outcomes_of_tests_are_as_published() {
+    let folder = temporary("outcomes-as-published");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("tests")).expect("a folder can be made");
+    let outcome = |name: &str, verdict: &str, finding: Json| {
+        let coverage =
+            serde_json::json!({"orders": 5, "states": 6, "pairs_seen": 2, "pairs_unseen": 1});
+        let outcome = serde_json::json!({
+            "v": 1, "name": name, "test": name, "verdict": verdict, "fails": !finding.is_null(),
+            "summary": "", "executions": 7, "seconds": 0.5, "properties": ["always \"one\""],
+            "coverage": coverage, "finding": finding,
+        });
+        let file = folder.join("tests").join(name).with_extension("json");
+        fs::write(file, outcome.to_string()).expect("it can be written");
+    };
+    outcome("silent", "no violation", Json::Null);
+    let finding = serde_json::json!({"id": "a-1", "cause": "c", "message": "", "steps": 3, "faults": 0, "replay": "r"});
+    outcome("failed", "violated", finding);
+    let folder = folder.to_str().expect("a plain name");
+    check(&["findings", folder, "--json"], "findings-line", &["silent", "failed", "replay"]);
+}
+
 /// A counter that follows another one, except at one moment.
 fn almost_always() -> String {
     let mut text = String::from("{\"everhold\":\"trace\",\"version\":1}\n{\"is\":\"run\"}\n");

@@ -47,11 +47,13 @@ pub(crate) fn finding(report: &Report, finding: &Finding) -> Page {
 /// The violated property with its text, and with the values that the failure names.
 fn violated(finding: &Finding, text: &str, events: usize) -> PropertyView {
     let last = events.saturating_sub(1);
+    // Of progress nothing is known until the execution is judged as a whole.
+    let before = if finding.failure.cause.is_progress() { "unknown" } else { "holds" };
     PropertyView {
         name: finding.failure.cause.name().to_owned(),
         text: text.to_owned(),
         verdict: "violated".to_owned(),
-        changes: vec![(0, "holds".to_owned()), (last, "violated".to_owned())],
+        changes: vec![(0, before.to_owned()), (last, "violated".to_owned())],
         witness: pairs(&finding.failure.message),
         ..PropertyView::default()
     }

@@ -109,10 +109,16 @@ fn subjects(outcome: &Outcome) -> String {
     if outcome.properties.len() + outcome.goals.len() + outcome.untested.len() == 0 {
         return String::new();
     }
+    let executions =
+        counted(usize::try_from(outcome.executions).unwrap_or(usize::MAX), "execution");
     let violated = outcome.finding.as_ref().map(|finding| finding.cause.as_str());
     let properties = outcome.properties.iter().map(|name| {
-        let sign = if violated == Some(name.as_str()) { "✗" } else { "✓" };
-        format!("{sign} {name}")
+        // A search that failed stopped there, so of the other properties it says little.
+        match violated == Some(name.as_str()) {
+            true => format!("✗ {name}"),
+            false if outcome.fails => format!("· {name}: not violated in {executions}"),
+            false => format!("✓ {name}"),
+        }
     });
     let goals = outcome.goals.iter().map(|goal| match goal.reached {
         0 => format!("! sometimes \"{}\": never reached", goal.name),
@@ -149,7 +155,7 @@ mod tests {
             "1,234",
             "2 of 3 pairs",
             "✗ always &quot;two&quot;",
-            "✓ always &quot;one&quot;",
+            "· always &quot;one&quot;: not violated in 1,234 executions",
             "! sometimes &quot;g&quot;: never reached",
             "everhold replay a-12345678",
         ] {
