@@ -49,9 +49,8 @@ pub enum Bug {
     /// and does not search for the closest. Of many nodes that join at once, most find their place
     /// one step at a time (MacePC).
     TellsNobody,
-    /// A node whose members die asks a distant node for its place only when it has lost all of its
-    /// neighbours. When most of a ring dies at once, the survivors form several rings, and none hears of
-    /// the others again.
+    /// A node that did not answer for a while counts as dead for ever, unless it sends something by
+    /// itself, and a node asks a distant one for its place only when it has lost all of its neighbours.
     StaysApart,
 }
 

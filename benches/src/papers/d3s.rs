@@ -210,7 +210,7 @@ fn rings(options: &Options, scores: &mut Scorecard) {
         eprintln!("chord, {reach}, {bug:?}");
         let (mut times, mut most) = (Vec::new(), 1);
         for seed in 1..=seeds(options) {
-            let mut sim = chord::loses_most(85, reach, bug).sim();
+            let mut sim = chord::loses_most(85, reach, stall, bug).sim();
             let mut world = sim.start(seed);
             let ran = world.finish();
             most = most.max(world.look(chord::rings).count);

@@ -52,9 +52,10 @@ pub fn rings(s: &View<'_, Msg>) -> Rings {
 }
 
 /// A ring of `nodes` nodes that remember `reach` others on each side. After a minute, 70 % of them die;
-/// the execution ends when the survivors form one ring.
+/// the execution ends when the survivors form one ring. Half of the survivors do not hear the other half
+/// for `stall` after the loss, as processes do not on a machine that has too much to do.
 #[must_use]
-pub fn loses_most(nodes: u32, reach: usize, bug: Bug) -> Timed<Msg> {
+pub fn loses_most(nodes: u32, reach: usize, stall: Duration, bug: Bug) -> Timed<Msg> {
     let setup = move |system: &mut everhold::System<Msg>| {
         system.nodes("chord", nodes as usize, |at| LiveChord::new(NodeId(at as u32), reach, bug));
     };
@@ -67,6 +68,10 @@ pub fn loses_most(nodes: u32, reach: usize, bug: Bug) -> Timed<Msg> {
         .driver(move |driver| {
             for node in (0..nodes).filter(|node| !survives(*node)) {
                 driver.fault(LOSS, TimedFault::Stop(NodeId(node)));
+            }
+            if !stall.is_zero() {
+                let half = (0..nodes).filter(|node| survives(*node)).step_by(2).map(NodeId);
+                driver.fault(LOSS, TimedFault::Partition { cut: half.collect(), lasts: stall });
             }
         })
         .stop_when(is_whole)

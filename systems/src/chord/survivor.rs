@@ -2,11 +2,11 @@
 //! behind it on the ring, pings them, and continues without those that do not answer (i3's Chord,
 //! D3S section 5.4).
 //!
-//! If most members die at once, some survivors lose sight of their neighbours, and several rings form,
-//! each whole in itself: together they hold most keys twice. Stabilisation cannot join them, since it
-//! asks neighbours alone, and the fingers point into the own ring soon. So a node also remembers some
-//! nodes that it met anywhere, and asks one of them for its own place now and then: a node of another
-//! ring names neighbours there that are nearer.
+//! Two neighbours that do not hear each other for a while, but go on, take each other for dead. Neither
+//! asks the other again, and each removes the other from what third nodes say, so nobody can bring them
+//! together. So a node asks one of its dead now and then whether it answers. It also remembers some nodes
+//! that it met anywhere, and asks one of them for its own place: should several rings have formed, a node
+//! of another ring names neighbours there that are nearer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,6 +110,11 @@ impl LiveChord {
         if !self.acquaintances.is_empty() && self.bug != Bug::StaysApart {
             let one = cx.random() as usize % self.acquaintances.len();
             self.chord.search_by(cx, self.acquaintances[one]);
+        }
+        if !self.dead.is_empty() && self.bug != Bug::StaysApart {
+            let one = cx.random() as usize % self.dead.len();
+            let again = self.dead.iter().nth(one).copied();
+            again.into_iter().for_each(|node| cx.send(node, Msg::GetPred));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod almost;
 mod chord;
+mod chord_losses;
 #[cfg(feature = "live")]
 mod chord_live;
 #[cfg(feature = "live")]
