@@ -128,6 +128,8 @@ pub(crate) struct Env<M> {
     /// The fair end of the execution, once it has begun.
     pub(crate) tail: Option<Tail>,
     pub(crate) hashing: bool,
+    /// Whether what happens is named outside the fair tail as well.
+    pub(crate) naming: bool,
     /// Whether a handler notified a monitor, drew a random number or chose: such a step affects
     /// more than its own node.
     pub(crate) touched_monitors: bool,
@@ -172,6 +174,7 @@ impl<M: Message> Env<M> {
             unchecked: Vec::new(),
             tail: None,
             hashing: false,
+            naming: false,
             touched_monitors: false,
             chose: false,
             worked: true,
@@ -334,10 +337,10 @@ impl<M: Message> Env<M> {
     fn take(&mut self, pick: u32) -> (Action<M>, NodeId) {
         let offered = *self.state.moves.get(pick);
         let Move { what, node, id, .. } = offered;
+        if self.naming || (self.tail.is_some() && self.hashing) {
+            self.state.last_move = liveness::name(&self.state, &offered);
+        }
         if self.tail.is_some() {
-            if self.hashing {
-                self.state.last_move = liveness::name(&self.state, &offered);
-            }
             self.pass_time(node, what);
         }
         let history = &mut self.state.nodes[node.index()].history;

@@ -3,24 +3,29 @@
 
 use std::sync::Arc;
 
+use everhold_node::fingerprint::mix;
 use everhold_node::{Message, NodeId, Process};
 
+use crate::circles::{Circles, FAULT};
 use crate::clock::Stopwatch;
 use crate::differ::first_difference;
 use crate::env::{Env, State};
 use crate::execute::{Ended, blame, execute, judge_quiet, quietly};
 use crate::explore::{Options, out_of_budget};
 use crate::failure::{Cause, Failure};
+use crate::fault::FaultKind;
 use crate::investigate::{Replayer, investigate_safely, stuck_at};
 use crate::properties::Properties;
 use crate::report::{Report, Stop};
-use crate::strategy::{Done, Exhaustive, ExhaustiveProgress, Reduction, Run};
+use crate::strategy::{Done, Exhaustive, ExhaustiveProgress, RawReplay, Reduction, Run};
 use crate::stuck::{Seen, aside};
 use crate::worker::{Failed, SharedSetup};
-use crate::world::{Stepped, World, number_of_beat};
+use crate::world::{Stepped, World, debtor_bit, number_of_beat};
 
 /// The number of executions between two looks at the clock.
 const CLOCK_ONE_IN: u64 = 256;
+/// The number of circles, and of states of each, from which a fair tail is tried.
+const CIRCLES_TRIED: usize = 8;
 
 /// Runs every execution within the bounds, or stops at the first that fails. If a handler does not
 /// return, the search is run again up to that handler, to learn what led to it, and then this
@@ -114,14 +119,79 @@ fn search_all<M: Message>(
     let goals = vec![false; world.goals().len()];
     let judged = vec![false; world.judged().len()];
     let (copies, spare) = (Vec::new(), Vec::new());
-    let mut search = DepthFirst { world, copies, spare, copyable: true, hashing, goals, judged };
+    let circles = (hashing && world.has_liveness()).then(Circles::new);
+    world.env.borrow_mut().naming = circles.is_some();
+    let mut search =
+        DepthFirst { world, copies, spare, copyable: true, hashing, circles, goals, judged };
     report.search = format!("exhaustive, {}", name(reduction));
     report.workers = 1;
     let failed = search.run(options, report);
     report.exhaustive = search.progress();
-    let env = search.world.env.borrow();
-    (report.refused, report.fitted) = (env.refused, env.fitted);
-    failed
+    let circles = search.circles.take();
+    {
+        let env = search.world.env.borrow();
+        (report.refused, report.fitted) = (env.refused, env.fitted);
+    }
+    let ended = matches!(report.stop, Stop::Exhausted | Stop::Steps(_));
+    match circles.filter(|_| failed.is_none() && ended) {
+        Some(circles) => {
+            let debtors = search.world.debtors();
+            drop(search);
+            judge_circles(setup, options, &circles, &debtors, report, seen)
+        }
+        None => failed,
+    }
+}
+
+/// Judges the circles in which a property stays owed: the first from which a fair tail does not get
+/// away either is a failure. If there are only others, nobody knows.
+fn judge_circles<M: Message>(
+    setup: &SharedSetup<M>,
+    options: &Options,
+    circles: &Circles,
+    debtors: &[(String, bool)],
+    report: &mut Report,
+    seen: Option<(&Seen, Option<u64>)>,
+) -> Option<Failed> {
+    let mut unjudged = debtors.first().filter(|_| circles.full).map(|(name, _)| name);
+    for (at, (name, at_end)) in debtors.iter().enumerate() {
+        let endless = circles.endless(debtor_bit(at), *at_end);
+        let states = endless.iter().take(CIRCLES_TRIED);
+        let mut states = states.flat_map(|circle| circle.iter().take(CIRCLES_TRIED));
+        let failed = states.find_map(|state| stay(setup, options, circles.path_to(*state), seen));
+        if let Some(failed) = failed {
+            return Some(Failed { index: report.executions.saturating_sub(1), ..failed });
+        }
+        unjudged = unjudged.or_else(|| (!endless.is_empty()).then_some(name));
+    }
+    if let Some(property) = unjudged.filter(|_| report.stop == Stop::Exhausted) {
+        report.stop = Stop::Unjudged { property: property.clone() };
+    }
+    None
+}
+
+/// Goes to a state and continues with a fair tail; returns the execution if it fails.
+fn stay<M: Message>(
+    setup: &SharedSetup<M>,
+    options: &Options,
+    path: Vec<u32>,
+    seen: Option<(&Seen, Option<u64>)>,
+) -> Option<Failed> {
+    let mut world = World::new(setup);
+    show(&mut world, seen);
+    let tail_at = path.len();
+    world.env.borrow_mut().strategy = Box::new(RawReplay::new(path, Some(tail_at)));
+    let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
+    let outcome = execute(&mut world, &run, options.bounds);
+    let log = world.env.borrow().log.clone();
+    Some(Failed {
+        index: 0,
+        search: "exhaustive, a circle of states".to_owned(),
+        seed: options.seed,
+        failure: outcome.failure?,
+        log,
+        tail_at: outcome.tail_at,
+    })
 }
 
 /// Runs one execution twice, in worlds that the setup describes anew: a program that is not a
@@ -187,6 +257,8 @@ struct DepthFirst<M: Message> {
     spare: Vec<Copy<M>>,
     copyable: bool,
     hashing: bool,
+    /// The graph of states, where progress may be owed for ever.
+    circles: Option<Circles>,
     /// Goals that were reached, and properties that were decided, before the world was put back.
     goals: Vec<bool>,
     judged: Vec<bool>,
@@ -199,11 +271,21 @@ struct Copy<M> {
     hashes: Vec<u64>,
     hash: u64,
     choices: usize,
+    /// Its number in the graph of states.
+    place: u32,
     open: Vec<bool>,
     properties: Option<Properties>,
     /// The nodes at which something happened since, as bits; all bits are set if there are many
     /// nodes.
     touched: u64,
+}
+
+/// The world before a step.
+struct Began {
+    /// The number of choices so far.
+    choices: usize,
+    /// The number of faults so far, by kind.
+    faults: [u32; FaultKind::ALL.len()],
 }
 
 /// The way in which a path ended.
@@ -240,8 +322,7 @@ impl<M: Message> DepthFirst<M> {
         let watch = Stopwatch::start();
         let run = Run { seed: options.seed, steps: options.bounds.steps_max, ..Run::default() };
         self.world.env.borrow_mut().strategy.begin(&run);
-        self.world.start(options.seed);
-        self.world.check();
+        self.start(options.seed);
         loop {
             let end = self.walk(options.bounds.steps_max);
             self.count(&end, report);
@@ -289,6 +370,7 @@ impl<M: Message> DepthFirst<M> {
                 return End::Bounded;
             }
             let branches = env.state.moves.picks() > 1;
+            let began = Began { choices: env.log.len(), faults: env.state.injected };
             drop(env);
             if branches && self.copyable {
                 self.copy();
@@ -299,7 +381,9 @@ impl<M: Message> DepthFirst<M> {
                     if !self.world.check() {
                         return End::Failed;
                     }
-                    if !self.tell() {
+                    let fingerprint = if self.hashing { self.world.fingerprint() } else { 0 };
+                    self.note(fingerprint, &began);
+                    if !self.tell(fingerprint) {
                         return End::Pruned;
                     }
                 }
@@ -311,8 +395,7 @@ impl<M: Message> DepthFirst<M> {
         }
     }
 
-    fn tell(&mut self) -> bool {
-        let fingerprint = if self.hashing { self.world.fingerprint() } else { 0 };
+    fn tell(&mut self, fingerprint: u64) -> bool {
         let mut env = self.world.env.borrow_mut();
         let (notified, depth) = (env.touched_monitors, env.state.step);
         let done = Done { notified, fingerprint, depth };
@@ -335,6 +418,7 @@ impl<M: Message> DepthFirst<M> {
         let mut copy = self.spare.pop().unwrap_or_else(Copy::empty);
         self.copyable = copy.take(&self.world, choices);
         if self.copyable {
+            copy.place = self.circles.as_ref().map_or(0, |circles| circles.at);
             self.copies.push(copy);
         }
     }
@@ -356,6 +440,9 @@ impl<M: Message> DepthFirst<M> {
                 let copy = self.copies.last_mut().expect("it was just seen");
                 copy.restore(&mut self.world);
                 let at = copy.choices;
+                if let Some(circles) = &mut self.circles {
+                    circles.at = copy.place;
+                }
                 let mut env = self.world.env.borrow_mut();
                 env.strategy.rewind(at);
             }
@@ -363,9 +450,33 @@ impl<M: Message> DepthFirst<M> {
                 self.copies.clear();
                 self.keep_goals();
                 self.world.env.borrow_mut().strategy.rewind(0);
-                self.world.start(seed);
+                self.start(seed);
             }
         }
+    }
+
+    /// Starts an execution from the beginning.
+    fn start(&mut self, seed: u64) {
+        self.world.start(seed);
+        self.world.check();
+        if let Some(circles) = &mut self.circles {
+            let log = &self.world.env.borrow().log;
+            circles.begin(self.world.fingerprint(), self.world.owed(), log);
+        }
+    }
+
+    /// Adds a step to the graph of states. Its name is what was picked and what was chosen then.
+    fn note(&mut self, fingerprint: u64, began: &Began) {
+        let Some(circles) = &mut self.circles else { return };
+        let env = self.world.env.borrow();
+        let choices = &env.log[began.choices..];
+        let picked = env.state.last_move;
+        let name = if env.state.injected == began.faults {
+            choices[1..].iter().fold(picked, |name, value| mix(name, u64::from(*value)))
+        } else {
+            FAULT
+        };
+        circles.go(fingerprint, self.world.owed(), name, choices);
     }
 
     /// Keeps the goals that were reached and the properties that were decided, because putting the
@@ -398,6 +509,7 @@ impl<M: Message> Copy<M> {
             hashes: Vec::new(),
             hash: 0,
             choices: 0,
+            place: 0,
             open: Vec::new(),
             properties: None,
             touched: 0,

@@ -26,6 +26,7 @@
 //! to this crate.
 
 mod artifacts;
+mod circles;
 mod clock;
 mod differ;
 #[doc(hidden)]

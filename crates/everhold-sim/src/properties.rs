@@ -350,6 +350,17 @@ impl Properties {
         Some(if is_finally(open) { Cause::Finally(name) } else { Cause::Liveness(name) })
     }
 
+    /// The properties that can owe progress, each with whether it must be true at the end.
+    pub(crate) fn debtors(&self) -> impl Iterator<Item = (String, bool)> {
+        let debtors = self.checkers.iter().filter(|checker| owes(checker));
+        debtors.map(|checker| (checker.rule().property().name.clone(), is_finally(checker)))
+    }
+
+    /// Whether each of the [debtors](Self::debtors) owes progress now.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = bool> {
+        self.checkers.iter().filter(|checker| owes(checker)).map(Checker::is_open)
+    }
+
     /// Whether a property must be true at the end.
     pub(crate) fn has_finally(&self) -> bool {
         self.checkers.iter().any(is_finally)

@@ -126,6 +126,12 @@ pub enum Stop {
         /// The checker with its bound, and how to raise it.
         bound: String,
     },
+    /// Every execution was run, but there are circles of states in which this property stays owed
+    /// and which a fair execution may or may not leave.
+    Unjudged {
+        /// The first such property.
+        property: String,
+    },
     /// A handler has not returned in the search, but did when its execution was run again alone.
     Stalled {
         /// The number of the execution.
@@ -298,7 +304,11 @@ impl Report {
     pub fn untested(&self) -> Vec<Untested> {
         let whole = matches!(
             self.stop,
-            Stop::Exhausted | Stop::Executions(_) | Stop::Time(_) | Stop::Steps(_)
+            Stop::Exhausted
+                | Stop::Executions(_)
+                | Stop::Time(_)
+                | Stop::Steps(_)
+                | Stop::Unjudged { .. }
         );
         let given_up = matches!(self.stop, Stop::Undecided { .. });
         if !(whole || given_up) || !self.findings.is_empty() || self.executions == 0 {
@@ -306,6 +316,9 @@ impl Report {
         }
         // Where a checker ended the whole search, nothing else can be expected of it.
         let mut untested = if whole { self.expected.untested(&self.goals) } else { Vec::new() };
+        if let Stop::Unjudged { property } = &self.stop {
+            untested.extend(self.expected.circle(property));
+        }
         if given_up || self.unjudged + self.undecided >= self.executions {
             untested.extend(self.expected.undecided(self.undecided_bound.as_deref()));
         }
@@ -409,10 +422,10 @@ impl Report {
     /// one with others, so theirs is not kept. A replay says nothing about the search; its outcome
     /// goes to the file that `everhold replay` names.
     fn leave_outcome(&self, fails: bool, saved: &mut Saved) {
-        if matches!(self.stop, Stop::Replayed { .. } | Stop::Diverged { .. }) {
-            if let Some(file) = std::env::var_os(artifacts::OUTCOME_FILE) {
-                artifacts::save_replayed(file.as_ref(), &outcome::bytes(self, fails, saved), saved);
-            }
+        if matches!(self.stop, Stop::Replayed { .. } | Stop::Diverged { .. })
+            && let Some(file) = std::env::var_os(artifacts::OUTCOME_FILE)
+        {
+            artifacts::save_replayed(file.as_ref(), &outcome::bytes(self, fails, saved), saved);
         }
         let searched = !matches!(self.stop, Stop::Replayed { .. });
         if searched && self.test.test_name().is_some() {

@@ -30,6 +30,9 @@ pub enum Untested {
     /// Progress that was still owed at the end of every execution, and could not be judged in any
     /// because the longest timer is too long.
     Progress(String),
+    /// Progress that stays owed in a circle of states of an exhaustive search, which a fair execution
+    /// may leave by luck only.
+    Circle(String),
     /// A checker that reached its bound in every execution, or ended an exhaustive search.
     Checker {
         /// The monitor.
@@ -115,6 +118,14 @@ impl Expected {
     }
 }
 
+impl Expected {
+    /// The property that was not decided because of a circle of states.
+    pub(crate) fn circle(&self, property: &str) -> Option<Untested> {
+        let counts = !self.allowed.properties.contains(property);
+        counts.then(|| Untested::Circle(property.to_owned()))
+    }
+}
+
 impl fmt::Display for Untested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,6 +148,12 @@ impl fmt::Display for Untested {
                  because the longest timer takes too long compared with the others: set timers of \
                  similar lengths, raise `temperature_max`, or allow it with \
                  `system.may_be_untested({name:?})`"
+            ),
+            Untested::Circle(name) => write!(
+                f,
+                "\"{name}\" stays owed in a circle of states that a fair execution can go round for ever, \
+                 but only by luck: judge it by the default search, whose fair tail is random, or allow it \
+                 with `system.may_be_untested({name:?})`"
             ),
             Untested::Checker { monitor, bound } => write!(
                 f,

@@ -824,6 +824,26 @@ impl<M: Message> World<M> {
         monitor.or_else(|| self.properties.as_ref().and_then(Properties::hot))
     }
 
+    /// The names of everything that can owe progress, each with whether it must be true at the end.
+    pub(crate) fn debtors(&self) -> Vec<(String, bool)> {
+        let once = self.eventually.iter().map(|rule| (rule.name.clone(), false));
+        let at_end = self.finally.iter().map(|rule| (rule.name.clone(), true));
+        let env = self.env.borrow();
+        let monitors = env.state.monitors.iter().map(|monitor| (monitor.name.clone(), false));
+        let language = self.properties.iter().flat_map(Properties::debtors);
+        once.chain(at_end).chain(monitors).chain(language).collect()
+    }
+
+    /// The [debtors](World::debtors) that owe progress now, as bits; all from the last bit on share
+    /// it.
+    pub(crate) fn owed(&self) -> u64 {
+        let env = self.env.borrow();
+        let monitors = env.state.monitors.iter().map(MonitorSlot::is_hot);
+        let language = self.properties.iter().flat_map(Properties::owed);
+        let owed = self.open.iter().copied().chain(monitors).chain(language);
+        owed.enumerate().fold(0, |bits, (at, owed)| bits | (debtor_bit(at) * u64::from(owed)))
+    }
+
     /// True if something must be true at the end, so that having been true before is not enough.
     pub(crate) fn has_finally(&self) -> bool {
         !self.finally.is_empty() || self.properties.as_ref().is_some_and(Properties::has_finally)
@@ -925,6 +945,11 @@ impl<M: Message> World<M> {
         }
         recording
     }
+}
+
+/// The bit of a debtor.
+pub(crate) fn debtor_bit(at: usize) -> u64 {
+    1 << at.min(u64::BITS as usize - 1)
 }
 
 /// A number that differs from step to step and says at which node the step is.

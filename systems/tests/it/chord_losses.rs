@@ -14,7 +14,11 @@ fn tries() {
                 let mut world = sim.start(seed);
                 let ran = world.finish();
                 let rings = world.look(rings);
-                println!("{stall} {bug:?} {seed}: {:?} {} {rings:?}", ran.ended == Ended::Done, ran.time.as_secs_f64());
+                println!(
+                    "{stall} {bug:?} {seed}: {:?} {} {rings:?}",
+                    ran.ended == Ended::Done,
+                    ran.time.as_secs_f64()
+                );
             }
         }
     }

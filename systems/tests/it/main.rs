@@ -2,9 +2,9 @@
 
 mod almost;
 mod chord;
-mod chord_losses;
 #[cfg(feature = "live")]
 mod chord_live;
+mod chord_losses;
 #[cfg(feature = "live")]
 mod clocks_live;
 mod extent;

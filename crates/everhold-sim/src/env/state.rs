@@ -45,7 +45,7 @@ pub(crate) struct State<M> {
     pub(crate) monitors: Vec<MonitorSlot>,
     /// An order-independent hash of the messages in flight.
     pub(crate) network_hash: u64,
-    /// The name of what happened last, kept in the fair tail.
+    /// The name of what happened last, kept in the fair tail and where circles are judged.
     pub(crate) last_move: u64,
     /// The shortest timer that was set, in nanoseconds; zero if none was.
     pub(crate) shortest_timer: u64,

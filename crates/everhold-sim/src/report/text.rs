@@ -384,6 +384,9 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
         Stop::Undecided { bound } => format!("an execution could not be judged: {bound}"),
+        Stop::Unjudged { property } => format!(
+            "every execution was run, but whether \"{property}\" may stay owed for ever was not decided"
+        ),
         Stop::Stalled { execution } => format!(
             "execution {execution} has not returned from a handler in the search, but did when it was \
              run again alone; is there a lock or another thread that it waits for?"

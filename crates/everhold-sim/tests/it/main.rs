@@ -13,6 +13,7 @@
 //! - `clocks`: clocks that drift within their bound, and no further.
 //! - `links`: rules for links and kinds of messages, channels and mailboxes that are full.
 //! - `strategies`: each finds what it is known for; results do not depend on workers.
+//! - `circles`: an exhaustive search judges circles of states in which progress stays owed.
 //! - `exhaustive`: reductions against plain search: same verdicts, same final states.
 //! - `replay`: tokens and regressions from a real failing process; schedules that no longer fit;
 //!   programs that are not functions of their schedules; handlers that do not return.
@@ -26,6 +27,7 @@
 mod attack;
 mod bounds;
 mod calls;
+mod circles;
 mod clocks;
 mod determinism;
 mod disks;
