@@ -43,6 +43,7 @@ use everhold_trace::wire::{Clock, ClockJump, Name, Stamp, Tuple, What};
 use everhold_trace::{EventKind, MessageId, NodeId, Value};
 use serde::Serialize;
 
+mod batches;
 mod builder;
 mod drain;
 pub(crate) mod envelope;

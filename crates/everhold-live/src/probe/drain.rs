@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use everhold_trace::Value;
-use everhold_trace::wire::{FRAME_MAX, Name, Record, Stamp, What};
+use everhold_trace::wire::{Name, Record, Stamp, What};
 
-use super::link::{Link, Numbered};
-use super::ring::{self, RingReader};
+use super::batches::Batcher;
+use super::link::{Link, Numbered, Reading};
+use super::ring::{self, Loss, RingReader};
+use super::trips::drift;
 use super::{Probe, Shared, Timer, lock};
 use crate::recording::Recording;
 use crate::report::Report;
@@ -24,9 +25,10 @@ const IDLE: Duration = Duration::from_millis(50);
 /// If one round of the loop took longer, the process was stopped, and may have been taken for dead.
 const STOPPED: Duration = Duration::from_millis(400);
 
-/// The delay before a refresh is repeated, which doubles each time it did not arrive completely.
+/// The delay before a refresh is repeated, which doubles each time it did not arrive completely. It
+/// stays short enough for checkers to know everything within two seconds after the last loss.
 const AGAIN: Duration = Duration::from_millis(250);
-const AGAIN_MAX: Duration = Duration::from_secs(8);
+const AGAIN_MAX: Duration = Duration::from_secs(1);
 
 /// The size of the ring of a refresh as a multiple of that of others.
 const ROOM: usize = 64;
@@ -42,9 +44,6 @@ const STAMP_BITS: u32 = Stamp::from_micros(1).0.trailing_zeros();
 
 /// The number of records at which a batch is sent before the next heartbeat.
 const BATCH: usize = 50;
-
-/// The largest number of records in one batch.
-const BATCH_MAX: usize = 4_096;
 
 /// A function that observes everything once.
 pub(super) struct Refresh {
@@ -75,13 +74,13 @@ pub(super) struct Drain {
     early: Vec<Record>,
     /// Sorted records to be sent.
     ready: Vec<Record>,
+    /// What found no room in the rings, as long as there may be other records between its stamps.
+    losses: Vec<Loss>,
+    batcher: Batcher,
     /// The number of records in `ready` that have been recorded already.
     written: usize,
     /// The number of dropped records that the recording does not mention yet.
     unwritten: u64,
-    dropped: u64,
-    /// The number of the last batch.
-    number: u64,
     beaten: Instant,
     audience: u64,
     /// Whether there was a time without observers after the first one: observations in that time
@@ -125,10 +124,10 @@ impl Drain {
             names: Vec::new(),
             early: Vec::new(),
             ready: Vec::new(),
+            losses: Vec::new(),
+            batcher: Batcher::default(),
             written: 0,
             unwritten: 0,
-            dropped: 0,
-            number: 0,
             beaten: Instant::now(),
             audience: 0,
             away: false,
@@ -157,9 +156,9 @@ impl Drain {
                 self.emit();
                 self.beats += 1;
                 if self.beats.is_multiple_of(CLOCK_BEATS) {
-                    self.tell_clock();
+                    self.tell_clock_to_all();
                 }
-                self.links.iter().for_each(|link| link.heartbeat(passed));
+                self.links.iter_mut().for_each(|link| link.heartbeat(passed));
                 self.beaten = Instant::now();
             } else if self.ready.len() >= BATCH {
                 self.emit();
@@ -167,6 +166,9 @@ impl Drain {
         }
         let passed = self.collect();
         self.ready.append(&mut self.early);
+        for loss in self.losses.drain(..) {
+            self.batcher.miss(loss.first, loss.records);
+        }
         self.emit();
         self.links.into_iter().for_each(|link| link.close(passed));
         if let Some(recording) = &mut self.recording {
@@ -179,13 +181,13 @@ impl Drain {
     }
 
     fn look_for_watchers(&mut self) {
+        let audience = self.links.iter_mut().map(Link::look).sum();
         let connected = self.links.iter().any(Link::is_connected);
         // There must be a time before anything is stamped.
         self.set_clock(connected);
-        let audience = self.links.iter().map(Link::connections).sum();
         let joined = audience != self.audience;
         if joined {
-            self.tell_clock();
+            self.tell_clock_to_all();
         }
         let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
         let (is_due, is_whole) = (joined || again, self.tells_all());
@@ -198,7 +200,7 @@ impl Drain {
         self.shared.watched.store(watched, Ordering::Release);
         if joined && std::mem::take(&mut self.away) {
             // The gap in the numbers tells the checkers.
-            self.number += 1;
+            self.batcher.skip();
             self.stale = true;
         }
         let for_good = self.stale && connected && self.refresh.is_none();
@@ -234,20 +236,30 @@ impl Drain {
         self.correction = known;
     }
 
-    /// Tells each checker the difference between the wall clock and its own clock, and the error of
-    /// the stamps. The error is that of the measurement, plus the distance to the followed clock,
-    /// plus the largest lead of a received stamp.
-    fn tell_clock(&mut self) {
+    fn tell_clock_to_all(&mut self) {
+        let pushed = self.shared.pushed.swap(0, Ordering::Relaxed);
+        self.tell_clock(pushed, |_, _| true);
+    }
+
+    /// Tells checkers the difference between the wall clock and their own clock, and the error of the
+    /// stamps: those checkers for which `is_due` says so, given that error. The error is that of the
+    /// measurement, plus the distance to the followed clock, plus the largest lead of a received stamp,
+    /// which is `pushed`.
+    fn tell_clock(&mut self, pushed: u64, is_due: impl Fn(&Link, u64) -> bool) {
         let Some(now) = self.shared.time() else { return };
         let own = self.timer.own();
-        let pushed = self.shared.pushed.swap(0, Ordering::Relaxed);
         let stalled = self.shared.clock.last().0.saturating_sub(now.0);
-        for link in self.links.iter().filter(|link| link.is_connected()) {
+        let until_next = drift(self.heartbeat * CLOCK_BEATS as u32);
+        for link in self.links.iter_mut().filter(|link| link.is_connected()) {
             let Some(estimate) = link.estimate(own) else { continue };
             let apart = self.correction.map_or(0, |used| used.abs_diff(estimate.ahead));
             let error = estimate.error + apart + pushed.max(stalled);
-            let ahead = self.timer.wall_ahead().saturating_sub(estimate.ahead);
-            link.clock(ahead >> STAMP_BITS, Stamp(error).micros() + COUNTER_ERROR);
+            let error = Stamp(error).micros() + COUNTER_ERROR;
+            if is_due(link, error) {
+                let ahead = self.timer.wall_ahead().saturating_sub(estimate.ahead) >> STAMP_BITS;
+                let error = error + Stamp(until_next).micros() + 1;
+                link.tell_clock(Reading { ahead, error });
+            }
         }
     }
 
@@ -269,7 +281,7 @@ impl Drain {
     }
 
     /// Reads all rings; returns the stamp that the node has passed. This is correct because of the
-    /// order of the first four lines; see `ring`.
+    /// order of the first lines; see `ring`.
     fn collect(&mut self) -> Stamp {
         let mut passed = match self.shared.time() {
             Some(now) => self.shared.clock.tick_at(now),
@@ -278,30 +290,38 @@ impl Drain {
         self.rings.append(&mut lock(&self.shared.newcomers));
         let writing = self.rings.iter().filter_map(RingReader::writing).min();
         passed = writing.map_or(passed, |writing| writing.min(passed));
+        self.losses.extend(self.rings.iter().filter_map(RingReader::take_loss));
 
         let known = lock(&self.shared.names);
         self.names.extend_from_slice(&known[self.names.len()..]);
         drop(known);
-        let mut dropped = 0;
         for ring in &mut self.rings {
-            dropped += ring.read(&self.names, &mut self.early);
+            ring.read(&self.names, &mut self.early);
         }
         self.rings.retain(|ring| !ring.is_done());
-        self.dropped += dropped;
-        self.unwritten += dropped;
-        if dropped > 0 {
-            self.stale = true;
-            // The time of the dropped records is unknown, and may be before this mark.
-            let is_whole = |record: &&Record| record.what == What::Whole;
-            self.written -= self.ready[..self.written].iter().filter(is_whole).count();
-            self.ready.retain(|record| !is_whole(&record));
-            self.early.retain(|record| !is_whole(&record));
-        }
-        self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
         self.early.sort_by_key(|record| record.at);
+        self.find_gaps(passed);
         let surely = self.early.partition_point(|record| record.at < passed);
         self.ready.extend(self.early.drain(..surely));
         passed
+    }
+
+    /// Finds out what is missing before a stamp. Other threads may have written between the stamps of
+    /// dropped records. Whether that was still so after the last of these is unknown, so it is dropped too.
+    fn find_gaps(&mut self, passed: Stamp) {
+        for loss in &mut self.losses {
+            let before = self.early.len();
+            self.early.retain(|record| record.at < loss.first || loss.last < record.at);
+            loss.records += (before - self.early.len()) as u64;
+            if loss.first < passed && loss.records > 0 {
+                let records = std::mem::take(&mut loss.records);
+                self.batcher.miss(loss.first, records);
+                self.unwritten += records;
+                self.stale = true;
+                self.shared.dropped.fetch_add(records, Ordering::Relaxed);
+            }
+        }
+        self.losses.retain(|loss| loss.last >= passed);
     }
 
     /// Writes new records without waiting for a batch: a process that is killed loses its unwritten
@@ -320,80 +340,125 @@ impl Drain {
 
     fn emit(&mut self) {
         let sound = self.links.iter().all(Link::is_sound);
-        if self.ready.is_empty() && self.dropped == 0 && sound {
+        if self.ready.is_empty() && !self.batcher.has_gaps() && sound {
             return;
         }
         self.write_down();
-        let records = std::mem::take(&mut self.ready);
+        // No stamp may reach a checker before the error that it has.
+        let pushed = self.shared.pushed.load(Ordering::Relaxed);
+        self.tell_clock(pushed, Link::underestimates);
         self.written = 0;
-        let mut rest = &records[..];
-        loop {
-            let (batch, more) = rest.split_at(batch_of(rest));
-            self.offer(batch);
-            rest = more;
-            if rest.is_empty() {
-                return;
-            }
+        for batch in self.batcher.cut(&std::mem::take(&mut self.ready)) {
+            self.offer(&batch);
         }
     }
 
-    fn offer(&mut self, records: &[Record]) {
-        self.number += 1;
-        let dropped = std::mem::take(&mut self.dropped);
-        let batch = Numbered { number: self.number, dropped, records: records.into() };
+    fn offer(&mut self, batch: &Numbered) {
         for link in &mut self.links {
-            let lost = link.offer(&batch);
+            let lost = link.offer(batch);
             self.stale |= lost > 0;
             self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
         }
     }
 }
 
-/// Returns the number of records in the next batch: as many as certainly fit into a frame, at least
-/// one.
-pub(super) fn batch_of(records: &[Record]) -> usize {
-    let mut room = FRAME_MAX / 2;
-    let fits = |record: &&Record| {
-        let size = size_of(record);
-        let fits = size <= room;
-        room = room.saturating_sub(size);
-        fits
-    };
-    records.iter().take(BATCH_MAX).take_while(fits).count().max(1).min(records.len())
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
 
-/// Returns an upper bound on the bytes that a record takes in a frame.
-fn size_of(record: &Record) -> usize {
-    let named = |values: &[(Name, Value)]| {
-        values.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
-    };
-    let rest = match &record.what {
-        What::Observe(values) | What::State(values) => named(values),
-        What::Add(tuple) | What::Remove(tuple) => {
-            tuple.relation.len() + size_of_value(&tuple.key) + size_of_value(&tuple.value)
-        }
-        What::Send { label, .. } => label.len(),
-        What::Event(kind) => kind.name().map_or(0, str::len),
-        What::Note(text) => text.len(),
-        What::Refresh | What::Whole => 0,
-    };
-    64 + rest
-}
+    use everhold_trace::NodeId;
 
-fn size_of_value(value: &Value) -> usize {
-    let inside: usize = match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::List(items) => items.iter().map(size_of_value).sum(),
-        Value::Set(items) => items.iter().map(size_of_value).sum(),
-        Value::Map(entries) => {
-            entries.iter().map(|(key, value)| size_of_value(key) + size_of_value(value)).sum()
-        }
-        Value::Record(fields) => {
-            fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
-        }
-        Value::Variant { name, payload } => name.len() + size_of_value(payload),
-        _ => 0,
-    };
-    24 + inside
+    use super::super::{Scalar, Var};
+    use super::*;
+
+    /// A probe that is emptied by hand, with rings of two records.
+    fn drain() -> Drain {
+        let timer = Arc::new(Timer::new(0));
+        let shared = Arc::new(Shared::new(NodeId(1), 0, 8, None));
+        lock(&shared.names).push("x".into());
+        let report = Report::to(|_| ());
+        Drain::new(shared, timer, Vec::new(), None, PERIOD, None, report)
+    }
+
+    fn observe(shared: &Shared, value: i64) {
+        ring::observe(shared, Var(0), Scalar::Int(value));
+    }
+
+    /// Another thread with a ring of its own, which observes what it is told.
+    fn other(shared: &Arc<Shared>) -> (Sender<i64>, Receiver<()>) {
+        let (tell, told) = channel::<i64>();
+        let (done, is_done) = channel();
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            for value in told {
+                observe(&shared, value);
+                done.send(()).expect("the test waits for it");
+            }
+        });
+        (tell, is_done)
+    }
+
+    /// The values in the batches that are sent; a lost record is `None`.
+    fn sent(drain: &mut Drain) -> Vec<Option<i64>> {
+        drain.collect();
+        let batches = drain.batcher.cut(&std::mem::take(&mut drain.ready));
+        let each = batches.iter().flat_map(|batch| {
+            let values = batch.records.iter().map(|record| match &record.what {
+                What::Observe(values) => values[0].1.as_int(),
+                other => panic!("{other:?} was not observed"),
+            });
+            let dropped = usize::try_from(batch.dropped).expect("a few");
+            std::iter::repeat_n(None, dropped).chain(values)
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_was_written_before_a_loss_is_told_before_it() {
+        let mut drain = drain();
+        let shared = Arc::clone(&drain.shared);
+        (1..=4).for_each(|value| observe(&shared, value));
+        assert_eq!(sent(&mut drain), [Some(1), Some(2), None, None]);
+        (5..=6).for_each(|value| observe(&shared, value));
+        assert_eq!(sent(&mut drain), [Some(5), Some(6)]);
+        assert!(drain.stale, "it is to be told again");
+    }
+
+    #[test]
+    fn what_others_write_between_lost_records_is_lost_too() {
+        let mut drain = drain();
+        let shared = Arc::clone(&drain.shared);
+        let (tell, done) = other(&shared);
+        let other = |value| {
+            tell.send(value).expect("it listens");
+            done.recv().expect("it answers");
+        };
+        (1..=3).for_each(|value| observe(&shared, value));
+        other(10);
+        observe(&shared, 4);
+        other(11);
+        assert_eq!(sent(&mut drain), [Some(1), Some(2), None, None, None, Some(11)]);
+        // One lost record is no interval.
+        (5..=7).for_each(|value| observe(&shared, value));
+        other(12);
+        assert_eq!(sent(&mut drain), [Some(5), Some(6), None, Some(12)]);
+    }
+
+    #[test]
+    fn a_loss_that_the_node_has_not_passed_is_told_later() {
+        let mut drain = drain();
+        let shared = Arc::clone(&drain.shared);
+        observe(&shared, 1);
+        drain.collect();
+        let later = Stamp(shared.clock.last().0 + 1_000);
+        drain.losses.push(Loss { first: later, last: Stamp(later.0 + 10), records: 1 });
+        assert_eq!(sent(&mut drain), [Some(1)]);
+        shared.clock.advance_to(Stamp(later.0 + 5));
+        observe(&shared, 2);
+        shared.clock.advance_to(Stamp(later.0 + 20));
+        observe(&shared, 3);
+        assert_eq!(sent(&mut drain), [None, None, Some(3)]);
+        assert_eq!(drain.losses, []);
+    }
 }

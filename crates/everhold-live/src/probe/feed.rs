@@ -12,8 +12,10 @@ use everhold_tls::ClientTls;
 use everhold_trace::wire::{Hello, Ordering, Record, Shown, Stamp, Tuple, VERSION, What};
 use everhold_trace::{NodeId, Value};
 
-use super::drain::{CLOCK_BEATS, batch_of};
-use super::link::{Credentials, Link, Numbered};
+use super::batches::Batcher;
+use super::drain::CLOCK_BEATS;
+use super::link::{Credentials, Link, Reading};
+use super::trips::drift;
 use super::{Timer, lock};
 use crate::recording::{Peers, Recording};
 use crate::report::Report;
@@ -135,8 +137,7 @@ impl Agent {
             shown: Shown::default(),
             ready: Vec::new(),
             last: Stamp(0),
-            number: 0,
-            dropped: 0,
+            batcher: Batcher::default(),
             audience: 0,
             away: false,
             stale: false,
@@ -193,8 +194,7 @@ pub struct Feed {
     shown: Shown,
     ready: Vec<Record>,
     last: Stamp,
-    number: u64,
-    dropped: u64,
+    batcher: Batcher,
     audience: u64,
     /// Whether there was a time without checkers after the first one.
     away: bool,
@@ -233,7 +233,7 @@ impl Feed {
     /// So many records of the node were lost: from now on it is unknown what it shows, until that is
     /// observed again.
     pub fn lost(&mut self, records: u64) {
-        self.dropped += records;
+        self.batcher.miss(Stamp(self.last.0 + 1), records);
         self.shown = Shown::default();
     }
 
@@ -242,37 +242,37 @@ impl Feed {
         let Some(passed) = agent.stamp(to) else { return };
         self.look_for_checkers(agent, passed);
         if let Some(recording) = &mut self.recording {
-            match self.ready.is_empty() && self.dropped == 0 {
+            match self.ready.is_empty() && !self.batcher.has_gaps() {
                 true => recording.rest(),
-                false => recording.records(&self.ready, self.dropped),
+                false => recording.records(&self.ready, self.batcher.missing()),
             }
         }
         let sound = self.links.iter().all(Link::is_sound);
-        if !self.ready.is_empty() || self.dropped > 0 || !sound {
-            self.emit();
+        if !self.ready.is_empty() || self.batcher.has_gaps() || !sound {
+            self.emit(agent);
         }
         if self.beaten.elapsed() >= agent.heartbeat {
             self.beaten = Instant::now();
             self.beats += 1;
             if self.beats.is_multiple_of(CLOCK_BEATS) {
-                self.tell_clock(agent);
+                self.tell_clock(agent, |_, _| true);
             }
             // A stamp of a record that came late may be ahead of the time that has passed.
             let at = passed.max(Stamp(self.last.0 + 1));
-            self.links.iter().for_each(|link| link.heartbeat(at));
+            self.links.iter_mut().for_each(|link| link.heartbeat(at));
         }
     }
 
     fn look_for_checkers(&mut self, agent: &Agent, passed: Stamp) {
+        let audience = self.links.iter_mut().map(Link::look).sum();
         let connected = self.links.iter().any(Link::is_connected);
-        let audience = self.links.iter().map(Link::connections).sum();
         let joined = audience != self.audience;
         self.audience = audience;
         if joined {
-            self.tell_clock(agent);
+            self.tell_clock(agent, |_, _| true);
             if std::mem::take(&mut self.away) {
                 // The gap in the numbers tells the checkers.
-                self.number += 1;
+                self.batcher.skip();
             }
         }
         self.away |= !connected && audience > 0;
@@ -303,35 +303,35 @@ impl Feed {
         }
     }
 
-    fn tell_clock(&self, agent: &Agent) {
+    /// Tells of the clock those checkers for which `is_due` says so, given the error of the stamps.
+    fn tell_clock(&mut self, agent: &Agent, is_due: impl Fn(&Link, u64) -> bool) {
         let own = agent.timer.own();
-        for link in self.links.iter().filter(|link| link.is_connected()) {
+        let until_next = Stamp(drift(agent.heartbeat * CLOCK_BEATS as u32)).micros() + 1;
+        for link in self.links.iter_mut().filter(|link| link.is_connected()) {
             let Some(estimate) = link.estimate(own) else { continue };
             let apart = match agent.is_same_clock {
                 true => 0,
                 false => agent.correction.map_or(0, |used| used.abs_diff(estimate.ahead)),
             };
+            let error = agent.error.saturating_add(Stamp(apart).micros());
+            if !is_due(link, error) {
+                continue;
+            }
             let ahead = agent.timer.wall_ahead().saturating_sub(estimate.ahead);
             let micros = Stamp(ahead.unsigned_abs()).micros().cast_signed() * ahead.signum();
-            let error = agent.error.saturating_add(Stamp(apart).micros());
-            link.clock(if agent.is_same_clock { 0 } else { micros }, error);
+            link.tell_clock(match agent.is_same_clock {
+                true => Reading { ahead: 0, error },
+                false => Reading { ahead: micros, error: error.saturating_add(until_next) },
+            });
         }
     }
 
-    fn emit(&mut self) {
-        let records = std::mem::take(&mut self.ready);
-        let mut rest = &records[..];
-        loop {
-            let (batch, more) = rest.split_at(batch_of(rest));
-            self.number += 1;
-            let dropped = std::mem::take(&mut self.dropped);
-            let batch = Numbered { number: self.number, dropped, records: batch.into() };
+    fn emit(&mut self, agent: &Agent) {
+        // No stamp may reach a checker before the error that it has.
+        self.tell_clock(agent, Link::underestimates);
+        for batch in self.batcher.cut(&std::mem::take(&mut self.ready)) {
             for link in &mut self.links {
                 self.stale |= link.offer(&batch) > 0;
-            }
-            rest = more;
-            if rest.is_empty() {
-                return;
             }
         }
     }
@@ -345,5 +345,29 @@ impl Feed {
         if let Some(recording) = self.recording.as_mut().filter(|_| !crashed) {
             recording.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_before_a_loss_is_told_before_it() {
+        let mut agent = Agent::new([], "shop", Report::to(|_| ()));
+        let mut feed = agent.node(NodeId(1), "till", "till", 1, None);
+        agent.follow([&feed]);
+        let observed = |value: i64| What::Observe(vec![("x".into(), value.into())]);
+        let ready = |feed: &mut Feed, value| {
+            let stamp = feed.next(agent.stamp(Instant::now()).expect("its own clock is known"));
+            feed.ready.push(Record::new(stamp, observed(value)));
+        };
+        ready(&mut feed, 1);
+        feed.lost(3);
+        ready(&mut feed, 2);
+        let batches = feed.batcher.cut(&feed.ready);
+        let told: Vec<_> =
+            batches.iter().map(|batch| (batch.dropped, &batch.records[..])).collect();
+        assert_eq!(told, [(0, &feed.ready[..1]), (3, &feed.ready[1..])]);
     }
 }

@@ -33,10 +33,19 @@ const OFFENDED: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 enum Item {
-    Batch(Numbered),
-    Heartbeat(Stamp),
-    Clock { ahead: i64, error: u64 },
+    /// A batch, after what has to be known of the clock that made its stamps.
+    Batch(Numbered, Option<Reading>),
+    Heartbeat(Stamp, Option<Reading>),
     Bye(Stamp),
+}
+
+/// What a checker is told of a node's clock, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// The lead of the node's wall clock over that of the checker.
+    pub(super) ahead: i64,
+    /// The largest error of the node's stamps.
+    pub(super) error: u64,
 }
 
 /// A batch in the form in which every checker gets it. A checker that misses one sees the gap in
@@ -66,6 +75,13 @@ pub(super) struct Link {
     /// The connection on which the last batch was handed over, if it was. A checker that may have
     /// missed a batch gets no promise before the next batch shows the gap.
     sound: Option<u64>,
+    /// The number of connections when the draining thread last looked. To a newer one nothing is
+    /// sent before it has looked again, since a checker must first be told of the clock.
+    seen: u64,
+    /// What the checker is told of the clock ahead of the next batch or heartbeat.
+    untold: Option<Reading>,
+    /// The error that the checker knows, or gets to know before any other stamp.
+    error: u64,
 }
 
 #[derive(Debug, Default)]
@@ -91,20 +107,30 @@ impl Link {
             .name("everhold-link".to_owned())
             .spawn(move || worker.run())
             .expect("the system has a thread to spare");
-        Link { queue, state, thread, sound: None }
+        Link { queue, state, thread, sound: None, seen: 0, untold: None, error: 0 }
     }
 
+    /// Looks whether there is a new connection; returns the number of connections so far.
+    pub(super) fn look(&mut self) -> u64 {
+        let connections = self.connections();
+        if connections != self.seen {
+            (self.seen, self.untold, self.error) = (connections, None, 0);
+        }
+        self.seen
+    }
+
+    /// Returns whether there is a connection that the draining thread has seen.
     pub(super) fn is_connected(&self) -> bool {
-        self.state.connected.load(Ordering::Acquire)
+        self.state.connected.load(Ordering::Acquire) && self.seen == self.connections()
     }
 
-    pub(super) fn connections(&self) -> u64 {
+    fn connections(&self) -> u64 {
         self.state.connections.load(Ordering::Acquire)
     }
 
     /// Returns whether the checker has every batch, or is not connected.
     pub(super) fn is_sound(&self) -> bool {
-        !self.is_connected() || self.sound == Some(self.connections())
+        !self.is_connected() || self.sound == Some(self.seen)
     }
 
     /// Returns the lead of the checker's clock over the probe's own time, if the checker supports
@@ -113,24 +139,35 @@ impl Link {
         lock(&self.state.trips).best(own)
     }
 
-    /// Tells the checker about the node's clock.
-    pub(super) fn clock(&self, ahead: i64, error: u64) {
-        let _ = self.queue.try_send(Item::Clock { ahead, error });
+    /// Tells the checker about the node's clock, before the next batch or heartbeat.
+    pub(super) fn tell_clock(&mut self, reading: Reading) {
+        (self.untold, self.error) = (Some(reading), reading.error);
+    }
+
+    /// Returns whether the checker takes stamps with this error for more exact than they are.
+    pub(super) fn underestimates(&self, error: u64) -> bool {
+        error > self.error
     }
 
     /// Hands over a batch if there is room; returns the number of lost records otherwise.
     pub(super) fn offer(&mut self, batch: &Numbered) -> u64 {
-        let connection = self.connections();
-        let sent = self.is_connected() && self.queue.try_send(Item::Batch(batch.clone())).is_ok();
-        self.sound = sent.then_some(connection);
+        let item = Item::Batch(batch.clone(), self.untold);
+        let sent = self.is_connected() && self.queue.try_send(item).is_ok();
+        self.sound = sent.then_some(self.seen);
+        if sent {
+            self.untold = None;
+        }
         // Without a connection nothing was promised, so nothing counts as lost.
         if sent || !self.is_connected() { 0 } else { batch.records.len() as u64 }
     }
 
-    pub(super) fn heartbeat(&self, at: Stamp) {
-        if self.is_connected() && self.is_sound() {
-            // If the queue is full, the checker gets other messages soon enough.
-            let _ = self.queue.try_send(Item::Heartbeat(at));
+    pub(super) fn heartbeat(&mut self, at: Stamp) {
+        // If the queue is full, the checker gets other messages soon enough.
+        if self.is_connected()
+            && self.is_sound()
+            && self.queue.try_send(Item::Heartbeat(at, self.untold)).is_ok()
+        {
+            self.untold = None;
         }
     }
 
@@ -184,6 +221,14 @@ impl Worker {
                     ));
                     backoff.wait()
                 }
+                Err(Trouble::Timeless) => {
+                    self.report.tell(&format!(
+                        "checker {} does not answer when it is asked for its time; nothing is sent to \
+                         it until it does",
+                        self.address
+                    ));
+                    backoff.wait()
+                }
                 Err(Trouble::Io(error)) => {
                     self.report.tell(&format!(
                         "checker {} cannot be reached ({error}); nothing is sent to it until it answers",
@@ -221,9 +266,9 @@ impl Worker {
             has_clock: false,
             beats: 0,
         };
-        let greeting = connection.read().map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Trouble::Silent,
-            _ => error.into(),
+        let greeting = connection.read().map_err(|error| match is_timeout(&error) {
+            true => Trouble::Silent,
+            false => error.into(),
         });
         let Frame::Greeting(greeting) = greeting? else {
             return Err(Trouble::Refused("it does not greet as a checker does".to_owned()));
@@ -238,7 +283,10 @@ impl Worker {
         connection.write(&Frame::Hello(hello))?;
         match connection.read()? {
             Frame::Ack { .. } => {
-                self.measure(&mut connection)?;
+                self.measure(&mut connection).map_err(|error| match is_timeout(&error) {
+                    true => Trouble::Timeless,
+                    false => error.into(),
+                })?;
                 Ok(connection)
             }
             Frame::Refuse { text, .. } => Err(Trouble::Refused(text)),
@@ -320,8 +368,12 @@ impl Worker {
 
     fn send(&self, connection: &mut Connection, item: Item) -> io::Result<()> {
         match item {
-            Item::Batch(batch) => self.batch(connection, &batch),
-            Item::Heartbeat(at) => {
+            Item::Batch(batch, reading) => {
+                connection.clock(reading)?;
+                self.batch(connection, &batch)
+            }
+            Item::Heartbeat(at, reading) => {
+                connection.clock(reading)?;
                 connection.beats += 1;
                 connection.write(&Frame::Heartbeat { at })?;
                 if connection.has_clock && connection.beats.is_multiple_of(CLOCK_BEATS) {
@@ -329,7 +381,6 @@ impl Worker {
                 }
                 Ok(())
             }
-            Item::Clock { ahead, error } => connection.write(&Frame::Clock { ahead, error }),
             Item::Bye(at) => connection.write(&Frame::Bye { at }),
         }
     }
@@ -352,7 +403,13 @@ enum Trouble {
     Insecure(String),
     /// The checker accepts connections but does not send a greeting.
     Silent,
+    /// The checker lets the probe in but does not tell its time.
+    Timeless,
     Io(io::Error),
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl From<io::Error> for Trouble {
@@ -386,6 +443,11 @@ impl Connection {
     fn encode(&mut self, frame: &Frame) -> bool {
         self.bytes.clear();
         self.encoder.frame(frame, &mut self.bytes).is_ok()
+    }
+
+    fn clock(&mut self, reading: Option<Reading>) -> io::Result<()> {
+        let Some(Reading { ahead, error }) = reading else { return Ok(()) };
+        self.write(&Frame::Clock { ahead, error })
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -10,7 +10,10 @@
 //! a slow thread is about to contradict. So a thread publishes, while it writes, a stamp that is
 //! not above the one that it is about to take. The clock is one atomic word that both sides modify,
 //! which orders them: if the reader's tick comes after the thread's, the reader sees either that
-//! mark or the finished record.
+//! mark or the finished record, or that the record was dropped.
+//!
+//! If a ring is full, a record is dropped, and what was dropped is known by its stamps: what the node
+//! showed is unknown from the first of them to the last, and after that until it is observed again.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -67,11 +70,54 @@ struct Ring {
 }
 
 /// The state that both ends share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Marks {
     /// A stamp not above that of the record that is being written; 0 if none is.
     writing: AtomicU64,
     dropped: AtomicU64,
+    /// The stamps of the first and the last record that was dropped since the reader looked.
+    first_dropped: AtomicU64,
+    last_dropped: AtomicU64,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks {
+            writing: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            first_dropped: AtomicU64::new(u64::MAX),
+            last_dropped: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Records that found no room in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) first: Stamp,
+    pub(super) last: Stamp,
+    pub(super) records: u64,
+}
+
+impl Marks {
+    #[cold]
+    fn drop_record(&self, at: Stamp) {
+        self.last_dropped.store(at.0, Ordering::Relaxed);
+        self.first_dropped.fetch_min(at.0, Ordering::AcqRel);
+        self.dropped.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes what was dropped since the last call. A record that is dropped meanwhile is within these
+    /// stamps, or is told the next time.
+    fn take_loss(&self) -> Option<Loss> {
+        let records = self.dropped.swap(0, Ordering::Acquire);
+        if records == 0 {
+            return None;
+        }
+        let first = self.first_dropped.swap(u64::MAX, Ordering::AcqRel);
+        let last = self.last_dropped.load(Ordering::Relaxed);
+        Some(Loss { first: Stamp(first.min(last)), last: Stamp(last), records })
+    }
 }
 
 /// The reading end.
@@ -278,7 +324,7 @@ impl Ring {
         self.marks.writing.store(shared.clock.last().0, Ordering::Release);
         let stamp = shared.stamp();
         if !write(self, stamp) {
-            self.marks.dropped.fetch_add(1, Ordering::Relaxed);
+            self.marks.drop_record(stamp);
         }
         self.marks.writing.store(0, Ordering::Release);
     }
@@ -358,8 +404,14 @@ impl RingReader {
         self.cells.is_abandoned() && self.cells.is_empty() && self.boxes.is_empty()
     }
 
-    /// Empties the ring; returns the number of records that found no room in it.
-    pub(super) fn read(&mut self, names: &[Name], out: &mut Vec<Record>) -> u64 {
+    /// Takes what found no room in the ring since the last call. If this is asked before the ring is
+    /// read, every record that was written before one of these is read then.
+    pub(super) fn take_loss(&self) -> Option<Loss> {
+        self.marks.take_loss()
+    }
+
+    /// Empties the ring.
+    pub(super) fn read(&mut self, names: &[Name], out: &mut Vec<Record>) {
         let ready = self.cells.slots();
         if let Ok(chunk) = self.cells.read_chunk(ready) {
             let (first, second) = chunk.as_slices();
@@ -373,7 +425,6 @@ impl RingReader {
         while let Ok((at, what)) = self.boxes.pop() {
             out.push(Record::new(at, *what));
         }
-        self.marks.dropped.swap(0, Ordering::Relaxed)
     }
 }
 

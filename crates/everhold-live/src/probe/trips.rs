@@ -1,6 +1,7 @@
 //! Round trips to a checker, and the estimates of its clock that follow from them.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use everhold_trace::wire::Stamp;
 
@@ -30,6 +31,11 @@ impl Trip {
         let age = now.0.saturating_sub(self.taken.0);
         Estimate { ahead: self.ahead, error: self.error + age / DRIFT }
     }
+}
+
+/// The error that an estimate gains while it ages, in units of stamps.
+pub(super) fn drift(age: Duration) -> u64 {
+    Stamp::from_nanos(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)).0 / DRIFT
 }
 
 /// The latest round trips.

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use everhold_live::probe::Builder;
 use everhold_live::{Envelope, NOBODY, NodeId, Probe, Report};
-use everhold_trace::wire::{Frame, Record, Shown, Stamp, What};
+use everhold_trace::wire::{Encoder, Frame, Greeting, Record, Shown, Stamp, VERSION, What};
 use everhold_trace::{EventKind, MessageId, Value};
 
 use crate::checker::{AHEAD, Checker, Heard};
@@ -268,6 +269,59 @@ fn whoever_is_no_checker_is_named_and_the_service_goes_on() {
     assert!(line.contains("version 9"), "{line}");
     let line = says(&[0xff; 64]);
     assert!(line.contains("are allowed"), "{line}");
+}
+
+#[test]
+fn a_checker_that_does_not_tell_its_time_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        for frame in [
+            Frame::Greeting(Greeting { version: VERSION, nonce: [0; 16] }),
+            Frame::Ack { batch: 0 },
+        ] {
+            Encoder::default().frame(&frame, &mut bytes).unwrap();
+        }
+        let mut open = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.write_all(&bytes);
+            open.push(stream);
+        }
+    });
+    let line = complaint(address, None);
+    assert!(line.contains("asked for its time"), "{line}");
+}
+
+/// A checker that knew no error of the stamps would take them to be exact.
+#[test]
+fn a_checker_knows_the_error_of_stamps_before_the_first_of_them() {
+    let checker = Checker::start(None);
+    let probe = watched(probe_to(checker.address).heartbeat(Duration::from_millis(2)).start());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let var = probe.var("x");
+            for n in 0.. {
+                probe.observe(var, n);
+                if stop.load(Relaxed) {
+                    return;
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        for _ in 0..8 {
+            let frames = checker.before_promises();
+            let is_first = matches!(frames.first(), Some(Frame::Clock { .. }));
+            if !is_first {
+                stop.store(true, Relaxed);
+            }
+            assert!(is_first, "{:?}", frames.first());
+            checker.go_away();
+            checker.come_back();
+        }
+        stop.store(true, Relaxed);
+    });
 }
 
 #[test]
