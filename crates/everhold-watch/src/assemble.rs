@@ -51,6 +51,9 @@ impl Default for Timing {
     }
 }
 
+/// A node that was silent for so many times [`Timing::silence_max`] does not come back.
+pub(crate) const AWAY_MAX: u32 = 10;
+
 /// A change of the global state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -155,6 +158,8 @@ struct Ended {
     next_batch: u64,
     /// Whether it said goodbye; otherwise it may only have been silent, and come back.
     clean: bool,
+    /// When it was last heard of, if it ever showed anything; 0 if not.
+    heard: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -166,6 +171,8 @@ struct MemberState {
     passed: Stamp,
     /// When it was last heard of.
     heard: u64,
+    /// When it last said that it has come further.
+    moved: u64,
     /// The number of its next batch; 0 before the first.
     next_batch: u64,
     queue: VecDeque<Waiting>,
@@ -241,6 +248,23 @@ impl Assembler {
         self.members.get(&node).is_some_and(|member| member.returned)
     }
 
+    /// The names and kinds of the nodes that fell silent without a goodbye, as long as they may come back.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = (&str, &str)> {
+        let longest = u64::from(AWAY_MAX) * micros_of(self.timing.silence_max);
+        let limit = self.now.saturating_sub(longest);
+        let silent = self.ended.iter().filter(move |(node, ended)| {
+            !ended.clean && ended.heard >= limit.max(1) && !self.members.contains_key(node)
+        });
+        silent.map(|(_, ended)| (ended.name.as_str(), ended.kind.as_str()))
+    }
+
+    /// The names and kinds of the nodes that are heard of, but have not come further for long.
+    pub(crate) fn behind(&self) -> impl Iterator<Item = (&str, &str)> {
+        let limit = self.now.saturating_sub(micros_of(self.timing.wait_max));
+        let behind = self.members.values().filter(move |m| m.passed > Stamp(0) && m.moved < limit);
+        behind.map(|member| (member.name.as_str(), member.kind.as_str()))
+    }
+
     /// The number of records that wait to be put in order.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -255,6 +279,7 @@ impl Assembler {
         if self.now > 0 && step > silence / 2 {
             for member in self.members.values_mut() {
                 member.heard += step;
+                member.moved += step;
                 member.queue.iter_mut().for_each(|waiting| waiting.arrived += step);
             }
         }
@@ -332,7 +357,7 @@ impl Assembler {
         if let Some(member) = self.speaker(origin) {
             member.ahead = false;
             member.up(at, frontier, now);
-            member.passed = member.passed.max(at);
+            member.pass(at, now);
         }
     }
 
@@ -376,7 +401,7 @@ impl Assembler {
         }
         for record in records {
             self.counts.records += 1;
-            member.passed = member.passed.max(Stamp(record.at.0 + 1));
+            member.pass(Stamp(record.at.0 + 1), now);
             let Some(what) = changing(record.what) else { continue };
             if record.at < frontier {
                 self.counts.late += 1;
@@ -412,6 +437,7 @@ impl Assembler {
             kind: member.kind.clone(),
             next_batch: member.next_batch,
             clean,
+            heard: if member.passed == Stamp(0) { 0 } else { member.heard },
         };
         self.ended.insert(node, ended);
         if member.passed == Stamp(0) {
@@ -545,6 +571,7 @@ impl MemberState {
             kind,
             passed: Stamp(0),
             heard,
+            moved: heard,
             next_batch,
             queue: VecDeque::new(),
             missing: false,
@@ -573,6 +600,13 @@ impl MemberState {
             _ => self.queue.len(),
         };
         self.queue.insert(place, Waiting { at, arrived, what });
+    }
+
+    /// It will send no stamp below this one.
+    fn pass(&mut self, at: Stamp, now: u64) {
+        if at > self.passed {
+            (self.passed, self.moved) = (at, now);
+        }
     }
 
     /// The first sign of life puts the node into the snapshots.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use everhold_property::{Bound, Member, Modality, State, Verdict};
+use everhold_property::{Bound, Modality, State, Verdict};
 use everhold_trace::wire::Stamp;
 use everhold_trace::{Execution, NodeId, Value};
 
@@ -18,13 +18,14 @@ use crate::entry::{Arrived, BadEntry, read_entry};
 use crate::history::{Focus, History};
 use crate::log::{Entry, Sequence};
 use crate::notice::{Certainty, Notice, Violation, ViolationId};
-use crate::rule::{self, BadRules, Firing, Judged, NotWatched, RuleSet, RuleStatus, Watched};
+use crate::rule::{self, BadRules, Firing, Judged, NotWatched, RuleSet, Watched};
 use crate::world::{Touched, World};
 
 mod excerpt;
 mod exchange;
 mod save;
 mod silence;
+mod standing;
 mod suspect;
 
 pub use exchange::Place;
@@ -89,9 +90,6 @@ pub struct PartitionChecker {
     judged: Vec<Judged>,
     changes: Vec<Change>,
 }
-
-/// Why nothing is known of any rule while nobody is there.
-pub(crate) const NOBODY: &str = "no node is connected";
 
 /// Something is noticed to be late at most so many microseconds after it is.
 const PATIENCE: u64 = 5_000_000;
@@ -162,60 +160,10 @@ impl PartitionChecker {
         self.bad_entries
     }
 
-    /// How the rules do.
-    pub fn rules(&self) -> Vec<(String, RuleStatus)> {
-        let gathered = self.exchange.iter().flat_map(|exchange| exchange.statuses(&self.set));
-        self.own_rules().chain(gathered).collect()
-    }
-
-    fn own_rules(&self) -> impl Iterator<Item = (String, RuleStatus)> {
-        self.rules.iter().map(|rule| {
-            let mut status = rule.status(self.why_unknown(rule));
-            let suspected = self.suspicions.iter().filter(|((name, _), _)| *name == rule.name);
-            let suspected = suspected.flat_map(|(_, some)| some);
-            status.firing -= suspected.filter(|one| one.over.is_none()).count().min(status.firing);
-            (rule.name.clone(), status)
-        })
-    }
-
-    /// Why nobody can say whether a rule holds, unless it was just seen to hold with everything known.
-    fn why_unknown(&self, rule: &Watched) -> Option<String> {
-        if !self.world.members().iter().any(|member| member.up) {
-            return Some(NOBODY.to_owned());
-        }
-        let misread = rule.keyed().and_then(|keyed| keyed.misread(&self.world).next());
-        if misread.is_some() {
-            return misread;
-        }
-        let undecided = rule.why_undecided(&self.world);
-        if undecided.is_none() && rule.keyed().is_none() {
-            return None;
-        }
-        let hidden = self.members().filter(|(member, known)| member.up && !known);
-        let names: Vec<&str> = hidden.map(|(member, _)| member.name.as_str()).take(4).collect();
-        match names[..] {
-            [] => undecided,
-            [_, _, _, _] => {
-                Some(format!("of {} and others not all is known", names[..3].join(", ")))
-            }
-            _ => Some(format!("of {} not all is known", names.join(" and "))),
-        }
-    }
-
     /// The rules that are not judged here, and why.
     #[must_use]
     pub fn not_watched(&self) -> &[NotWatched] {
         self.set.not_watched()
-    }
-
-    /// Returns the present and former members, each with whether everything that the rules read of it
-    /// is known.
-    pub fn members(&self) -> impl Iterator<Item = (&Member, bool)> {
-        let keyed = self.rules.iter().any(|rule| rule.keyed().is_some());
-        let known = move |member: &Member| {
-            self.world.state(member.id).is_some() && (!keyed || self.world.is_whole(member.id))
-        };
-        self.world.members().iter().map(move |member| (member, known(member)))
     }
 
     /// Returns the last reading of a node's clock, and whether it disagrees with the others.

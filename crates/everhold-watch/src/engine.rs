@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use everhold_property::Member;
+use everhold_trace::NodeId;
 use serde_json::Value as Json;
 
 use crate::assemble::{ClockReading, Counts};
@@ -31,9 +32,11 @@ use crate::rule::{BadRules, NotWatched, RuleStatus};
 use crate::store::{Lease, Store};
 
 mod costs;
+mod lacking;
 mod scribe;
 
 use costs::Costs;
+use lacking::Lacking;
 use scribe::{Checkpoint, TASKS, Task, run_with_scribe};
 
 /// How checkers work.
@@ -89,6 +92,11 @@ pub struct PartitionStatus {
     pub bad_entries: u64,
     /// The size of the last checkpoint.
     pub checkpoint_bytes: usize,
+    /// When this was the status.
+    pub taken: Option<Instant>,
+    /// When the last entry was read, or the checker started. An intake writes entries also when no
+    /// probe speaks.
+    pub read: Option<Instant>,
 }
 
 /// A node as a checker sees it.
@@ -98,6 +106,8 @@ pub struct MemberStatus {
     pub member: Member,
     /// Whether what it shows is known; if not, what depends on it is unknown.
     pub known: bool,
+    /// Whether it could tell what is not known.
+    pub can_tell_more: bool,
     /// The last reading of its clock.
     pub clock: Option<ClockReading>,
     /// Whether its wall clock disagrees with most others.
@@ -127,6 +137,8 @@ struct Shared {
     failing: Mutex<BTreeMap<String, String>>,
     /// The text of the rules that was last written to the log here; locked while they are changed.
     written: Mutex<Option<String>>,
+    /// Makes a node tell everything again.
+    ask: Mutex<Option<Box<dyn Fn(NodeId) + Send>>>,
     stop: AtomicBool,
 }
 
@@ -209,6 +221,7 @@ impl Watch {
             flows: parts.flows,
             failing: Mutex::default(),
             written: Mutex::default(),
+            ask: Mutex::default(),
             stop: AtomicBool::new(false),
         });
         balance(&shared)?;
@@ -217,6 +230,13 @@ impl Watch {
             move || keep_balance(&shared)
         });
         Ok(Watch { shared, balancer: Some(balancer) })
+    }
+
+    /// Sets how a node is made to tell everything again: [`Intake::asker`](crate::Intake::asker). It is
+    /// asked when something remains unknown of it that it could tell, such as after a silence that it
+    /// did not notice itself; less and less often, if that does not help.
+    pub fn ask_through(&self, ask: impl Fn(NodeId) + Send + 'static) {
+        *lock(&self.shared.ask) = Some(Box::new(ask));
     }
 
     /// How the partitions that are ours do.
@@ -342,8 +362,13 @@ const VETTED: Duration = Duration::from_secs(5);
 const IN_FORCE: Duration = Duration::from_secs(8);
 
 fn keep_balance(shared: &Arc<Shared>) {
+    let mut lacking = Lacking::default();
     while !shared.stop.load(Relaxed) {
         thread::sleep(shared.options.balance_every);
+        if let Some(ask) = &*lock(&shared.ask) {
+            let status = lock(&shared.status).clone();
+            lacking.look(status.values()).into_iter().for_each(ask);
+        }
         match balance(shared) {
             Ok(()) => shared.works("leases"),
             Err(error) => {
@@ -408,6 +433,7 @@ fn start_worker(
         questions,
         saved: Instant::now(),
         shown: Instant::now(),
+        heard: Instant::now(),
         watched: Instant::now(),
         costs: Costs::default(),
         checkpoint_bytes: 0,
@@ -432,6 +458,8 @@ struct Job {
     questions: Receiver<(String, String, SyncSender<Result<(), BadRules>>)>,
     saved: Instant,
     shown: Instant,
+    /// When the last entry was read.
+    heard: Instant,
     watched: Instant,
     costs: Costs,
     checkpoint_bytes: usize,
@@ -465,6 +493,9 @@ impl Job {
         match self.cursor.next(READ, Duration::from_millis(50)) {
             Ok(entries) => {
                 self.shared.works(reading);
+                if !entries.is_empty() {
+                    self.heard = Instant::now();
+                }
                 for entry in &entries {
                     self.checker.apply(entry, notices);
                     self.tell(notices);
@@ -552,13 +583,16 @@ impl Job {
                 .members()
                 .map(|(member, known)| {
                     let (clock, strays) = self.checker.clock(member.id);
-                    MemberStatus { member: member.clone(), known, clock, strays }
+                    let can_tell_more = !known && self.checker.can_tell_more(member.id);
+                    MemberStatus { member: member.clone(), known, can_tell_more, clock, strays }
                 })
                 .collect(),
             own_clock_strays: self.checker.own_clock_strays(),
             text: self.checker.rules_text().to_owned(),
             bad_entries: self.checker.bad_entries(),
             checkpoint_bytes: self.checkpoint_bytes,
+            taken: Some(Instant::now()),
+            read: Some(self.heard),
         }
     }
 

@@ -95,6 +95,11 @@ impl EntryWriter {
         self.bytes.len() == HEAD
     }
 
+    /// Sets the time at which it arrives: not before its last frame.
+    pub fn arrives(&mut self, micros: u64) {
+        self.bytes[..TIME].copy_from_slice(&micros.to_le_bytes());
+    }
+
     /// The entry.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
@@ -102,7 +107,8 @@ impl EntryWriter {
     }
 }
 
-const HEAD: usize = 9;
+const TIME: usize = 8;
+const HEAD: usize = TIME + 1;
 
 fn head(micros: u64, kind: u8) -> Vec<u8> {
     let mut bytes = micros.to_le_bytes().to_vec();

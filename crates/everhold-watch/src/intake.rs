@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,6 +66,7 @@ struct Taken {
 pub struct Intake {
     address: SocketAddr,
     counts: Arc<IntakeCounts>,
+    known: Arc<Mutex<Seats>>,
     stop: Arc<AtomicBool>,
     writer: Option<thread::JoinHandle<()>>,
 }
@@ -100,6 +101,7 @@ impl Intake {
         let address = listener.local_addr()?;
         let counts = Arc::new(IntakeCounts::default());
         let stop = Arc::new(AtomicBool::new(false));
+        let known = Arc::<Mutex<Seats>>::default();
         let (sender, receiver) = sync_channel(QUEUE);
         let trouble: Arc<dyn Fn(String) + Send + Sync> = Arc::new(trouble);
         let writer = thread::Builder::new().name("intake".into()).spawn({
@@ -110,7 +112,7 @@ impl Intake {
             options,
             counts: counts.clone(),
             sender,
-            known: Mutex::default(),
+            known: Arc::clone(&known),
             trouble,
             told_silent: Mutex::default(),
         };
@@ -118,13 +120,24 @@ impl Intake {
             let stop = stop.clone();
             move || stranger::accept(&listener, &Arc::new(door), &stop)
         })?;
-        Ok(Intake { address, counts, stop, writer: Some(writer) })
+        Ok(Intake { address, counts, known, stop, writer: Some(writer) })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns a function that ends the connection of a node. Its probe comes back at once, and tells
+    /// everything again. See [`Watch::ask_through`](crate::Watch::ask_through).
+    pub fn asker(&self) -> impl Fn(NodeId) + Send + Sync + 'static {
+        let known = Arc::clone(&self.known);
+        move |node| {
+            let known = lock(&known);
+            let connection = known.get(&node).and_then(|seat| seat.connection.as_ref());
+            connection.into_iter().for_each(|connection| connection.stream.shutdown());
+        }
     }
 
     /// Returns the counts so far.
@@ -143,20 +156,47 @@ impl Drop for Intake {
     }
 }
 
+type Seats = BTreeMap<NodeId, Seat>;
+
+/// The newest life of a node.
+struct Seat {
+    incarnation: u64,
+    /// `None` if it is not connected.
+    connection: Option<Seated>,
+}
+
+/// The connection of a node.
+struct Seated {
+    stream: Stream,
+    /// When something was read from it.
+    heard: Arc<Mutex<Instant>>,
+}
+
 struct Door {
     options: IntakeOptions,
     counts: Arc<IntakeCounts>,
     sender: SyncSender<Taken>,
-    /// The newest life of each node, and whether it is connected.
-    known: Mutex<BTreeMap<NodeId, (u64, bool)>>,
+    /// The newest life of each node, and its connection.
+    known: Arc<Mutex<Seats>>,
     trouble: Arc<dyn Fn(String) + Send + Sync>,
     /// The time of the last report about a silent connection.
     told_silent: Mutex<Option<Instant>>,
 }
 
+impl Seat {
+    /// Whether the connection with this mark is the one that has the seat.
+    fn is_taken_with(&self, heard: &Arc<Mutex<Instant>>) -> bool {
+        self.connection.as_ref().is_some_and(|connection| Arc::ptr_eq(&connection.heard, heard))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Door {
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, (u64, bool)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Seats> {
+        lock(&self.known)
     }
 }
 
@@ -248,10 +288,11 @@ fn serve(
     let end = converse(&mut connection, hello, door, stop, &mut joined);
     if let Some(origin) = joined {
         let mut known = door.known();
-        if let Some((life, connected)) = known.get_mut(&origin.node)
-            && *life == origin.incarnation
+        if let Some(seat) = known.get_mut(&origin.node)
+            && seat.incarnation == origin.incarnation
+            && seat.is_taken_with(&connection.heard)
         {
-            *connected = false;
+            seat.connection = None;
         }
     }
     if let Err(end) = end {
@@ -267,6 +308,8 @@ struct Connection {
     stream: Stream,
     decoder: Decoder,
     buffer: Vec<u8>,
+    /// When something was read.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl Connection {
@@ -278,7 +321,10 @@ impl Connection {
             }
             match self.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(End::Gone),
-                Ok(count) => self.decoder.feed(&self.buffer[..count]),
+                Ok(count) => {
+                    *lock(&self.heard) = Instant::now();
+                    self.decoder.feed(&self.buffer[..count]);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) && !stop.load(Relaxed) && silent < 12 => {
                     silent += 1;
@@ -300,7 +346,7 @@ fn converse(
     stop: &AtomicBool,
     joined: &mut Option<Origin>,
 ) -> Result<(), End> {
-    admit(door, &hello)?;
+    admit(door, &hello, connection)?;
     // Names reach terminals and files of others.
     (hello.name, hello.kind) = (shown(&hello.name), shown(&hello.kind));
     let origin = Origin { node: hello.node, incarnation: hello.incarnation };
@@ -313,9 +359,8 @@ fn converse(
     send(Frame::Hello(hello))?;
     loop {
         let frame = connection.next(stop)?;
-        let later =
-            door.known().get(&origin.node).is_some_and(|(life, _)| *life > origin.incarnation);
-        if later {
+        let newest = door.known().get(&origin.node).map_or(0, |seat| seat.incarnation);
+        if newest > origin.incarnation {
             let text = format!(
                 "another process speaks for node {} and was started later; give each node its own \
                  number",
@@ -363,39 +408,67 @@ fn vouch(door: &Door, greeting: &Greeting, hello: &Hello) -> Result<(), End> {
     Ok(())
 }
 
+/// A connection on which nothing was heard for so long belongs to nobody any more, if another one is
+/// made in the same life: probes speak more often.
+const QUIET_MAX: Duration = Duration::from_millis(900);
+
 /// Takes note of the life of a node, unless another one is there.
-fn admit(door: &Door, hello: &Hello) -> Result<(), End> {
+fn admit(door: &Door, hello: &Hello, connection: &Connection) -> Result<(), End> {
     // A probe that reconnects at once may be faster than the end of its old connection.
     for _ in 0..20 {
-        let known = door.known();
-        if known.get(&hello.node) != Some(&(hello.incarnation, true)) {
+        if !is_taken(&door.known(), hello) {
             break;
         }
-        drop(known);
         thread::sleep(Duration::from_millis(50));
     }
     let mut known = door.known();
-    match known.get(&hello.node) {
-        Some((life, true)) if *life == hello.incarnation => {
-            let text = format!(
-                "node {} is connected already, in the same life; give each node its own number",
-                hello.node
-            );
-            Err(End::Refused(Refusal::NodeInUse, text))
-        }
-        Some((life, _)) if *life > hello.incarnation => {
-            let text = format!(
-                "a later life of node {} is known; give each node its own number, and each start a \
-                 larger incarnation",
-                hello.node
-            );
-            Err(End::Refused(Refusal::NodeInUse, text))
-        }
-        _ => {
-            known.insert(hello.node, (hello.incarnation, true));
-            Ok(())
-        }
+    if is_taken(&known, hello) {
+        let text = format!(
+            "node {} is connected already, in the same life; give each node its own number",
+            hello.node
+        );
+        return Err(End::Refused(Refusal::NodeInUse, text));
     }
+    if known.get(&hello.node).is_some_and(|seat| seat.incarnation > hello.incarnation) {
+        let text = format!(
+            "a later life of node {} is known; give each node its own number, and each start a \
+             larger incarnation",
+            hello.node
+        );
+        return Err(End::Refused(Refusal::NodeInUse, text));
+    }
+    let (stream, heard) = (connection.stream.clone(), Arc::clone(&connection.heard));
+    let seat = Seat { incarnation: hello.incarnation, connection: Some(Seated { stream, heard }) };
+    let old = known.insert(hello.node, seat);
+    drop(known);
+    // An earlier life is told when it speaks.
+    let old = old.filter(|old| old.incarnation == hello.incarnation);
+    if let Some(old) = old.and_then(|old| old.connection) {
+        displace(old, hello.node, door);
+    }
+    Ok(())
+}
+
+/// Ends a connection on which nothing is heard any more, after another was made in the same life.
+fn displace(mut old: Seated, node: NodeId, door: &Door) {
+    let text = format!(
+        "node {node} was silent on one connection and made another; if these are two processes, give \
+         each node its own number"
+    );
+    (door.trouble)(text.clone());
+    let mut bytes = Vec::new();
+    let refusal = Frame::Refuse { reason: Refusal::NodeInUse, text };
+    if Encoder::default().frame(&refusal, &mut bytes).is_ok() {
+        let _ = old.stream.write_all(&bytes);
+    }
+    old.stream.shutdown();
+}
+
+/// Whether a node speaks on another connection in the same life.
+fn is_taken(known: &Seats, hello: &Hello) -> bool {
+    let seat = known.get(&hello.node).filter(|seat| seat.incarnation == hello.incarnation);
+    let connection = seat.and_then(|seat| seat.connection.as_ref());
+    connection.is_some_and(|connection| lock(&connection.heard).elapsed() < QUIET_MAX)
 }
 
 /// Says what time it is, in the time of the log's entries. It does not wait for the log: the faster
@@ -464,8 +537,8 @@ fn write_log(
     }
 }
 
-fn failing(counts: &IntakeCounts) -> std::sync::MutexGuard<'_, Option<String>> {
-    counts.failing.lock().unwrap_or_else(PoisonError::into_inner)
+fn failing(counts: &IntakeCounts) -> MutexGuard<'_, Option<String>> {
+    lock(&counts.failing)
 }
 
 /// Ends a connection whose records were lost here: its probe comes back and tells everything again.
@@ -483,8 +556,7 @@ struct Round {
 
 impl Round {
     fn new(partitions: u32) -> Round {
-        let now = now_micros();
-        let entries = (0..partitions).map(|_| EntryWriter::new(now)).collect();
+        let entries = (0..partitions).map(|_| EntryWriter::new(0)).collect();
         Round { entries, acks: Vec::new(), records: 0 }
     }
 
@@ -538,8 +610,12 @@ impl Round {
     }
 
     fn write(self, log: &dyn Log, counts: &IntakeCounts) -> Result<(), LogError> {
-        for (partition, entry) in self.entries.into_iter().enumerate() {
+        // The process may have been stopped since the round began. A time before that of its frames
+        // would make their stamps those of a clock that is ahead.
+        let now = now_micros();
+        for (partition, mut entry) in self.entries.into_iter().enumerate() {
             let partition = u32::try_from(partition).unwrap_or(u32::MAX);
+            entry.arrives(now);
             if let Err(error) = log.append(partition, &[&entry.finish()]) {
                 counts.unwritten.fetch_add(self.records, Relaxed);
                 self.acks.iter().for_each(|(reply, _)| hang_up(reply));
@@ -564,5 +640,49 @@ impl Round {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::read_entry;
+    use crate::log::{Cursor, Sequence};
+
+    /// Keeps the last entry.
+    #[derive(Debug, Default)]
+    struct Last(Mutex<Vec<u8>>);
+
+    impl Log for Last {
+        fn partitions(&self) -> u32 {
+            1
+        }
+        fn append(&self, _: u32, entries: &[&[u8]]) -> Result<Sequence, LogError> {
+            *lock(&self.0) = entries.last().map_or_else(Vec::new, |entry| entry.to_vec());
+            Ok(1)
+        }
+        fn cursor(&self, _: u32, _: Sequence) -> Result<Box<dyn Cursor>, LogError> {
+            Err(LogError::Unusable("it is not read".to_owned()))
+        }
+        fn next_sequence(&self, _: u32) -> Result<Sequence, LogError> {
+            Ok(1)
+        }
+        fn trim(&self, _: u32, _: Sequence) -> Result<(), LogError> {
+            Ok(())
+        }
+    }
+
+    /// The process may be stopped for as long as it likes between the beginning of a round and its end.
+    #[test]
+    fn an_entry_does_not_arrive_before_its_frames() {
+        let log = Last::default();
+        let mut round = Round::new(1);
+        thread::sleep(Duration::from_millis(5));
+        let at = Stamp::from_micros(now_micros());
+        let origin = Origin { node: NodeId(1), incarnation: 1 };
+        round.take(Taken { origin, frame: Frame::Heartbeat { at }, reply: None });
+        round.write(&log, &IntakeCounts::default()).expect("it takes everything");
+        let arrival = read_entry(&lock(&log.0)).expect("it is an entry");
+        assert!(arrival.micros >= at.micros(), "{arrival:?}");
     }
 }

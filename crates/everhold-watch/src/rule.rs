@@ -16,8 +16,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use everhold_property::{
-    Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property, Reason,
-    Rule, Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
+    Binder, Changed, Checker, Diagnostic, Domain, ExprKind, Library, Literal, Modality, Property,
+    Reason, Rule, Scope, Verdict, Witness, check, explain, parse, print, print_all, render_all,
     sampling_text,
 };
 use everhold_trace::wire::Stamp;
@@ -337,10 +337,30 @@ pub struct RuleStatus {
     pub last: Verdict,
     /// Why nobody can say at present whether it holds; `None` if it is known to hold or is violated.
     pub unknown: Option<String>,
+    /// Whether that is so because nobody is left of whom it speaks, and it was seen to hold before.
+    pub is_over: bool,
     /// Which part of the keys and moments is judged, in the words of the language; `None` if all is.
     pub sampled: Option<String>,
     /// Its text.
     pub text: String,
+}
+
+/// Why nobody can say whether a rule holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    reason: String,
+    /// Whether nobody is there of whom the rule speaks.
+    nobody: bool,
+}
+
+impl Unknown {
+    pub(crate) fn because(reason: String) -> Unknown {
+        Unknown { reason, nobody: false }
+    }
+
+    pub(crate) fn nobody(reason: String) -> Unknown {
+        Unknown { reason, nobody: true }
+    }
 }
 
 /// A rule at work in one partition.
@@ -353,7 +373,11 @@ pub(crate) struct Watched {
     pub(crate) firing: BTreeMap<Option<Value>, Firing>,
     /// The variables and relations that it reads.
     pub(crate) reads: BTreeSet<String>,
+    /// The kinds of nodes that it names, and whether it speaks of no others.
+    kinds: (Vec<String>, bool),
     last: Verdict,
+    /// Of a rule about keys, those of which nobody can say whether it holds.
+    undecided: BTreeSet<SlotId>,
     keyed: Option<Keyed>,
     /// Of a rule that is judged at some moments only.
     moments: Option<Moments>,
@@ -397,7 +421,9 @@ impl Watched {
             disabled: false,
             firing: BTreeMap::new(),
             reads: reads_of(compiled),
+            kinds: (compiled.property.kinds(), !names_all_nodes(&compiled.property)),
             last: Verdict::Unknown,
+            undecided: BTreeSet::new(),
             keyed: compiled.keyed.clone(),
             moments: Moments::of(compiled.property.sampling),
             form,
@@ -441,6 +467,9 @@ impl Watched {
         let unknown = new.iter().filter(|judged| judged.verdict == Verdict::Unknown).count();
         self.counts.unknown += unknown as u64;
         self.last = new.last().map_or(self.last, |judged| judged.verdict);
+        for Judged { slot, verdict } in new {
+            note_undecided(&mut self.undecided, *slot, *verdict);
+        }
         if let Some(start) = start
             && !new.is_empty()
         {
@@ -479,6 +508,14 @@ impl Watched {
 
     /// Lets time pass in which nothing changes: what is due by now is late.
     pub(crate) fn tick(&mut self, world: &World, at: Stamp, judged: &mut Vec<Judged>) {
+        let before = judged.len();
+        self.let_pass(world, at, judged);
+        for Judged { slot, verdict } in &judged[before..] {
+            note_undecided(&mut self.undecided, *slot, *verdict);
+        }
+    }
+
+    fn let_pass(&mut self, world: &World, at: Stamp, judged: &mut Vec<Judged>) {
         match &mut self.form {
             Form::Whole(checker) => {
                 let firing = !self.firing.is_empty();
@@ -536,6 +573,7 @@ impl Watched {
     }
 
     pub(crate) fn forget(&mut self, slot: SlotId) {
+        self.undecided.remove(&slot);
         match &mut self.form {
             Form::ByKey(by_key) => by_key.forget(slot),
             Form::Present(present) => present.forget(slot),
@@ -547,25 +585,52 @@ impl Watched {
         self.keyed.as_ref()
     }
 
-    /// Why the last verdict is unknown, as far as the rule itself can say.
+    /// The kinds of nodes that it names.
+    pub(crate) fn kinds(&self) -> &[String] {
+        &self.kinds.0
+    }
+
+    /// Whether it says something of nodes of this kind.
+    pub(crate) fn speaks_of(&self, kind: &str) -> bool {
+        let (kinds, are_all) = &self.kinds;
+        !are_all || kinds.iter().any(|named| named == kind)
+    }
+
+    /// Why it is undecided, as far as the rule itself can say.
     pub(crate) fn why_undecided(&self, world: &World) -> Option<String> {
+        if self.counts.evaluations == 0 {
+            return Some("nothing was judged yet".to_owned());
+        }
+        if self.keyed.is_some() {
+            return self.which_undecided(world);
+        }
         let reason = match &self.form {
             _ if self.last != Verdict::Unknown => return None,
-            _ if self.counts.evaluations == 0 => "nothing was judged yet",
             Form::Whole(checker) if !is_heard(checker, world) => "no node reports messages",
-            Form::Whole(checker) if checker.is_open() => "what it waits for has not happened yet",
-            Form::ByKey(by_key) if !by_key.open.is_empty() => {
-                "what it waits for has not happened yet"
-            }
-            _ => "something that it reads was not shown",
+            Form::Whole(checker) if checker.is_open() => WAITS,
+            _ => NOT_SHOWN,
         };
         Some(reason.to_owned())
     }
 
-    pub(crate) fn status(&self, unknown: Option<String>) -> RuleStatus {
+    /// The keys of which it is undecided, in words.
+    fn which_undecided(&self, world: &World) -> Option<String> {
+        let first = *self.undecided.first()?;
+        let waits = matches!(&self.form, Form::ByKey(by_key) if by_key.open.contains(&first));
+        let reason = if waits { WAITS } else { NOT_SHOWN };
+        let key = &world.slot(first).key;
+        Some(match self.undecided.len() - 1 {
+            0 => format!("of key {key}: {reason}"),
+            others => format!("of key {key} and {others} more: {reason}"),
+        })
+    }
+
+    pub(crate) fn status(&self, unknown: Option<Unknown>) -> RuleStatus {
         let unknown = unknown.filter(|_| self.firing.is_empty());
+        let held = self.counts.evaluations > self.counts.unknown;
         RuleStatus {
-            unknown,
+            is_over: held && unknown.as_ref().is_some_and(|unknown| unknown.nobody),
+            unknown: unknown.map(|unknown| unknown.reason),
             counts: self.counts,
             firing: self.firing.len(),
             disabled: self.disabled,
@@ -577,6 +642,31 @@ impl Watched {
 
     pub(crate) fn text(&self) -> String {
         print(&self.property)
+    }
+}
+
+/// Why a rule, or a key of it, is undecided.
+const WAITS: &str = "what it waits for has not happened yet";
+const NOT_SHOWN: &str = "something that it reads was not shown";
+
+/// Whether a property speaks of nodes of any kind.
+fn names_all_nodes(property: &Property) -> bool {
+    let is_any = |binder: &Binder| matches!(binder.domain, Domain::Nodes { kind: None, .. });
+    property.kinds().is_empty()
+        || property.body.any(&mut |expr| match &expr.kind {
+            ExprKind::Quantified { over, .. } | ExprKind::Aggregate { over, .. } => {
+                over.binders.iter().any(is_any)
+            }
+            _ => false,
+        })
+}
+
+fn note_undecided(undecided: &mut BTreeSet<SlotId>, slot: Option<SlotId>, verdict: Verdict) {
+    let Some(slot) = slot else { return };
+    if verdict == Verdict::Unknown {
+        undecided.insert(slot);
+    } else if !undecided.is_empty() {
+        undecided.remove(&slot);
     }
 }
 

@@ -71,6 +71,8 @@ struct Shown {
     tupled: bool,
     /// Nothing is known of it at present.
     missing: bool,
+    /// Whether it can tell all that it shows, as it began to do in this life or an earlier one.
+    tells_all: bool,
 }
 
 /// The part of the world that a change affects.
@@ -138,6 +140,7 @@ impl Shown {
             untold: BTreeSet::new(),
             tupled: false,
             missing: false,
+            tells_all: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl Shown {
     /// The node begins to send its whole state. What is known stays known meanwhile; but of a node that
     /// has sent nothing yet, nothing is known before it has finished.
     fn refresh(&mut self) {
+        self.tells_all = true;
         if self.reported {
             self.epoch += 1;
         } else {
@@ -265,6 +269,12 @@ impl World {
     /// Whether nothing is known of a node, whatever it showed.
     pub(crate) fn is_hidden(&self, node: NodeId) -> bool {
         self.place(node).map_or(true, |place| self.shown[place].missing)
+    }
+
+    /// Whether a node that speaks can tell what is not known of it.
+    pub(crate) fn can_tell(&self, node: NodeId) -> bool {
+        let shown = self.place(node).map(|place| &self.shown[place]);
+        shown.is_ok_and(|shown| shown.tells_all && !shown.missing)
     }
 
     /// Whether a node says nothing of the keys of which nothing is known here.
@@ -416,7 +426,8 @@ impl World {
         match self.place(node) {
             Ok(place) => {
                 self.members[place] = member;
-                self.shown[place] = shown;
+                let tells_all = self.shown[place].tells_all;
+                self.shown[place] = Shown { tells_all, ..shown };
                 self.forget_cells(node);
             }
             Err(place) => {
@@ -466,6 +477,7 @@ impl World {
         }
         let shown = &mut self.shown[place];
         if whole {
+            shown.tells_all = true;
             shown.stale.clear();
             let mapped = &self.mapped;
             fields(&mut shown.state).retain(|name, _| mapped.contains(name));

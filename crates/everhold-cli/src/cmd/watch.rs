@@ -65,6 +65,9 @@ pub(crate) fn run_until(
     let watch = Arc::new(Watch::start(parts, options(args)).map_err(bad)?);
     put_in_force(&watch, &text, args)?;
     let intake = listen(args, &log, &secret)?;
+    if let Some(intake) = &intake {
+        watch.ask_through(intake.asker());
+    }
     let counts = intake.as_ref().map(|intake| Arc::clone(intake.counts()));
     if let Some(address) = &args.metrics {
         let listener = bind(address, "--metrics")?;

@@ -22,6 +22,7 @@ impl Assembler {
                 ended.kind.as_str().into(),
                 number(ended.next_batch),
                 ended.clean.into(),
+                number(ended.heard),
             ])
         });
         let leaving = self
@@ -69,6 +70,7 @@ fn load_ended(fields: &mut Fields) -> Read<(NodeId, Ended)> {
         kind: fields.text()?,
         next_batch: fields.number()?,
         clean: fields.flag()?,
+        heard: fields.number()?,
     };
     Ok((node, ended))
 }
@@ -97,6 +99,7 @@ impl MemberState {
             self.kind.as_str().into(),
             stamp(self.passed),
             number(self.heard),
+            number(self.moved),
             number(self.next_batch),
             self.missing.into(),
             self.joining.into(),
@@ -120,6 +123,7 @@ impl MemberState {
             kind: fields.text()?,
             passed: fields.stamp()?,
             heard: fields.number()?,
+            moved: fields.number()?,
             next_batch: fields.number()?,
             missing: fields.flag()?,
             joining: fields.flag()?,

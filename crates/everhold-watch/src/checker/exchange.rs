@@ -19,7 +19,7 @@ use everhold_trace::wire::{Stamp, Tuple};
 use everhold_trace::{NodeId, Value};
 
 use super::{CheckOptions, PartitionChecker};
-use crate::assemble::{Change, Changing};
+use crate::assemble::{Assembler, Change, Changing};
 use crate::log::partition_of;
 use crate::notice::Notice;
 use crate::rule::{Reach, RuleCounts, RuleSet, RuleStatus};
@@ -503,10 +503,10 @@ impl Exchange {
     }
 
     /// How the rules about all keys do that are judged here.
-    pub(super) fn statuses(&self, set: &RuleSet) -> Vec<(String, RuleStatus)> {
+    pub(super) fn statuses(&self, set: &RuleSet, heard: &Assembler) -> Vec<(String, RuleStatus)> {
         let selected = Part::Gathered(self.place).select(set);
         let behind = self.behind();
-        let mut known: BTreeMap<String, RuleStatus> = self.gathered.own_rules().collect();
+        let mut known: BTreeMap<String, RuleStatus> = self.gathered.own_rules(heard).collect();
         let status = |(name, text): (&str, String)| {
             let status = known.remove(name).filter(|_| self.is_judged());
             let mut status = status.unwrap_or(RuleStatus {
@@ -515,11 +515,12 @@ impl Exchange {
                 disabled: false,
                 last: Verdict::Unknown,
                 unknown: Some("not all partitions have come to this rule yet".to_owned()),
+                is_over: false,
                 sampled: None,
                 text,
             });
-            if status.firing == 0 {
-                status.unknown = behind.clone().or(status.unknown);
+            if let Some(behind) = behind.as_ref().filter(|_| status.firing == 0) {
+                (status.unknown, status.is_over) = (Some(behind.clone()), false);
             }
             (name.to_owned(), status)
         };

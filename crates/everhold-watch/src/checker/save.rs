@@ -12,7 +12,7 @@ use crate::rule::{self, RuleSet};
 use crate::save::{BadCheckpoint, Fields, bad, from_bytes, list, number, to_bytes};
 use crate::world::World;
 
-const CHECKPOINT_VERSION: u64 = 6;
+const CHECKPOINT_VERSION: u64 = 7;
 
 impl PartitionChecker {
     /// Everything that the rest of the log is judged with.

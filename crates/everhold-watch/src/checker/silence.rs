@@ -11,13 +11,9 @@ use everhold_trace::wire::Stamp;
 use everhold_trace::{NodeId, Value};
 
 use super::PartitionChecker;
-use crate::assemble::{Change, Changing};
+use crate::assemble::{AWAY_MAX, Change, Changing};
 use crate::notice::Notice;
 use crate::rule::Firing;
-
-/// A node that was silent for so many times [`silence_max`](crate::Timing::silence_max) does not
-/// come back to the violations that it took part in.
-const AWAY_MAX: u32 = 10;
 
 impl PartitionChecker {
     /// The node that falls silent with a change, or comes back from it and has told nothing yet.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use everhold_property::Verdict;
 use serde_json::{Value as Json, json};
 
-use crate::checker::NOBODY;
 use crate::engine::{PartitionStatus, Watch};
 use crate::intake::{IntakeCounts, now_micros};
 use crate::rule::RuleStatus;
@@ -116,7 +116,7 @@ pub struct RuleStanding {
     pub reason: Option<String>,
     /// Which part of the keys and moments is judged; what it says is said of that part only.
     pub sampled: Option<String>,
-    /// Whether it was ever seen to hold, and nobody who could break it is left.
+    /// Whether it was seen to hold, and all who could break it have said goodbye.
     pub is_over: bool,
 }
 
@@ -129,6 +129,8 @@ impl Standing {
             intake.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
         }));
         let partitions = watch.status();
+        failing
+            .extend(partitions.iter().filter_map(|(number, status)| out_of_date(*number, status)));
         let mut merged: BTreeMap<&str, Vec<&RuleStatus>> = BTreeMap::new();
         for (name, rule) in partitions.values().flat_map(|status| &status.rules) {
             merged.entry(name).or_default().push(rule);
@@ -154,6 +156,24 @@ impl Standing {
     }
 }
 
+/// A verdict about a moment longer ago than this is no verdict about the present.
+const PRESENT: Duration = Duration::from_secs(3);
+
+/// Why what a checker says is not about the present, in words.
+fn out_of_date(number: u32, status: &PartitionStatus) -> Option<String> {
+    let age = |since: Option<Instant>| since.map_or(Duration::ZERO, |since| since.elapsed());
+    let (judged, read) = (age(status.taken), age(status.read));
+    let lag = Duration::from_micros(status.lag_micros);
+    let seconds = judged.max(lag).max(read).as_secs();
+    if judged.max(lag).max(read) <= PRESENT {
+        None
+    } else if judged > PRESENT || lag > PRESENT {
+        Some(format!("partition {number} is judged as it was {seconds} s ago"))
+    } else {
+        Some(format!("nothing was written to partition {number} for {seconds} s"))
+    }
+}
+
 fn stand(name: &str, parts: &[&RuleStatus], failing: &[String]) -> RuleStanding {
     let reason = if parts.iter().any(|part| part.firing > 0) {
         None
@@ -163,13 +183,14 @@ fn stand(name: &str, parts: &[&RuleStatus], failing: &[String]) -> RuleStanding 
         let unknown = parts.iter().find_map(|part| part.unknown.clone());
         failing.first().cloned().or(unknown)
     };
-    let held = parts.iter().any(|part| part.counts.evaluations > part.counts.unknown);
     let verdict = match &reason {
         _ if parts.iter().any(|part| part.firing > 0) => Verdict::Violated,
         Some(_) => Verdict::Unknown,
         None => Verdict::Holds,
     };
-    let is_over = held && reason.as_deref() == Some(NOBODY);
+    let is_over = failing.is_empty()
+        && parts.iter().any(|part| part.is_over)
+        && parts.iter().all(|part| part.is_over || part.unknown == parts[0].unknown);
     let sampled = parts.iter().find_map(|part| part.sampled.clone());
     RuleStanding { name: name.to_owned(), verdict, reason, sampled, is_over }
 }
@@ -188,4 +209,27 @@ fn nodes(partitions: &BTreeMap<u32, PartitionStatus>) -> Vec<Json> {
         })
     };
     members.iter().map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(judged: u64, lag: u64, read: u64, expected: Option<&str>) {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        let lag_micros = lag * 1_000_000;
+        let (taken, read) = (ago(judged), ago(read));
+        let status = PartitionStatus { lag_micros, taken, read, ..PartitionStatus::default() };
+        assert_eq!(out_of_date(2, &status).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_status_of_long_ago_is_none_of_the_present() {
+        check(0, 0, 0, None);
+        check(2, 2, 2, None);
+        check(5, 0, 0, Some("partition 2 is judged as it was 5 s ago"));
+        check(0, 7, 0, Some("partition 2 is judged as it was 7 s ago"));
+        check(0, 0, 9, Some("nothing was written to partition 2 for 9 s"));
+    }
 }

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,14 +83,15 @@ impl Stranger {
         let buffer = vec![0; HELLO_BYTES];
         // Behind TLS the greeting waits for the end of the handshake.
         let stream = Stream::accept(stream, door.options.tls.as_ref()).ok()?;
-        let mut connection = Connection { stream, decoder: Decoder::default(), buffer };
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let mut connection = Connection { stream, decoder: Decoder::default(), buffer, heard };
         connection.stream.write_all(&bytes).ok()?;
         Some(Stranger { connection, greeting, peer, since: Instant::now(), bytes: 0 })
     }
 
     /// The hello, if it is there.
     fn listen(&mut self) -> Result<Option<Hello>, End> {
-        let Connection { stream, decoder, buffer } = &mut self.connection;
+        let Connection { stream, decoder, buffer, heard: _ } = &mut self.connection;
         match stream.read(buffer) {
             Ok(0) => return Err(self.gone()),
             Ok(count) => {

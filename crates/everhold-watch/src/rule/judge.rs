@@ -69,11 +69,13 @@ impl Watched {
             Touched::Cell { slot, node, .. } => {
                 let verdict = match &mut self.form {
                     Form::Tuples(tuples) => {
-                        // A violation is over only if no other tuple violates.
+                        // A violation is over only if no other tuple violates, and a key is
+                        // decided only if all its tuples are.
                         let key = &world.slot(slot).key;
                         let firing =
                             !self.firing.is_empty() && self.firing.contains_key(&Some(key.clone()));
-                        tuples.judge(world, slot, (!firing).then_some(node))
+                        let all = firing || self.undecided.contains(&slot);
+                        tuples.judge(world, slot, (!all).then_some(node))
                     }
                     Form::Present(present) => present.judge(world, slot, Some(node)),
                     Form::Whole(_) | Form::ByKey(_) => return,

@@ -40,6 +40,7 @@ impl Watched {
             form,
             list(counts),
             moments,
+            list(self.undecided.iter().map(|slot| world.slot(*slot).key.clone())),
         ])
     }
 
@@ -88,6 +89,8 @@ impl Watched {
             nanos_max: counts.number()?,
         };
         let moments = fields.any()?;
+        let undecided = fields.items()?;
+        self.undecided = undecided.iter().filter_map(|key| world.slot_of(key)).collect();
         self.moments.as_mut().map_or(Ok(()), |held| held.load(moments, world))
     }
 }

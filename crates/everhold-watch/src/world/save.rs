@@ -27,6 +27,7 @@ impl World {
                 number(shown.refreshing.map_or(0, u64::from)),
                 list(shown.untold.iter().map(|name| name.as_str().into())),
                 shown.tupled.into(),
+                shown.tells_all.into(),
             ])
         });
         let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.used);
@@ -107,6 +108,7 @@ fn load_node(fields: &mut Fields) -> Read<(Member, Shown)> {
         refreshing: Some(small(fields.number()?)).filter(|epoch| *epoch > 0),
         untold: names(fields.items()?),
         tupled: fields.flag()?,
+        tells_all: fields.flag()?,
     };
     Ok((member, shown))
 }

@@ -128,6 +128,24 @@ impl Probe {
         self.write(&Frame::Batch(Batch { number: self.number, dropped: 0, records }));
     }
 
+    /// Tells everything: that it holds one lock.
+    pub(crate) fn tell_all(&mut self, key: i64) {
+        let tuple =
+            Tuple { relation: "locks".into(), key: Value::Int(key), value: "shared".into() };
+        self.number += 1;
+        let all = [What::Refresh, What::Add(tuple), What::Whole];
+        let records = all.map(|what| Record::new(now(), what)).to_vec();
+        self.write(&Frame::Batch(Batch { number: self.number, dropped: 0, records }));
+    }
+
+    /// Whether the watch has ended the connection.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let ended = matches!(self.stream.read(&mut [0; 4096]), Ok(0));
+        self.stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        ended
+    }
+
     pub(crate) fn add(&mut self, key: i64, mode: &str) {
         let tuple = Tuple { relation: "locks".into(), key: Value::Int(key), value: mode.into() };
         self.number += 1;
@@ -179,6 +197,7 @@ pub(crate) fn start_on(
     let watch = Watch::start(parts, options_watch).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let intake = Intake::start(listener, log, options, keep(&troubles)).unwrap();
+    watch.ask_through(intake.asker());
     Running { watch, intake, notices, troubles }
 }
 
@@ -247,9 +266,10 @@ fn strangers_are_refused_with_a_reason_and_harm_nobody() {
         probe.say(Hello { proof, ..hello }).map(|()| probe)
     };
     let refused = |result: Result<Probe, Refusal>| result.err();
-    let _member = proven(hello(0, 5)).expect("it knows the secret");
+    let mut member = proven(hello(0, 5)).expect("it knows the secret");
     assert_eq!(refused(Probe::connect(address, hello(1, 1))), Some(Refusal::Secret));
-    assert_eq!(refused(proven(hello(0, 5))), Some(Refusal::NodeInUse));
+    let second = while_it_speaks(&mut member, || refused(proven(hello(0, 5))));
+    assert_eq!(second, Some(Refusal::NodeInUse));
     assert_eq!(refused(proven(hello(0, 4))), Some(Refusal::NodeInUse));
     let other = Hello { system: "other".into(), ..hello(1, 1) };
     assert_eq!(refused(proven(other)), Some(Refusal::System));
@@ -573,4 +593,75 @@ fn alerts_are_in_alertmanagers_format() {
     let resolved = notices.iter().filter_map(export::alert).next_back().unwrap();
     assert_eq!(resolved["status"], "resolved");
     assert_eq!(resolved["alerts"][0]["fingerprint"], alert["fingerprint"]);
+}
+
+/// A probe does not notice that a batch of it was lost behind its back. It is asked, which it notices
+/// by the end of the connection, and then the rule is known to hold again.
+#[test]
+fn a_node_that_stays_unknown_is_asked_to_tell_everything_again() {
+    let running = start(&folder("asked"), IntakeOptions::default());
+    running.watch.set_rules(LOCKS, "rules.prop").unwrap();
+    let address = running.intake.address();
+    let mut probe = Probe::connect(address, hello(0, 1)).unwrap();
+    let verdict = || export::status(&running.watch, None, 0)["verdict"].clone();
+    let end = Instant::now() + LONG;
+    probe.tell_all(7);
+    while verdict() != "holds" {
+        assert!(Instant::now() < end, "{}", verdict());
+        probe.beat();
+    }
+    probe.number += 1; // It is lost.
+    probe.add(8, "shared");
+    while !probe.is_ended() {
+        assert!(Instant::now() < end, "{}", verdict());
+        let _ = probe.stream.write_all(&beat_bytes());
+    }
+    assert_eq!(verdict(), "unknown");
+    let number = probe.number;
+    probe = Probe::connect(address, hello(0, 1)).expect("it comes back at once");
+    probe.number = number;
+    probe.tell_all(8);
+    while verdict() != "holds" {
+        assert!(Instant::now() < end, "{}", verdict());
+        probe.beat();
+    }
+}
+
+/// Does something while a probe goes on beating.
+fn while_it_speaks<T: Send>(probe: &mut Probe, act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let acting = scope.spawn(act);
+        while !acting.is_finished() {
+            probe.beat();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        acting.join().expect("it does not panic")
+    })
+}
+
+fn beat_bytes() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Encoder::default().frame(&Frame::Heartbeat { at: now() }, &mut bytes).expect("it is small");
+    bytes
+}
+
+/// A connection that was cut without a word does not keep its node out.
+#[test]
+fn a_node_comes_back_although_its_old_connection_is_still_open() {
+    let running = start(&folder("half-open"), IntakeOptions::default());
+    let address = running.intake.address();
+    let mut old = Probe::connect(address, hello(0, 1)).unwrap();
+    // A second process with the same number is refused as long as the first one speaks.
+    let second = while_it_speaks(&mut old, || Probe::connect(address, hello(0, 1)).err());
+    assert_eq!(second, Some(Refusal::NodeInUse));
+    assert!(!old.is_ended());
+    // It says nothing any more.
+    let mut new = Probe::connect(address, hello(0, 1)).expect("nobody speaks for it");
+    new.beat();
+    let told = std::iter::from_fn(|| old.read());
+    let is_told = |frame| matches!(frame, Frame::Refuse { reason: Refusal::NodeInUse, .. });
+    assert!(told.into_iter().any(is_told), "it is told, and cut off");
+    assert!(!new.is_ended());
+    let troubles = running.troubles.lock().unwrap();
+    assert!(troubles.iter().any(|text| text.contains("its own number")), "{troubles:?}");
 }

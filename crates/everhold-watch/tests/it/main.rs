@@ -17,3 +17,4 @@ mod nats;
 #[cfg(all(feature = "nats", feature = "tls"))]
 mod nats_tls;
 mod sampling;
+mod standing;
