@@ -112,6 +112,7 @@ pub(super) fn run(words: &[&str]) {
     let complain = |text| say(&format!("trouble {text}"));
     let intake = Intake::start(listener.expect("it is free"), log, options, complain);
     let intake = intake.expect("a thread to spare");
+    watch.ask_through(intake.asker());
     loop {
         say(&Standing::of(&watch, &intake).line());
         sleep(Duration::from_millis(50));
