@@ -152,6 +152,8 @@ pub(crate) struct Env<M> {
     pub(crate) refused: u64,
     /// The rules for links that fitted a message, as bits.
     pub(crate) fitted: u64,
+    /// Whether there were too many nodes to part them in every way.
+    pub(crate) partly_split: bool,
     /// The present event, if it used its node's disk.
     pub(crate) at_disk: Option<disk::AtDisk>,
     /// The steps in which time passed, with the time after each; kept where timers have patience.
@@ -186,6 +188,7 @@ impl<M: Message> Env<M> {
             follows: false,
             refused: 0,
             fitted: 0,
+            partly_split: false,
             at_disk: None,
             passed: Vec::new(),
             scales: weight::Scales::default(),

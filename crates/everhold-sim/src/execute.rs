@@ -14,7 +14,7 @@ use crate::liveness::Lasso;
 use crate::moves::Moves;
 use crate::report::text::count;
 use crate::strategy::Run;
-use crate::tail::{PERIODS, PERIODS_MIN};
+use crate::tail::periods;
 use crate::world::{Stepped, World};
 
 /// The bounds on the length of an execution. Reaching one is a named outcome, never "holds".
@@ -27,7 +27,7 @@ pub struct Bounds {
     pub steps_max: u32,
     /// The smallest number of steps of the fair tail, which follows if progress is owed at the end.
     /// A monitor that stays hot for this long, and for 128 times the longest timer of virtual time
-    /// (32 times where that takes more than 32 times as many steps), is taken to stay hot for ever.
+    /// (8 times for each node where that is more), is taken to stay hot for ever.
     pub temperature_max: u32,
 }
 
@@ -38,14 +38,21 @@ impl Default for Bounds {
 }
 
 /// A *round* is a stretch of an execution that ends in the state in which it began. One is accepted
-/// as endless after `1/ROUND_PATIENCE` of the patience that is needed without a round, and after
-/// `ROUNDS` repetitions: a system that makes progress only with probability one may repeat a state
-/// for a while.
+/// as endless after `1/ROUND_PATIENCE` of the steps that are needed without a round, and after as
+/// many repetitions as [`periods`] are needed otherwise: a system that makes progress only with
+/// probability one may repeat a state for a while.
 const ROUND_PATIENCE: u32 = 4;
-const ROUNDS: u32 = 16;
 /// Progress is not judged where the longest timer is so long that patience would take more than
 /// this many times `temperature_max` steps (for at most four nodes; in proportion for more).
-const PATIENCE_MAX: u32 = 32;
+const PATIENCE_MAX: u32 = 128;
+
+/// The number of periods of the longest timer for which a `finally` must stay true, and the number
+/// of times `temperature_max` steps after which that is enough however long the timer is.
+const CALM_PERIODS: u32 = 4;
+const CALM_MAX: u32 = 2;
+/// The number of times that a `finally` may become false again before its execution is given up,
+/// if no state comes again.
+const FLICKERS_MAX: u32 = 4;
 
 /// The number of rounds of all timers with nothing but idle ticks after which an execution is over.
 const SETTLED: u32 = 64;
@@ -119,10 +126,12 @@ struct Execution {
     bounds: Bounds,
     tail_at: Option<usize>,
     tail_steps: u32,
-    /// Steps of the tail since nothing was owed, and whether something became owed again after
-    /// that.
+    /// Steps of the tail since nothing was owed.
     calm: u32,
-    flickered: bool,
+    /// The time in the tail when something became owed, or ceased to be.
+    since: f64,
+    /// The number of times that something became owed again.
+    flickers: u32,
     lasso: Option<Lasso>,
     /// The idle ticks so far, and those since the last step that was not one.
     ticks: u32,
@@ -137,7 +146,8 @@ impl Execution {
             tail_at: None,
             tail_steps: 0,
             calm: 0,
-            flickered: false,
+            since: 0.0,
+            flickers: 0,
             lasso: None,
             ticks: 0,
             in_a_row: 0,
@@ -187,7 +197,8 @@ impl Execution {
             return None;
         }
         drop(env);
-        if !world.has_liveness() || world.hot().is_none() {
+        // A `finally` that is true now must stay true.
+        if !world.has_liveness() || (world.hot().is_none() && !world.has_finally()) {
             return Some(if settled { Ended::Settled } else { Ended::Bounded });
         }
         self.begin_tail(world);
@@ -216,43 +227,67 @@ impl Execution {
         self.tail_steps += 1;
         self.look_for_round(world);
         if !is_hot {
-            // Progress must last for a while.
-            self.calm += 1;
-            let long = self.calm > temperature_max / ROUND_PATIENCE;
-            return (long || self.tail_steps > temperature_max).then_some(Ended::Bounded);
+            return self.has_lasted(world).then_some(Ended::Bounded);
         }
-        self.flickered |= std::mem::take(&mut self.calm) > 0;
+        if std::mem::take(&mut self.calm) > 0 {
+            self.flickers += 1;
+            self.since = time_of(world);
+        }
         let rounds = self.lasso.as_ref().map_or(0, |lasso| lasso.rounds);
-        if rounds >= ROUNDS && self.tail_steps > temperature_max / ROUND_PATIENCE {
-            let words = if self.flickered { became_false(rounds) } else { went_round(rounds) };
-            return Some(self.owed(world, words));
+        let enough = periods(world.slots.len());
+        if rounds >= enough && self.tail_steps > temperature_max / ROUND_PATIENCE {
+            return Some(self.owed(world, self.round(rounds)));
         }
         if self.tail_steps <= temperature_max {
             return None;
         }
-        if self.flickered {
+        if self.flickers > FLICKERS_MAX && rounds == 0 {
             // True and false in turn, without a round: whether it ever becomes true for good is
             // unknown.
-            return Some(Ended::Bounded);
+            return Some(self.unjudged(world));
         }
-        self.at_patience(world)
+        self.at_patience(world, rounds, enough)
+    }
+
+    /// Whether nothing has been owed for so long that it is taken to last: a number of steps, and
+    /// some periods of the longest timer, which may be the one that ends it.
+    fn has_lasted<M: Message>(&mut self, world: &World<M>) -> bool {
+        if self.calm == 0 {
+            self.since = time_of(world);
+        }
+        self.calm += 1;
+        let Bounds { temperature_max, .. } = self.bounds;
+        let is_long = self.calm > temperature_max / ROUND_PATIENCE
+            && world.env.borrow().is_long_tail(self.since, CALM_PERIODS);
+        is_long || self.calm > temperature_max.saturating_mul(CALM_MAX)
+    }
+
+    /// The words for an execution that went round.
+    fn round(&self, rounds: u32) -> String {
+        if self.flickers > 1 { became_false(rounds) } else { went_round(rounds) }
+    }
+
+    fn unjudged<M: Message>(&mut self, world: &World<M>) -> Ended {
+        self.unjudged = world.hot().map(|hot| hot.name().to_owned());
+        Ended::Unjudged
     }
 
     /// Ends an execution in which progress was owed for so long that it is taken to be owed for
     /// ever, or that cannot be judged.
-    fn at_patience<M: Message>(&mut self, world: &World<M>) -> Option<Ended> {
+    fn at_patience<M: Message>(
+        &mut self,
+        world: &World<M>,
+        rounds: u32,
+        enough: u32,
+    ) -> Option<Ended> {
         let nodes = u32::try_from(world.slots.len()).unwrap_or(u32::MAX);
-        let most = self.bounds.temperature_max.saturating_mul(PATIENCE_MAX);
-        let at_most = self.tail_steps > most.saturating_mul((nodes / 4).max(1));
-        let periods = if at_most { PERIODS_MIN } else { PERIODS };
-        if world.env.borrow().is_long_tail(periods) {
-            let message = self.out_of_patience(world);
+        if world.env.borrow().is_long_tail(self.since, enough) {
+            let message = if rounds > 0 { self.round(rounds) } else { self.out_of_patience(world) };
             return Some(self.owed(world, message));
         }
-        at_most.then(|| {
-            self.unjudged = world.hot().map(|hot| hot.name().to_owned());
-            Ended::Unjudged
-        })
+        let most = self.bounds.temperature_max.saturating_mul(PATIENCE_MAX);
+        let at_most = self.tail_steps > most.saturating_mul((nodes / 4).max(1));
+        at_most.then(|| self.unjudged(world))
     }
 
     /// Compares states, from the start of the tail if the execution is recorded for a picture.
@@ -301,6 +336,11 @@ impl Execution {
             count(u64::from(self.tail_steps - 1), "fair step")
         )
     }
+}
+
+/// The time in the fair tail.
+fn time_of<M: Message>(world: &World<M>) -> f64 {
+    world.env.borrow().tail.as_ref().map_or(0.0, |tail| tail.time)
 }
 
 fn went_round(rounds: u32) -> String {

@@ -131,8 +131,11 @@ fn search_all<M: Message>(
     {
         let env = search.world.env.borrow();
         (report.refused, report.fitted) = (env.refused, env.fitted);
+        if env.partly_split && report.stop == Stop::Exhausted {
+            report.stop = Stop::PartlySplit;
+        }
     }
-    let ended = matches!(report.stop, Stop::Exhausted | Stop::Steps(_));
+    let ended = matches!(report.stop, Stop::Exhausted | Stop::Steps(_) | Stop::PartlySplit);
     match circles.filter(|_| failed.is_none() && ended) {
         Some(circles) => {
             let debtors = search.world.debtors();
@@ -349,7 +352,13 @@ impl<M: Message> DepthFirst<M> {
 
     fn count(&self, end: &End, report: &mut Report) {
         report.executions += 1;
-        report.bounded += u64::from(matches!(end, End::Bounded));
+        if matches!(end, End::Bounded) {
+            report.bounded += 1;
+            if let Some(owed) = self.world.hot() {
+                report.unjudged += 1;
+                report.expected.unjudged.get_or_insert_with(|| owed.name().to_owned());
+            }
+        }
         if matches!(end, End::Leaf) {
             report.coverage.orders.add(self.world.env.borrow().state.partial_order());
         }

@@ -92,7 +92,9 @@ impl Faults {
         Faults { delays: n, ..self }
     }
 
-    /// Allows up to `n` partitions, one at a time.
+    /// Allows up to `n` partitions, one at a time. Up to 31 nodes are parted in every way (up to 30
+    /// if faults are restricted to some [kinds](Self::only), whose nodes are cut off from each other
+    /// and from the rest); of more, one is cut off at a time.
     #[must_use]
     pub fn partition(self, n: u32) -> Self {
         Faults { partitions: n, ..self }
@@ -295,7 +297,8 @@ impl FaultKind {
     }
 }
 
-/// The nodes on one side of a partition: the smaller one, so they are few.
+/// The nodes on one side of a partition. Where every node can be parted from every other, it is the
+/// smaller side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Side {
     /// In order; the places from `len` on are [`NOBODY`].
@@ -307,7 +310,7 @@ const NOBODY: NodeId = NodeId(u32::MAX);
 
 impl Side {
     /// The largest number of nodes that are cut off together.
-    pub const MAX: usize = 6;
+    pub const MAX: usize = 30;
 
     /// The side with these nodes; `None` if there are none or more than [`MAX`](Side::MAX).
     pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> Option<Side> {

@@ -13,7 +13,8 @@ const RULES_MAX: usize = 64;
 
 /// Rules that give links, and kinds of messages, a [`Channel`] of their own.
 ///
-/// The *last* rule that fits a message decides alone, so write the general ones first. A message
+/// The *last* rule that fits a message decides alone, whether it names nodes, a kind of message or
+/// both ([`between_of`](Self::between_of)), so write the general ones first. A message
 /// that no rule fits travels as the system's [`Network`] says. Nodes are named by their kinds,
 /// messages by the names of their enum's variants. The report names each rule that fitted no
 /// message of any execution.
@@ -186,6 +187,29 @@ impl Links {
         self.rule(None, None, Some(kind), channel)
     }
 
+    /// Messages of a kind between nodes of two kinds, in both directions; each direction is a channel
+    /// of its own.
+    ///
+    /// ```
+    /// use everhold_sim::{Channel, Links};
+    /// // Of the messages between servers only votes can be lost.
+    /// let links = Links::new()
+    ///     .between("server", "server", Channel::fifo().reliable())
+    ///     .between_of("server", "server", "Vote", Channel::datagrams());
+    /// # assert!(links != Links::new());
+    /// ```
+    #[must_use]
+    pub fn between_of(self, one: &str, other: &str, kind: &str, channel: Channel) -> Self {
+        let there = self.one_way_of(one, other, kind, channel.clone());
+        if one == other { there } else { there.one_way_of(other, one, kind, channel) }
+    }
+
+    /// Messages of a kind from nodes of one kind to nodes of another.
+    #[must_use]
+    pub fn one_way_of(self, from: &str, to: &str, kind: &str, channel: Channel) -> Self {
+        self.rule(Some(from), Some(to), Some(kind), channel)
+    }
+
     /// Nodes of a kind have room for this many messages, from any sender, that they have not
     /// handled yet. A message that finds no room is refused by
     /// [`Cx::try_send`](everhold_node::Cx::try_send), and lost by
@@ -303,6 +327,9 @@ impl Links {
 impl Rule {
     fn name(&self) -> String {
         match (&self.from, &self.to, &self.kind) {
+            (Some(from), Some(to), Some(kind)) => {
+                format!("messages of kind `{kind}` from `{from}` to `{to}`")
+            }
             (_, _, Some(kind)) => format!("messages of kind `{kind}`"),
             (Some(from), Some(to), _) => format!("links from `{from}` to `{to}`"),
             _ => "all messages".to_owned(),
@@ -367,13 +394,21 @@ mod tests {
             .all(Channel::new())
             .between("client", "server", Channel::fifo())
             .of("Beat", Channel::datagrams())
-            .one_way("server", "server", Channel::streams());
+            .one_way("server", "server", Channel::streams())
+            .between_of("client", "server", "Vote", Channel::fifo())
+            .of("Last", Channel::new())
+            .one_way_of("client", "client", "Last", Channel::fifo());
         let cases = [
             ("client", "server", "Ask", 2),
             ("server", "client", "Ask", 3),
             ("client", "server", "Beat", 4),
             ("server", "server", "Beat", 5),
             ("client", "client", "Ask", 1),
+            ("client", "server", "Vote", 6),
+            ("server", "client", "Vote", 7),
+            ("client", "client", "Vote", 1),
+            ("client", "server", "Last", 8),
+            ("client", "client", "Last", 9),
         ];
         for (from, to, kind, channel) in cases {
             let rules = links.of_node(from).0 & links.of_node(to).1;

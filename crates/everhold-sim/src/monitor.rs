@@ -66,7 +66,9 @@ impl MonitorSlot {
         self.now.observe(event);
     }
 
-    pub(crate) fn is_hot(&self) -> bool {
+    /// Whether it owes progress.
+    #[must_use]
+    pub fn is_hot(&self) -> bool {
         self.now.is_hot()
     }
 

@@ -343,8 +343,17 @@ impl Properties {
         })
     }
 
+    /// Lets time pass after the last state; returns the first property whose deadline has passed.
+    pub fn close(&mut self, now_ns: u64) -> Option<Failure> {
+        for checker in &mut self.checkers {
+            checker.tick(&self.seen, now_ns);
+        }
+        self.violated()
+    }
+
     /// The first property that still owes progress.
-    pub(crate) fn hot(&self) -> Option<Cause> {
+    #[must_use]
+    pub fn hot(&self) -> Option<Cause> {
         let open = self.checkers.iter().find(|checker| checker.is_open())?;
         let name = open.rule().property().name.clone();
         Some(if is_finally(open) { Cause::Finally(name) } else { Cause::Liveness(name) })

@@ -70,8 +70,9 @@ pub struct Report {
     pub settled: u64,
     /// The bound on steps of the last executions; it adapts to the system unless it was set.
     pub steps_max: u32,
-    /// The number of executions in which progress was still owed when patience ran out before the
-    /// longest timer had fired often enough: neither right nor wrong.
+    /// The number of executions in which progress was still owed when they were cut off, before
+    /// the longest timer had fired often enough, or true and false in turn without an end: neither
+    /// right nor wrong.
     pub unjudged: u64,
     /// The number of executions that ended where a checker reached its bound: neither right nor
     /// wrong.
@@ -126,6 +127,9 @@ pub enum Stop {
         /// The checker with its bound, and how to raise it.
         bound: String,
     },
+    /// Every execution was run in which partitions cut off one node at a time; there are too many
+    /// nodes to part them in every way.
+    PartlySplit,
     /// Every execution was run, but there are circles of states in which this property stays owed
     /// and which a fair execution may or may not leave.
     Unjudged {
@@ -308,6 +312,7 @@ impl Report {
                 | Stop::Executions(_)
                 | Stop::Time(_)
                 | Stop::Steps(_)
+                | Stop::PartlySplit
                 | Stop::Unjudged { .. }
         );
         let given_up = matches!(self.stop, Stop::Undecided { .. });
@@ -319,7 +324,8 @@ impl Report {
         if let Stop::Unjudged { property } = &self.stop {
             untested.extend(self.expected.circle(property));
         }
-        if given_up || self.unjudged + self.undecided >= self.executions {
+        let most = 2 * (self.unjudged + self.undecided) > self.executions;
+        if given_up || most {
             untested.extend(self.expected.undecided(self.undecided_bound.as_deref()));
         }
         untested

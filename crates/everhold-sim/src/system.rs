@@ -197,6 +197,10 @@ pub struct Parts<M: Message> {
     pub monitors: Vec<MonitorSlot>,
     /// The `always` closures.
     pub always: Vec<Rule<M>>,
+    /// The `eventually` closures.
+    pub eventually: Vec<Rule<M>>,
+    /// The `finally` closures.
+    pub finally: Vec<Rule<M>>,
     /// The properties in the language.
     pub properties: Vec<Property>,
     /// The functions that these may use.
@@ -220,6 +224,7 @@ impl<M: Message> Parts<M> {
         setup(&mut system);
         let names = system.names();
         let System { nodes, monitors, always, properties, library, rules, load, .. } = system;
+        let System { eventually, finally, .. } = system;
         let Rules { network, clocks, faults, links, .. } = rules;
         let nodes = nodes.into_iter().map(|(_, blueprint)| blueprint).collect();
         Parts {
@@ -227,6 +232,8 @@ impl<M: Message> Parts<M> {
             names,
             monitors,
             always,
+            eventually,
+            finally,
             properties,
             library,
             network,

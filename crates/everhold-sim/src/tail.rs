@@ -23,12 +23,18 @@ const LATENCY_WITHOUT_TIMERS: f64 = 1e6;
 /// While messages arrive, the clocks advance only once this many mean times have passed. In between
 /// they stand still, so that states recur although messages take random times.
 const LATENCIES_A_TICK: f64 = 16.0;
-/// The number of periods of the longest timer after which progress is taken to be owed for ever. A
-/// correct system whose luck turns in one period out of six is still unlucky after these with a
-/// probability of 1e-10.
-pub(crate) const PERIODS: u32 = 128;
-/// The same number where the steps run out before.
-pub(crate) const PERIODS_MIN: u32 = 32;
+/// The smallest number of periods of the longest timer, and of rounds through the same state, after
+/// which progress is taken to be owed for ever. A correct system whose luck turns in one of six is
+/// still unlucky after these with a probability of 1e-10.
+const PERIODS_MIN: u32 = 128;
+/// The same number for each node: among many nodes luck turns more rarely.
+const PERIODS_A_NODE: u32 = 8;
+
+/// The number of periods, or rounds, after which progress is taken to be owed for ever.
+pub(crate) fn periods(nodes: usize) -> u32 {
+    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    PERIODS_MIN.max(PERIODS_A_NODE.saturating_mul(nodes))
+}
 
 /// The time of a fair tail.
 #[derive(Clone, Debug)]
@@ -49,9 +55,9 @@ impl Tail {
         Tail { rng, time: 0.0, pending: 0.0, longest: waits.max().unwrap_or(0) }
     }
 
-    /// Whether every timer had its turn this many times.
-    pub(crate) fn is_long(&self, latency: f64, periods: u32) -> bool {
-        self.time >= f64::from(periods) * (self.longest as f64).max(2.0 * latency)
+    /// Whether every timer had its turn this many times since this time.
+    pub(crate) fn is_long(&self, since: f64, latency: f64, periods: u32) -> bool {
+        self.time - since >= f64::from(periods) * (self.longest as f64).max(2.0 * latency)
     }
 
     /// The pick of the next step.
@@ -99,9 +105,9 @@ impl<M: Message> Env<M> {
         self.tail.as_ref().map_or(0, |_| (self.latency() as u64).max(1))
     }
 
-    /// Whether the tail lasted for this many periods of the longest timer.
-    pub(crate) fn is_long_tail(&self, periods: u32) -> bool {
-        self.tail.as_ref().is_some_and(|tail| tail.is_long(self.latency(), periods))
+    /// Whether the tail lasted for this many periods of the longest timer since this time in it.
+    pub(crate) fn is_long_tail(&self, since: f64, periods: u32) -> bool {
+        self.tail.as_ref().is_some_and(|tail| tail.is_long(since, self.latency(), periods))
     }
 
     /// Lets time pass in the tail, before something happens at a node.

@@ -27,13 +27,14 @@ pub enum Untested {
     },
     /// A property that was unknown, or out of its scope, in every state.
     Property(String),
-    /// Progress that was still owed at the end of every execution, and could not be judged in any
-    /// because the longest timer is too long.
+    /// Progress that was still owed at the end of an execution and could not be judged, where that
+    /// is true of most executions.
     Progress(String),
     /// Progress that stays owed in a circle of states of an exhaustive search, which a fair execution
     /// may leave by luck only.
     Circle(String),
-    /// A checker that reached its bound in every execution, or ended an exhaustive search.
+    /// A checker that reached its bound, where most executions could not be judged, or that ended an
+    /// exhaustive search.
     Checker {
         /// The monitor.
         monitor: String,
@@ -107,7 +108,7 @@ impl Expected {
 }
 
 impl Expected {
-    /// The properties that were decided in no execution, where every one ended undecided.
+    /// The properties that were not decided, where most executions ended undecided.
     pub(crate) fn undecided(&self, bound: Option<&str>) -> Vec<Untested> {
         let counts = |name: &&String| !self.allowed.properties.contains(*name);
         let progress = self.unjudged.iter().filter(counts).cloned().map(Untested::Progress);
@@ -144,10 +145,10 @@ impl fmt::Display for Untested {
             }
             Untested::Progress(name) => write!(
                 f,
-                "\"{name}\" was still owed at the end of every execution and could be judged in none, \
-                 because the longest timer takes too long compared with the others: set timers of \
-                 similar lengths, raise `temperature_max`, or allow it with \
-                 `system.may_be_untested({name:?})`"
+                "\"{name}\" was still owed when an execution was cut off, and most executions could not be \
+                 judged: raise `Bounds::temperature_max` (`steps_max` in an exhaustive search), set timers \
+                 of similar lengths if the longest timer takes too long compared with the others, or \
+                 allow it with `system.may_be_untested({name:?})`"
             ),
             Untested::Circle(name) => write!(
                 f,
@@ -157,7 +158,7 @@ impl fmt::Display for Untested {
             ),
             Untested::Checker { monitor, bound } => write!(
                 f,
-                "no execution could be judged to its end: {bound}; or allow it with \
+                "most executions could not be judged to their ends: {bound}; or allow it with \
                  `system.may_be_untested({monitor:?})`"
             ),
             Untested::Property(name) => write!(

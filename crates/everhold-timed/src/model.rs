@@ -42,6 +42,10 @@ pub(crate) struct Model<M: Message> {
     pub(super) faults: Faults,
     pub(super) fault_times: FaultTimes,
     pub(super) always: Vec<Rule<M>>,
+    pub(super) eventually: Vec<Rule<M>>,
+    pub(super) finally: Vec<Rule<M>>,
+    /// Whether properties are judged.
+    pub(super) checked: bool,
     pub(super) properties: Option<Properties>,
     pub(super) monitors: Vec<MonitorSlot>,
     pub(super) library: Library,
@@ -64,7 +68,8 @@ impl<M: Message> Model<M> {
         timed.check()?;
         let parts = Parts::of(&*timed.setup);
         let Parts { nodes, names, monitors, always, properties, library, load, .. } = parts;
-        let Parts { network, clocks, faults, links, .. } = parts;
+        let Parts { network, clocks, faults, links, eventually, finally, .. } = parts;
+        let checked = timed.checked;
         for link in links.remarks::<Link>().flatten() {
             link.check("a channel of the system's links")?;
         }
@@ -74,7 +79,7 @@ impl<M: Message> Model<M> {
         }
         let strikes =
             |(at, info): (usize, &NodeRecord)| faults.strikes(&info.kind).then(|| node_id(at));
-        let properties = Properties::new(&properties, &library).filter(|_| timed.checked);
+        let properties = Properties::new(&properties, &library).filter(|_| checked);
         let disk =
             timed.disk.as_ref().map(|disk| (disk.sync.table(), disk.bytes_per_second.max(1)));
         Ok(Model {
@@ -82,7 +87,10 @@ impl<M: Message> Model<M> {
             ways: Ways::new(&timed.net, network, &links),
             faults,
             fault_times: timed.fault_times,
-            always: if timed.checked { always } else { Vec::new() },
+            always: if checked { always } else { Vec::new() },
+            eventually: if checked { eventually } else { Vec::new() },
+            finally: if checked { finally } else { Vec::new() },
+            checked,
             properties,
             monitors,
             progress: Nearness::new(&timed.stopping, &library),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use everhold_node::{Blueprint, Handle, Message, NodeId, Process, TaskId, Time};
 use everhold_sim::View;
 use everhold_sim::engine::{
-    Halt, Names, Panic, Properties, Scene, Stage, Stopwatch, node_id, quietly,
+    Halt, Names, Panic, Properties, Rule, Scene, Stage, Stopwatch, node_id, quietly,
 };
 use everhold_sim::record::NodeRecord;
 use everhold_sim::{Cause, Failure};
@@ -83,6 +83,8 @@ pub struct World<M: Message> {
     names: Vec<NodeRecord>,
     progress: Nearness,
     properties: Option<Properties>,
+    /// The `eventually` closures that have not been true yet.
+    open: Vec<bool>,
     ended: Option<Ended>,
     started: bool,
     current: NodeId,
@@ -98,6 +100,10 @@ pub struct World<M: Message> {
 enum Judging {
     /// The `always` closure with this number.
     Always(usize),
+    /// The `eventually` closure with this number.
+    Eventually(usize),
+    /// The `finally` closure with this number.
+    Finally(usize),
     /// The stopping condition.
     Stop,
 }
@@ -118,6 +124,7 @@ impl<M: Message> World<M> {
             names: model.names.clone(),
             progress: model.progress.clone(),
             properties: model.properties.clone(),
+            open: vec![true; model.eventually.len()],
             model,
             env,
             handle,
@@ -146,6 +153,7 @@ impl<M: Message> World<M> {
         env.reset(draws, &guarded);
         drop(env);
         self.progress.start();
+        self.open.fill(true);
         (self.ended, self.started) = (None, true);
         if self.model.properties.is_some() {
             self.check_properties(true);
@@ -267,6 +275,7 @@ impl<M: Message> World<M> {
             names: self.names.clone(),
             progress: self.progress.clone(),
             properties: self.properties.clone(),
+            open: self.open.clone(),
             ended: self.ended.clone(),
             started: true,
             current: self.current,
@@ -315,10 +324,11 @@ impl<M: Message> World<M> {
         drop(env);
         let info = self.names.get(self.current.index());
         let name = info.map_or("?", |info| &info.name);
+        let of = |rule: &Rule<M>| format!("in the property \"{}\"", rule.name);
         let closure = self.judging.take().map(|judging| match judging {
-            Judging::Always(index) => {
-                format!("in the property \"{}\"", self.model.always[index].name)
-            }
+            Judging::Always(index) => of(&self.model.always[index]),
+            Judging::Eventually(index) => of(&self.model.eventually[index]),
+            Judging::Finally(index) => of(&self.model.finally[index]),
             Judging::Stop => "in the stopping condition".to_owned(),
         });
         let failure = match (panic.halt, monitor) {
@@ -350,8 +360,11 @@ impl<M: Message> World<M> {
             Next::Run(node, what) => (node, what),
             Next::Choose(node) => return self.choose(node),
             Next::Upset(what) => return self.upset(what),
-            Next::Quiet => return self.end(Ended::Quiet),
-            Next::Late => return self.end(Ended::TimeLimit),
+            Next::Quiet => return self.end(Ended::Quiet, Some(u64::MAX)),
+            Next::Late => {
+                let time_max = self.env.borrow().time_max;
+                return self.end(Ended::TimeLimit, Some(time_max));
+            }
         };
         self.run(node, what)
     }
@@ -409,7 +422,8 @@ impl<M: Message> World<M> {
     #[inline]
     fn judge(&mut self, node: NodeId) -> bool {
         let env = self.env.borrow();
-        if env.failure.is_some() || !self.model.always.is_empty() || self.properties.is_some() {
+        let rules = !self.model.always.is_empty() || self.open.contains(&true);
+        if env.failure.is_some() || rules || self.properties.is_some() {
             drop(env);
             return self.judge_rules(node) && self.judge_done(node);
         }
@@ -431,7 +445,7 @@ impl<M: Message> World<M> {
         }
         let over = env.state.events >= env.events_max;
         drop(env);
-        if over { self.end(Ended::EventLimit) } else { true }
+        if over { self.end(Ended::EventLimit, None) } else { true }
     }
 
     #[cold]
@@ -443,6 +457,10 @@ impl<M: Message> World<M> {
             let why = self.look(|view| (rule.holds)(view)).err()?;
             Some(Failure { cause: Cause::Always(rule.name.clone()), message: why })
         });
+        for index in (0..self.open.len()).filter(|index| self.open[*index]).collect::<Vec<_>>() {
+            self.judging.set(Some(Judging::Eventually(index)));
+            self.open[index] = self.look(|v| (self.model.eventually[index].holds)(v)).is_err();
+        }
         self.judging.set(None);
         let failure = self.env.borrow_mut().failure.take().or(wrong);
         match failure {
@@ -469,7 +487,14 @@ impl<M: Message> World<M> {
         }
     }
 
-    fn end(&mut self, how: impl FnOnce(Option<String>) -> Ended) -> bool {
+    /// Ends an execution at a moment of virtual time up to which nothing else happens: progress
+    /// whose deadline has passed by then is violated. Where time has no end, so is all other
+    /// progress that is owed.
+    fn end(&mut self, how: impl FnOnce(Option<String>) -> Ended, until: Option<u64>) -> bool {
+        if let Some(failure) = until.and_then(|until| self.owed_until(until)) {
+            self.ended = Some(Ended::Failed(failure));
+            return false;
+        }
         let env = self.env.borrow();
         let stand = Stand { slots: &self.slots, env: &env };
         let (stopping, library) = (&self.model.stopping, &self.model.library);
@@ -477,6 +502,39 @@ impl<M: Message> World<M> {
         drop(env);
         self.ended = Some(how(nearest));
         false
+    }
+
+    /// The progress that is owed and will be owed until this moment, too late.
+    fn owed_until(&mut self, until: u64) -> Option<Failure> {
+        if !self.model.checked {
+            return None;
+        }
+        let late = self.properties.as_mut().and_then(|properties| properties.close(until));
+        late.or_else(|| {
+            let cause = self.owed().filter(|_| until == u64::MAX)?;
+            let message = "still owed, but nothing can happen any more".to_owned();
+            Some(Failure { cause, message })
+        })
+    }
+
+    /// The first property or monitor that owes progress.
+    fn owed(&self) -> Option<Cause> {
+        let once = self.open.iter().position(|open| *open);
+        if let Some(index) = once {
+            return Some(Cause::Liveness(self.model.eventually[index].name.clone()));
+        }
+        for (index, rule) in self.model.finally.iter().enumerate() {
+            self.judging.set(Some(Judging::Finally(index)));
+            let holds = self.look(|view| (rule.holds)(view)).is_ok();
+            self.judging.set(None);
+            if !holds {
+                return Some(Cause::Finally(rule.name.clone()));
+            }
+        }
+        let env = self.env.borrow();
+        let hot = env.state.monitors.iter().find(|monitor| monitor.is_hot());
+        let hot = hot.map(|monitor| Cause::Liveness(monitor.name.clone()));
+        hot.or_else(|| self.properties.as_ref().and_then(Properties::hot))
     }
 
     /// Lets a node that refuses some messages take the first one that it accepts.

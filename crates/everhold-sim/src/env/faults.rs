@@ -17,26 +17,29 @@ impl<M: Message> Env<M> {
             self.state.moves.faults.set_disk(DiskMenu::default());
             return;
         }
-        let (targets, members) = self.state.count_targets();
+        let (targets, splits) = self.state.count_targets();
         let state = &self.state;
         let messages = |budget: u32, kind: FaultKind| {
             if budget > 0 && state.strikes_messages(kind) { state.moves.ready() } else { 0 }
         };
         let within = |budget: u32, count: u32| if budget > 0 { count } else { 0 };
-        let splits = if state.partition.is_none() { splits(members as usize) } else { 0 };
+        let is_whole = state.partition.is_none();
+        let count = if is_whole { splits.count() } else { 0 };
         let counts = [
             within(state.left.crashes, targets),
             within(state.left.stops, targets),
             messages(state.left.losses, FaultKind::Lose),
             messages(state.left.duplicates, FaultKind::Duplicate),
             messages(state.left.delays, FaultKind::Delay),
-            within(state.left.partitions, splits),
+            within(state.left.partitions, count),
             within(state.left.skews, targets * 4),
-            within(state.left.one_way_partitions, splits * 2),
+            within(state.left.one_way_partitions, count * 2),
             within(state.left.resets, state.resettable().count() as u32),
             0,
             0,
         ];
+        let parts = state.left.partitions > 0 || state.left.one_way_partitions > 0;
+        self.partly_split |= parts && is_whole && splits.is_partial();
         self.state.moves.faults.set(counts);
         self.state.moves.faults.set_disk(self.disk_menu(targets));
     }
@@ -202,7 +205,7 @@ impl<M: Message> Env<M> {
 
     pub(super) fn split(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.partitions -= 1;
-        let side = split_side(&self.state.strikable(), number);
+        let (side, _) = self.state.splits().side(&self.state.strikable(), number);
         let node = self.part(Cut { side, out: true, into: true });
         (Action::Faulted, node, Fault::Partition(side))
     }
@@ -210,8 +213,9 @@ impl<M: Message> Env<M> {
     /// Splits the network in one direction: each split exists in both.
     fn split_one_way(&mut self, number: u32) -> (Action<M>, NodeId, Fault) {
         self.state.left.one_way_partitions -= 1;
-        let side = split_side(&self.state.strikable(), number / 2);
-        let out = number.is_multiple_of(2);
+        let (side, swapped) = self.state.splits().side(&self.state.strikable(), number / 2);
+        // The other side hears nothing where this one is not heard.
+        let out = number.is_multiple_of(2) != swapped;
         let node = self.part(Cut { side, out, into: !out });
         let fault = if out { Fault::Mute(side) } else { Fault::Deafen(side) };
         (Action::Faulted, node, fault)
@@ -244,25 +248,105 @@ impl<M: Message> Env<M> {
     }
 }
 
-/// The largest number of nodes that are split in every way.
-const SPLIT_MAX: usize = Side::MAX;
+/// The ways in which the network can be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Splits {
+    /// The number of nodes that can be parted from each other.
+    pub(super) members: u32,
+    /// Whether there are nodes that stay on the other side of every split.
+    pub(super) others: bool,
+}
 
-/// The number of splits. Few nodes are split in every way; of many, one is cut off at a time.
-pub(super) fn splits(members: usize) -> u32 {
-    match members {
-        0 | 1 => 0,
-        2..=SPLIT_MAX => (1 << (members - 1)) - 1,
-        many => many as u32,
+impl Splits {
+    /// The number of members whose side is chosen, if every split is possible. Without others the
+    /// last member stays, since it does not matter which of two sides is cut off.
+    fn chosen(self) -> Option<u32> {
+        let chosen = self.members.saturating_sub(u32::from(!self.others));
+        (chosen <= Side::MAX as u32).then_some(chosen)
+    }
+
+    /// Whether some splits are left out, because there are too many.
+    pub(super) fn is_partial(self) -> bool {
+        self.chosen().is_none()
+    }
+
+    /// The number of splits. Of many nodes one is cut off at a time.
+    pub(super) fn count(self) -> u32 {
+        self.chosen().map_or(self.members, |chosen| (1 << chosen) - 1)
+    }
+
+    /// The side that the split with this number cuts off: its bits say who, counted from one.
+    /// Without others the smaller side stands for both; returns whether that is the other one.
+    fn side(self, members: &[NodeId], number: u32) -> (Side, bool) {
+        let bits = match self.chosen() {
+            Some(_) => number + 1,
+            None => return (Side::of([members[number as usize]]).expect("one node"), false),
+        };
+        let swapped = !self.others && 2 * bits.count_ones() > self.members;
+        let is_chosen = |at: usize| (u64::from(bits) >> at & 1 == 1) != swapped;
+        let nodes = members.iter().enumerate();
+        let nodes = nodes.filter(|(at, _)| is_chosen(*at)).map(|(_, node)| *node);
+        (Side::of(nodes).expect("a split has few nodes on one side"), swapped)
+    }
+
+    /// The number of the split that cuts off this side, and whether it is named by the other one.
+    pub(super) fn number(self, members: &[NodeId], side: Side) -> Option<(u32, bool)> {
+        let places = side.nodes().iter().map(|node| members.iter().position(|m| m == node));
+        let places = places.collect::<Option<Vec<usize>>>()?;
+        let Some(chosen) = self.chosen() else {
+            return (places.len() == 1).then(|| (places[0] as u32, false));
+        };
+        let bits = places.iter().fold(0_u64, |bits, at| bits | 1 << at);
+        let swapped = bits >> chosen & 1 == 1;
+        let bits = if swapped { !bits & ((1 << self.members) - 1) } else { bits };
+        Some((u32::try_from(bits).ok()?.checked_sub(1)?, swapped))
     }
 }
 
-/// The side that the split with this number cuts off.
-pub(super) fn split_side(members: &[NodeId], number: u32) -> Side {
-    let chosen = number + 1;
-    let is_chosen = |at: usize| match members.len() {
-        0..=SPLIT_MAX => (chosen >> at) & 1 == 1,
-        _ => at == number as usize,
-    };
-    let nodes = members.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, node)| *node);
-    Side::of(nodes).expect("a split has few nodes on one side")
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn members(count: u32) -> Vec<NodeId> {
+        (0..count).map(|at| NodeId(3 * at + 60)).collect()
+    }
+
+    /// Every way to part the nodes has one number, and the number is found again by either side.
+    #[test]
+    fn every_split_has_a_number() {
+        for (count, others) in (0..11).flat_map(|count| [(count, false), (count, true)]) {
+            let (all, splits) = (members(count), Splits { members: count, others });
+            let mut seen = BTreeSet::new();
+            for number in 0..splits.count() {
+                let (side, swapped) = splits.side(&all, number);
+                assert_eq!(splits.number(&all, side), Some((number, swapped)));
+                let rest: Vec<NodeId> =
+                    all.iter().copied().filter(|node| !side.contains(*node)).collect();
+                assert!(others || side.nodes().len() <= rest.len(), "the smaller side is named");
+                if let Some(rest) = Side::of(rest).filter(|_| !others) {
+                    assert_eq!(splits.number(&all, rest), Some((number, !swapped)));
+                    seen.insert(rest);
+                }
+                seen.insert(side);
+            }
+            let sides = (1_u32 << count).saturating_sub(if others { 1 } else { 2 });
+            assert_eq!(seen.len() as u32, sides, "{count} nodes, {others}");
+        }
+    }
+
+    #[test]
+    fn many_nodes_are_cut_off_one_at_a_time() {
+        for (count, others, partial) in
+            [(31, false, false), (30, true, false), (32, false, true), (31, true, true)]
+        {
+            let (all, splits) = (members(count), Splits { members: count, others });
+            assert_eq!(splits.is_partial(), partial, "{count} nodes, {others}");
+            let last = splits.count() - 1;
+            let (side, swapped) = splits.side(&all, last);
+            assert_eq!(splits.number(&all, side), Some((last, swapped)));
+        }
+        assert_eq!(Splits { members: 200, others: false }.count(), 200);
+    }
 }

@@ -3,7 +3,7 @@
 use everhold_node::fingerprint::{self, mix};
 use everhold_node::{Disk, Message, NodeId, Tag, TaskId, Timer};
 
-use super::faults::{split_side, splits};
+use super::faults::Splits;
 use super::node_id;
 use crate::fault::{Fault, FaultKind, Faults, MessageName, Side};
 use crate::links::Spared;
@@ -30,10 +30,9 @@ pub(crate) struct State<M> {
     pub(crate) left: Faults,
     /// Whether some fault may be left in the budget.
     pub(super) may_fail: bool,
-    /// The number of nodes that faults can strike (those that are up), and the number of those that
-    /// can be parted (those that are not gone). Counted again when a node was added, left or
-    /// crashed, not at every step.
-    pub(super) targets: Option<(u32, u32)>,
+    /// The number of nodes that faults can strike (those that are up), and the ways to part those
+    /// that are not gone. Counted again when a node was added, left or crashed, not at every step.
+    pub(super) targets: Option<(u32, Splits)>,
     pub(super) partition: Option<Cut>,
     pub(crate) heal: Slot,
     pub(crate) held: u32,
@@ -271,14 +270,21 @@ impl<M: Message> State<M> {
         self.targets = None;
     }
 
-    /// Counts the nodes that can be struck now, and those that can be parted from each other.
-    pub(super) fn count_targets(&mut self) -> (u32, u32) {
+    /// Counts the nodes that can be struck now, and the ways to part them.
+    pub(super) fn count_targets(&mut self) -> (u32, Splits) {
         if self.targets.is_none() {
             let strikes = self.nodes.iter().filter(|node| node.strikes);
             let up = strikes.filter(|node| node.status == Status::Up).count();
-            self.targets = Some((up as u32, self.strikable().len() as u32));
+            self.targets = Some((up as u32, self.splits()));
         }
         self.targets.expect("it was just counted")
+    }
+
+    /// The ways in which the network can be split now.
+    pub(super) fn splits(&self) -> Splits {
+        let present = self.nodes.iter().filter(|node| node.status != Status::Gone);
+        let (members, others): (Vec<&NodeState>, _) = present.partition(|node| node.strikes);
+        Splits { members: members.len() as u32, others: !others.is_empty() }
     }
 
     pub(super) fn strikable(&self) -> Vec<NodeId> {
@@ -361,9 +367,9 @@ impl<M: Message> About for State<M> {
             Fault::Delay(message) => {
                 (FaultKind::Delay, self.delivery_number(FaultKind::Delay, message)?)
             }
-            Fault::Partition(side) => (FaultKind::Partition, self.split_number(side)?),
-            Fault::Mute(side) => (FaultKind::OneWay, self.split_number(side)? * 2),
-            Fault::Deafen(side) => (FaultKind::OneWay, self.split_number(side)? * 2 + 1),
+            Fault::Partition(side) => (FaultKind::Partition, self.split_number(side)?.0),
+            Fault::Mute(side) => (FaultKind::OneWay, self.one_way_number(side, true)?),
+            Fault::Deafen(side) => (FaultKind::OneWay, self.one_way_number(side, false)?),
             Fault::Reset(one, other) => {
                 let place = self.resettable().position(|ends| ends == (one, other));
                 (FaultKind::Reset, place? as u32)
@@ -447,9 +453,15 @@ impl<M: Message> State<M> {
         (0..self.moves.ready()).find(|pick| is_it(self.moves.get(*pick)))
     }
 
-    fn split_number(&self, side: Side) -> Option<u32> {
-        let members = self.strikable();
-        (0..splits(members.len())).find(|number| split_side(&members, *number) == side)
+    /// The number of a split, and whether it is named by its other side.
+    fn split_number(&self, side: Side) -> Option<(u32, bool)> {
+        self.splits().number(&self.strikable(), side)
+    }
+
+    /// The number of a split after which a side is not heard, or does not hear.
+    fn one_way_number(&self, side: Side, mute: bool) -> Option<u32> {
+        let (number, swapped) = self.split_number(side)?;
+        Some(number * 2 + u32::from(mute == swapped))
     }
 }
 

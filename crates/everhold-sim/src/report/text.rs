@@ -265,9 +265,14 @@ fn ends(out: &mut String, report: &Report) {
     if report.unjudged > 0 {
         let _ = writeln!(
             out,
-            "    ! not judged progress was still owed at the end of {}: the longest timer takes too long \
-             compared with the others; raise `temperature_max`, or set timers of similar lengths",
-            count(report.unjudged, "execution")
+            "    ! not judged progress was still owed at the end of {}: {}",
+            count(report.unjudged, "execution"),
+            if report.exhaustive.is_some() {
+                "they were cut off by the bound on steps; raise it, or use the default search"
+            } else {
+                "no state came again, and the longest timer takes too long compared with the others; \
+                 raise `temperature_max`, or set timers of similar lengths"
+            }
         );
     }
 }
@@ -384,6 +389,10 @@ pub(super) fn summary(report: &Report) -> String {
         Stop::Found => "stopped at the finding".to_owned(),
         Stop::Replayed { skipped: None } => "replayed one schedule".to_owned(),
         Stop::Undecided { bound } => format!("an execution could not be judged: {bound}"),
+        Stop::PartlySplit => {
+            "every execution was run, but of so many nodes partitions cut off only one at a time"
+                .to_owned()
+        }
         Stop::Unjudged { property } => format!(
             "every execution was run, but whether \"{property}\" may stay owed for ever was not decided"
         ),

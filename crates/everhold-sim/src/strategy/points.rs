@@ -31,6 +31,8 @@ pub(crate) struct FaultPoints {
 const INSIDE_ONE_IN: u32 = 2;
 /// One in this many of the events that use a disk is left alone although a fault is due.
 const PASS_ONE_IN: u32 = 4;
+/// The largest number of splits of which each is as likely as any other.
+const FEW_SPLITS: u32 = 63;
 /// One in this many executions may have its first fault while nodes start.
 const EARLY_ONE_IN: u64 = 8;
 
@@ -72,7 +74,12 @@ impl FaultPoints {
             self.inside = Some(kind);
             return None;
         }
-        Some(moves.len() + menu.first(kind) + rng.below(menu.of(kind)))
+        let number = match kind {
+            FaultKind::Partition => split(menu.of(kind), rng),
+            FaultKind::OneWay => 2 * split(menu.of(kind) / 2, rng) + rng.below(2),
+            _ => rng.below(menu.of(kind)),
+        };
+        Some(moves.len() + menu.first(kind) + number)
     }
 
     /// See [`Strategy::upset`](crate::strategy::Strategy::upset).
@@ -115,6 +122,24 @@ impl FaultPoints {
         }
         Some(moves.len() + moves.faults().awaken(rng.below(awakening)))
     }
+}
+
+/// The number of a split. If there are many, the size of the side is drawn first: nearly all of them
+/// cut the network into halves, and it matters as much that one node is cut off.
+fn split(count: u32, rng: &mut Rng) -> u32 {
+    if count <= FEW_SPLITS || !(count + 1).is_power_of_two() {
+        return rng.below(count);
+    }
+    let nodes = count.count_ones();
+    let mut left = 1 + rng.below(nodes);
+    let mut bits = 0_u32;
+    for node in 0..nodes {
+        if rng.below(nodes - node) < left {
+            bits |= 1 << node;
+            left -= 1;
+        }
+    }
+    bits - 1
 }
 
 fn kind_of(fault: DiskFault) -> FaultKind {

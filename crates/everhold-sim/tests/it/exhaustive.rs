@@ -253,3 +253,26 @@ fn what_has_been_true_tells_states_apart() {
             .property("eventually \"two alone\": forall r in register nodes: r.two and not r.one");
     });
 }
+
+/// Every way to part eight nodes: by hand, 127 splits, in 63 of which the message still arrives, and
+/// three states in which it has arrived, or not, without a partition. Of many nodes one is cut off
+/// at a time, which is not everything.
+#[test]
+fn partitions_are_covered_or_said_to_be_left_out() {
+    let run = |nodes: usize| {
+        exhaust(Reduction::States, move |system| {
+            let log = system.node("log", Log::default());
+            system.node("sender", Sender { to: vec![(log, 1)] });
+            system.nodes("idle", nodes - 2, |_| Log::default());
+            system.faults(everhold_sim::Faults::none().partition(1));
+        })
+    };
+    let all = run(8);
+    assert_eq!(all.stop, Stop::Exhausted, "{all}");
+    assert_eq!(all.exhaustive.expect("it was exhaustive").states, 127 + 63 + 3, "{all}");
+    for nodes in [32, 70] {
+        let some = run(nodes);
+        assert_eq!(some.stop, Stop::PartlySplit, "{some}");
+        assert_ne!(some.verdict(), everhold_sim::SimVerdict::Holds);
+    }
+}

@@ -401,3 +401,59 @@ fn a_far_timer_is_no_violation() {
     assert_eq!(report.unjudged, 2, "{report}");
     assert!(report.to_string().contains("not judged"), "{report}");
 }
+
+/// Beats in every period.
+#[derive(Clone, Serialize)]
+struct Beater {
+    to: NodeId,
+}
+
+impl Node for Beater {
+    type Msg = u8;
+    fn start(&mut self, cx: &mut Cx<u8>) {
+        cx.set_timer("beat", Duration::from_millis(10));
+    }
+    fn message(&mut self, _: &mut Cx<u8>, _: NodeId, _: u8) {}
+    fn timer(&mut self, cx: &mut Cx<u8>, _: Timer) {
+        cx.send(self.to, 0);
+        cx.set_timer("beat", Duration::from_millis(10));
+    }
+}
+
+/// Is done as soon as one of the first nodes beats all others of its period.
+#[derive(Clone, Serialize)]
+struct Referee {
+    nodes: u32,
+    winners: u32,
+    heard: u32,
+    done: bool,
+}
+
+impl Node for Referee {
+    type Msg = u8;
+    fn message(&mut self, _: &mut Cx<u8>, from: NodeId, _: u8) {
+        self.done |= self.heard == 0 && from.0 < self.winners;
+        self.heard = (self.heard + 1) % self.nodes;
+    }
+}
+
+/// One period out of six brings luck; without it the same state comes again. Sixteen rounds of bad
+/// luck are nothing unusual among this many executions: the probability is five per cent for each.
+#[test]
+fn rounds_of_bad_luck_are_no_violation() {
+    let run = |nodes: u32, winners: u32| {
+        short().executions(300).run(move |system: &mut System<u8>| {
+            for _ in 0..nodes {
+                system.node("beater", Beater { to: NodeId(nodes) });
+            }
+            system.node("referee", Referee { nodes, winners, heard: 0, done: false });
+            system.eventually("done", |s| s.all::<Referee>().any(|(_, referee)| referee.done));
+        })
+    };
+    for nodes in [6, 12, 30] {
+        silent(&run(nodes, nodes / 6));
+        let report = run(nodes, 0);
+        let finding = report.finding().unwrap_or_else(|| panic!("{nodes} nodes: {report}"));
+        assert!(finding.failure.message.contains("went round"), "{nodes} nodes: {report}");
+    }
+}

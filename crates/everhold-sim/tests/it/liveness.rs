@@ -266,3 +266,44 @@ fn a_finding_says_what_did_not_help_and_who_did_nothing() {
         }
     }
 }
+
+/// Ticks often, and goes out at the second of its slow timers.
+#[derive(Clone, Serialize)]
+struct Candle {
+    lit: bool,
+    slow: u32,
+}
+
+impl Node for Candle {
+    type Msg = Msg;
+    fn start(&mut self, cx: &mut Cx<Msg>) {
+        cx.set_timer("tick", Duration::from_millis(1));
+        cx.set_timer("slow", Duration::from_millis(100));
+    }
+    fn message(&mut self, _: &mut Cx<Msg>, _: NodeId, _: Msg) {}
+    fn timer(&mut self, cx: &mut Cx<Msg>, timer: Timer) {
+        if timer.name == "tick" {
+            let me = cx.id();
+            cx.send(me, 0);
+            return cx.set_timer("tick", Duration::from_millis(1));
+        }
+        self.slow += 1;
+        self.lit = self.slow < 2;
+        cx.set_timer("slow", Duration::from_millis(100));
+    }
+}
+
+/// A `finally` that is true when the fair tail begins, and false from the second of its long timers
+/// on, four hundred steps later.
+#[test]
+fn finally_must_last_for_as_long_as_the_longest_timer() {
+    let bounds = Bounds { steps_max: 60, temperature_max: 1_000 };
+    let explorer = Explorer::new().executions(3).bounds(bounds).regressions(false);
+    let report = explorer.run(|system: &mut System<Msg>| {
+        system.clocks(everhold_sim::Clocks::Shared);
+        system.node("candle", Candle { lit: true, slow: 0 });
+        system.finally("lit", |s| s.all::<Candle>().all(|(_, candle)| candle.lit));
+    });
+    let finding = report.finding().unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(finding.failure.cause, Cause::Finally("lit".to_owned()), "{report}");
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use everhold_node::{Cx, Node, NodeId, Timer};
 use everhold_sim::history::{Linearizable, Model};
 use everhold_sim::{
-    Bounds, Channel, Explorer, Faults, Links, Reduction, Report, Search, System, Untested,
+    Bounds, Channel, Explorer, Faults, Links, Reduction, Report, Search, System, Untested, View,
 };
 use serde::Serialize;
 
@@ -222,6 +222,51 @@ fn progress_must_be_judged() {
     assert_eq!(fails(run(true)), None);
 }
 
+/// Waits for a day at some answers, and is done at once at the others.
+#[derive(Clone, Serialize)]
+struct Moody {
+    waits: usize,
+    patient: Patient,
+}
+
+impl Node for Moody {
+    type Msg = u32;
+    fn start(&mut self, cx: &mut Cx<u32>) {
+        if cx.choose("mood", 4) < self.waits {
+            self.patient.start(cx);
+        } else {
+            self.patient.done = true;
+        }
+    }
+    fn message(&mut self, _: &mut Cx<u32>, _: NodeId, _: u32) {}
+    fn timer(&mut self, cx: &mut Cx<u32>, timer: Timer) {
+        self.patient.timer(cx, timer);
+    }
+}
+
+/// Where most executions could not be judged, the others say little.
+#[test]
+fn most_executions_must_be_judged() {
+    let run = |waits: usize| {
+        let bounds = Bounds { steps_max: 200, temperature_max: 100 };
+        let explorer = Explorer::new().executions(40).bounds(bounds).regressions(false);
+        explorer.search(Search::Random).run(move |system: &mut System<u32>| {
+            let node = system.node("moody", Moody { waits, patient: Patient::default() });
+            let is_done = move |s: &View<'_, u32>| {
+                s.get::<Moody>(node).is_some_and(|moody| moody.patient.done)
+            };
+            system.eventually("done", is_done);
+        })
+    };
+    let few = run(1);
+    assert!((1..20).contains(&few.unjudged), "{few}");
+    assert_eq!(fails(few), None);
+    let most = run(3);
+    assert!((21..40).contains(&most.unjudged), "{most}");
+    let text = fails(most).expect("too few were judged");
+    assert!(text.contains("raise `Bounds::temperature_max`"), "{text}");
+}
+
 #[derive(Clone, Default, Serialize)]
 struct Total(u32);
 
@@ -267,7 +312,8 @@ fn checkers_must_come_to_an_end() {
     };
     for search in [Search::Random, Search::Exhaustive { reduction: Reduction::None }] {
         let text = fails(run(search.clone(), false)).expect("nothing was judged");
-        for says in ["no execution could be judged", "configurations_max", "may_be_untested"] {
+        for says in ["most executions could not be judged", "configurations_max", "may_be_untested"]
+        {
             assert!(text.contains(says), "{search}: {text}");
         }
         assert_eq!(fails(run(search, true)), None);

@@ -4,6 +4,7 @@
 //!   that a system sets also apply there.
 //! - `sleeps`: the timers behind sleeps; `runtimes`: the runtimes, random numbers and formats of
 //!   other crates. Both also explore.
+//! - `progress`: what is owed at the end, judged by virtual time.
 //! - `perf`: slow executions are found, named and explained; a healthy system has no findings.
 //! - `slow`: slow executions are replayed until they are fast.
 //! - `halts`: handlers without an end, closures that panic, checkers that give up.
@@ -16,6 +17,7 @@ mod limits;
 mod links;
 mod network;
 mod perf;
+mod progress;
 mod runtimes;
 mod sleeps;
 mod slow;
