@@ -268,6 +268,59 @@ fn vector(bytes: &mut Bytes<'_>, prefix: u8) -> Option<Kind> {
     Some(Kind::Other)
 }
 
+/// How many instructions the prologue of a Go function has before its last jump, at most.
+const PROLOGUE_MAX: usize = 8;
+
+/// How many instructions there are at most from where the stack of a goroutine grows to the jump back
+/// to the beginning: one for each register of an argument, before the call and after it.
+const GROWTH_MAX: usize = 64;
+
+/// Where a Go function, given by its bytes, jumps if its stack must grow; `None` if its stack does not
+/// grow. That touches no register of an argument. A function with a large frame asks twice, and the
+/// last of the jumps is passed once by every call that is not begun again.
+pub(crate) fn growth(code: &[u8]) -> Option<usize> {
+    let (mut at, mut found) = (0, None);
+    for _ in 0..PROLOGUE_MAX {
+        let Some(instruction) = code.get(at..).and_then(decode) else { break };
+        let end = at + instruction.len;
+        let target = |distance: i64| {
+            usize::try_from(end.cast_signed() + isize::try_from(distance).unwrap_or(isize::MIN / 2))
+        };
+        match instruction.kind {
+            Kind::JumpBelow(distance) | Kind::Branch(distance) => {
+                let grows = target(distance).is_ok_and(|target| begins_again(code, target));
+                if !grows {
+                    break;
+                }
+                if matches!(instruction.kind, Kind::JumpBelow(_)) {
+                    found = Some(at);
+                }
+            }
+            Kind::Other => {}
+            _ => break,
+        }
+        at = end;
+    }
+    found
+}
+
+/// Whether the code at this place calls something, as what makes a stack grow, and then begins the
+/// function again.
+fn begins_again(code: &[u8], mut at: usize) -> bool {
+    let mut calls = false;
+    for _ in 0..GROWTH_MAX {
+        let Some(instruction) = code.get(at..).and_then(decode) else { return false };
+        at += instruction.len;
+        match instruction.kind {
+            Kind::Call => calls = true,
+            Kind::Jump(distance) => return calls && distance == -(at as i64),
+            Kind::Other | Kind::Nop => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Where a function is left, as addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exits {
@@ -333,6 +386,31 @@ mod tests {
         check(&[0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x04, 0x24], 7, Kind::Other);
         assert_eq!(decode(&[0x48]), None);
         assert_eq!(decode(&[0x06]), None);
+    }
+
+    #[test]
+    fn the_stack_check_of_go_is_told_from_other_jumps() {
+        #[track_caller]
+        fn check(code: &[u8], expected: Option<usize>) {
+            assert_eq!(growth(code), expected, "{code:x?}");
+        }
+        let small = [0x49, 0x3b, 0x66, 0x10, 0x76, 1, 0xc3, 0xe8, 0, 0, 0, 0, 0xeb, 0xf2];
+        check(&small, Some(4));
+        // It calls, but does not begin again: an error path.
+        let other = [&small[..12], &[0xc3, 0x90]].concat();
+        check(&other, None);
+        // A large frame: the stack pointer is moved to another register, and asked about twice.
+        let large = [
+            &[0x49, 0x89, 0xe4][..],
+            &[0x49, 0x81, 0xec, 0, 0x20, 0, 0],
+            &[0x72, 7],
+            &[0x4d, 0x3b, 0x66, 0x10],
+            &[0x76, 1, 0xc3],
+            &[0xe8, 0, 0, 0, 0, 0xeb, 0xe6],
+        ];
+        check(&large.concat(), Some(16));
+        // A leaf that compares its arguments.
+        check(&[0x48, 0x39, 0xc3, 0x76, 1, 0xc3, 0xc3], None);
     }
 
     #[test]

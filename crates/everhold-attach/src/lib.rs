@@ -23,6 +23,7 @@ mod language;
 mod network;
 mod nodes;
 mod order;
+mod owners;
 mod plan;
 mod processes;
 mod program;

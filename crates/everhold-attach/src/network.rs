@@ -195,6 +195,8 @@ fn copied(code: &mut Assembler, at: i32, size: i32, offset: i32) {
 pub(crate) struct Direction {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
+    /// The network namespace, if the addresses mean something in it alone.
+    pub(crate) within: Option<u64>,
 }
 
 /// A send or a receive.
@@ -207,8 +209,9 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
-    /// Reads the body of a record, behind its first three words.
-    pub(crate) fn read(number: u32, body: &[u8]) -> Option<Passage> {
+    /// Reads the body of a record, behind its first three words, of a process in this network
+    /// namespace.
+    pub(crate) fn read(number: u32, body: &[u8], namespace: u64) -> Option<Passage> {
         let bytes: &[u8; RECORD - 24] = body.try_into().ok()?;
         let half = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -227,6 +230,37 @@ impl Passage {
         let remote = SocketAddr::new(address(40)?, u16::from_be_bytes([bytes[20], bytes[21]]));
         let is_send = number == SEND;
         let (from, to) = if is_send { (local, remote) } else { (remote, local) };
-        Some(Passage { direction: Direction { from, to }, is_send, position: half(0) })
+        // Every namespace has a loopback device of its own, so the same ports may be in use there.
+        let within = from.ip().is_loopback().then_some(namespace);
+        Some(Passage { direction: Direction { from, to, within }, is_send, position: half(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The body of a record between these addresses and ports.
+    fn body(local: [u8; 4], remote: [u8; 4]) -> Vec<u8> {
+        let mut bytes = vec![0; RECORD - 24];
+        bytes[8] = IPV4 as u8;
+        bytes[16..18].copy_from_slice(&1000_u16.to_le_bytes());
+        bytes[20..22].copy_from_slice(&2000_u16.to_be_bytes());
+        bytes[24..28].copy_from_slice(&local);
+        bytes[40..44].copy_from_slice(&remote);
+        bytes
+    }
+
+    #[test]
+    fn loopback_connections_of_different_namespaces_are_different() {
+        let direction = |address: [u8; 4], namespace| {
+            let body = body(address, address);
+            Passage::read(SEND, &body, namespace).unwrap().direction
+        };
+        let (loopback, host) = ([127, 0, 0, 1], [10, 0, 0, 1]);
+        assert_eq!(direction(loopback, 1), direction(loopback, 1));
+        assert_ne!(direction(loopback, 1), direction(loopback, 2));
+        // Addresses of the network are seen from both ends.
+        assert_eq!(direction(host, 1), direction(host, 2));
     }
 }

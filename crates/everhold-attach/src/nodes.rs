@@ -122,7 +122,7 @@ impl Nodes {
                 true => processes::program_name(process),
                 false => kind.clone(),
             };
-            let recording = record.as_ref().map(Recording::into);
+            let recording = record.as_ref().map(|folder| Recording::into(folder).from_outside());
             let mut feed = agent.node(id, name, &kind, now_micros(), recording);
             let began = if is_first { EventKind::Start } else { EventKind::Restart };
             feed.record(agent, Instant::now(), What::Event(began));

@@ -31,6 +31,11 @@ pub(crate) fn executable_name(process: u32) -> Option<PathBuf> {
     fs::read_link(executable(process)).ok()
 }
 
+/// The number of the network namespace of a process.
+pub(crate) fn network_namespace(process: u32) -> u64 {
+    fs::metadata(format!("/proc/{process}/ns/net")).map_or(0, |data| data.ino())
+}
+
 /// All processes that run this file.
 pub(crate) fn running(file: FileId) -> Vec<u32> {
     let mut found = all();

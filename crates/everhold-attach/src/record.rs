@@ -15,6 +15,7 @@ pub(crate) struct Record {
     /// Nanoseconds of the monotonic clock.
     pub(crate) time: u64,
     pub(crate) process: u32,
+    pub(crate) thread: u32,
     /// The number of the program.
     pub(crate) number: u32,
     unreadable: u32,
@@ -40,6 +41,7 @@ impl Record {
         Some(Record {
             time: word(bytes, 0),
             process: (process >> 32) as u32,
+            thread: process as u32,
             number: number as u32,
             unreadable: (number >> 32) as u32,
             body: bytes[HEADER..].to_vec(),

@@ -303,28 +303,23 @@ impl Resolver<'_> {
     }
 
     /// The first instruction at which the arguments are still in their registers and a breakpoint
-    /// is cheap; the first one of all if there is none.
+    /// is cheap; the first one of all if there is none. In Go, the jump of the prologue: what is
+    /// before it runs again when the stack has grown.
     fn cheapest(&self, (start, end): (u64, u64)) -> (u64, bool) {
         let len = usize::try_from(end - start).unwrap_or(usize::MAX);
         let bytes = self.binary.bytes(start, len);
-        let mut at = 0;
-        for index in 0..4 {
-            let Some(instruction) = bytes.get(at..).and_then(code::decode) else { break };
-            match instruction.kind {
-                // Go compares the stack pointer with the end of the stack, and jumps if it must
-                // grow; that touches no register of an argument.
-                Code::JumpBelow(_) if self.binary.is_go => return (start + at as u64, true),
-                Code::Landing => {}
-                Code::Other if self.binary.is_go => {}
-                kind if kind.is_cheap() && !self.binary.is_go => {
-                    return (start + at as u64, false);
-                }
-                kind if kind.is_cheap() && index == 0 => return (start, false),
-                _ => break,
-            }
-            at += instruction.len;
+        if self.binary.is_go {
+            let growth = code::growth(bytes);
+            return (start + growth.unwrap_or(0) as u64, growth.is_some());
         }
-        (start, false)
+        // A mark of where indirect jumps may go is passed by every call, and is not cheap.
+        let first = code::decode(bytes);
+        let landing = first.filter(|first| first.kind == Code::Landing).map_or(0, |it| it.len);
+        let after = bytes.get(landing..).and_then(code::decode);
+        match after.is_some_and(|after| after.kind.is_cheap()) {
+            true => (start + landing as u64, false),
+            false => (start, false),
+        }
     }
 
     fn exits(

@@ -15,6 +15,7 @@ use crate::language::{Action, Expr};
 use crate::network::{self, Network, Passage};
 use crate::nodes::{Node, Nodes};
 use crate::order::Streams;
+use crate::owners::Owners;
 use crate::plan::Plan;
 use crate::processes::{self, FileId};
 use crate::record::{Record, Unreadable};
@@ -88,6 +89,14 @@ pub struct Totals {
     pub unpaired: u64,
     /// Messages that were seen to arrive.
     pub messages: u64,
+    /// Sends whose receive was not seen: what was sent to somebody who is not observed, or was not
+    /// read. They are no part of the order.
+    pub unread: u64,
+    /// Receives of connections on which nobody who is observed was seen to send.
+    pub unsent: u64,
+    /// Sends and receives of processes that show several nodes, of which it is not known whose they
+    /// are. They are no part of the order.
+    pub unassigned: u64,
     /// Nodes that were seen.
     pub nodes: usize,
 }
@@ -97,6 +106,8 @@ pub struct Totals {
 struct Process {
     handle: ProcessHandle,
     executable: Option<FileId>,
+    /// The number of its network namespace.
+    namespace: u64,
 }
 
 /// Breakpoints in force. When it is dropped, they are gone.
@@ -112,6 +123,7 @@ pub struct Attached {
     /// The order of messages, if it is observed.
     network: Option<Network>,
     streams: Streams,
+    owners: Owners,
     pending: Vec<Record>,
     looked: Instant,
     searched: Instant,
@@ -152,6 +164,7 @@ impl Attached {
             nameless: BTreeSet::new(),
             network,
             streams: Streams::default(),
+            owners: Owners::default(),
             pending: Vec::new(),
             looked: now,
             searched: now,
@@ -167,7 +180,12 @@ impl Attached {
     /// The observations so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        Totals { nodes: self.nodes.known(), ..self.totals.clone() }
+        Totals {
+            nodes: self.nodes.known(),
+            unread: self.streams.unread(),
+            unsent: self.streams.unsent,
+            ..self.totals.clone()
+        }
     }
 
     /// Whether a process that is observed is left, or may still come.
@@ -261,11 +279,19 @@ impl Attached {
 
     /// A send or a receive becomes one of messages.
     fn passage(&mut self, record: &Record, at: Instant) {
-        let Some(passage) = Passage::read(record.number, &record.body) else { return };
-        if !self.processes.contains_key(&record.process) {
-            return;
-        }
-        let Some(name) = self.name(record.process, None) else { return };
+        let Some(process) = self.processes.get(&record.process) else { return };
+        let passage = Passage::read(record.number, &record.body, process.namespace);
+        let Some(passage) = passage else { return };
+        let name = match self.shows_several() {
+            true => match self.owners.owner(record.process, record.thread) {
+                Some(name) => name.to_owned(),
+                None => return self.unassigned(record.process),
+            },
+            false => match self.name(record.process, None) {
+                Some(name) => name,
+                None => return,
+            },
+        };
         let node = self.nodes.of(&self.agent, record.process, &name);
         for what in self.streams.passage(node.id, &passage) {
             self.totals.messages += u64::from(!passage.is_send);
@@ -273,9 +299,28 @@ impl Attached {
         }
     }
 
+    /// Whether a process may show several nodes.
+    fn shows_several(&self) -> bool {
+        self.plan.file.probes.iter().any(|probe| probe.of.is_some())
+    }
+
+    /// It is not known which node of a process a message belongs to.
+    fn unassigned(&mut self, process: u32) {
+        self.totals.unassigned += 1;
+        if self.totals.unassigned == 1 {
+            self.report.tell(&format!(
+                "process {process} sends or receives in a thread that has shown no node, or several \
+                 (in Go, threads say nothing); such messages are no part of the order, so what they \
+                 order is ordered by time. If each process is one node, name it with `node is` \
+                 instead of `of`"
+            ));
+        }
+    }
+
     /// Reports a record of a probe as a step of its node.
     fn show(&mut self, record: &Record, of: Option<Value>, news: News, at: Instant) {
         let Some(name) = self.name(record.process, of) else { return };
+        self.owners.shown(record.process, record.thread, &name);
         let agent = &self.agent;
         let node = self.nodes.of(agent, record.process, &name);
         self.streams.event(node.id);
@@ -392,6 +437,7 @@ impl Attached {
             }
             self.processes.remove(&process);
             self.nameless.remove(&process);
+            self.owners.forget(process);
             self.hooks.dismiss(process);
             for (name, id) in self.nodes.bury(&self.agent, process, at) {
                 self.streams.forget(id);
@@ -434,7 +480,12 @@ impl Attached {
             return false;
         }
         let executable = FileId::of(&processes::executable(process));
-        self.processes.insert(process, Process { handle, executable });
+        let namespace = processes::network_namespace(process);
+        let own = self.plan.targets.iter().filter(|target| Some(target.executable) == executable);
+        if own.flat_map(|target| &target.resolution.resolved).any(|resolved| resolved.is_go) {
+            self.owners.threadless(process);
+        }
+        self.processes.insert(process, Process { handle, executable, namespace });
         if let Err(why) = self.hooks.admit(process) {
             self.report.tell(&why);
         }

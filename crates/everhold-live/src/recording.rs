@@ -54,6 +54,9 @@ pub struct Recording {
     writing: Option<Writing>,
 }
 
+/// The note of recordings whose messages are seen from outside the nodes.
+const OUTSIDE: &str = "messages seen from outside";
+
 /// The names of nodes that messages may come from or go to. Others have the names that hosts give.
 pub(crate) type Peers = Arc<Mutex<BTreeMap<NodeId, String>>>;
 
@@ -103,6 +106,14 @@ impl Recording {
     pub fn note(mut self, key: &str, value: impl Into<Value>) -> Recording {
         self.notes.insert(key.to_owned(), value.into());
         self
+    }
+
+    /// The messages are seen from outside the nodes, so it is not known who a send is for. When
+    /// recordings are merged, a send that no node was seen to receive is left out: it was for somebody
+    /// who is not observed, and would be in flight for ever.
+    #[must_use]
+    pub fn from_outside(self) -> Recording {
+        self.note(OUTSIDE, true)
     }
 
     /// Calls other nodes by these names, which may be completed later.

@@ -10,8 +10,9 @@ use everhold_attach::{Attached, Options};
 use everhold_live::recording::merge;
 use everhold_trace::{EventKind, Execution, MessageId, NodeId};
 
-use crate::support::{Puppet, allowed, compile, folder, of, plan};
+use crate::support::{Puppet, Told, allowed, compile, folder, of, plan, until};
 
+/// The nodes of the gossip, and the ports that a test takes.
 const NODES: usize = 3;
 const EVENTS: u64 = 3_000;
 
@@ -127,4 +128,56 @@ fn compare(observed: &[Vec<Vec<u64>>], truth: &dyn Fn(usize) -> Vec<Vec<u64>>) {
     // Without the messages hardly any event would have the clock that the messages say.
     assert!(same * 2 > all, "{same} of {all} events have the same clock");
     eprintln!("{all} events, {same} of them with the very clock of the messages, none with less");
+}
+
+/// Two processes show two nodes each, by the stores in them. Which node a message belongs to is known by
+/// the thread, and where the thread says nothing, there is no edge.
+#[test]
+fn messages_belong_to_the_node_of_their_thread() {
+    if !allowed() {
+        return;
+    }
+    let Some(program) = compile("rustc", &["-O", "-g", "--edition", "2021"], "stores.rs") else {
+        return;
+    };
+    let (port, record) = (ports(), folder());
+    let start = |role: &str| Puppet::start(&program, &[role, &(port - 1).to_string()]);
+    let mut both = [start("receive"), start("send")];
+    both.iter_mut().for_each(|puppet| assert_eq!(puppet.answer(), "ready\n"));
+    let probes = "on entry stored set value = $value of $store";
+    let plan = plan(probes, &of(&both.iter().collect::<Vec<_>>()));
+    let told = Told::default();
+    let options = Options {
+        order: true,
+        record: Some(record.clone()),
+        report: told.report(),
+        ..Options::default()
+    };
+    let mut attached = Attached::start(plan, options).unwrap();
+    both.iter_mut().for_each(|puppet| puppet.ask("go"));
+    until(&mut attached, |states| states.matches("value: 9").count() == 4);
+    both.iter_mut().for_each(|puppet| assert_eq!(puppet.answer(), "done\n"));
+    let totals = attached.leave();
+    assert_eq!((totals.hits, totals.lost, totals.nodes), (40, 0, 4), "{totals:?}");
+    let lines = told.lines();
+    assert_eq!(lines.iter().filter(|line| line.contains("no part of the order")).count(), 1);
+    // The threads of no store: at least ten sends and ten receives of each of both.
+    assert!(totals.unassigned >= 40 && totals.unread <= 4, "{totals:?}");
+    let whole = merge([&record]).unwrap();
+    let execution = &whole.executions[0];
+    let name = |node: NodeId| execution.node(node).name.clone();
+    let mut names: Vec<String> = execution.nodes().iter().map(|node| node.name.clone()).collect();
+    names.sort();
+    assert_eq!(names, ["1", "11", "12", "2"]);
+    let mut edges: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for event in execution.events() {
+        if let EventKind::Deliver { message } = &event.kind {
+            *edges.entry((name(message.sender), name(event.node))).or_default() += 1;
+        }
+    }
+    let pairs: Vec<_> = edges.keys().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+    assert_eq!(pairs, [("1", "11"), ("11", "1"), ("12", "2"), ("2", "12")]);
+    // What was read before its store was shown has no receive, and then no send either.
+    let sends = execution.events().iter().map(|event| event.sends.len()).sum::<usize>();
+    assert_eq!(sends as u32, edges.values().sum::<u32>());
 }

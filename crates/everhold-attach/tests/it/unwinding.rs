@@ -77,3 +77,24 @@ fn stripped_go_is_known_by_its_function_table() {
     let last = r#"{alice: {acquired: 100, lock: 99, mode: "exclusive", name: "alice", sum: 207}}"#;
     survives(&program, probes, "work 100", last, (100, 100));
 }
+
+/// What is before the check of the stack runs again when the stack has grown; a hit is counted once, in
+/// programs with and without debug information.
+#[test]
+fn a_call_that_grows_its_stack_in_go_is_one_hit() {
+    if !allowed() {
+        return;
+    }
+    for options in [&[][..], &["-ldflags=-s -w"], &["-gcflags=-N -l"]] {
+        let Some(program) = go(options) else { return };
+        for when in ["on entry", "after"] {
+            let check = |line: &str, words: &str, last: &str| {
+                let probes = format!("node is arg --name\n{when} {line}");
+                survives(&program, &probes, words, last, (100, 100));
+            };
+            check("(*ClientNode).Wide set n = $1:u64", "wide 100", "{alice: {n: 99}}");
+            check("main.Least set b = $1:u64", "least 100", "{alice: {b: 50}}");
+            check("main.Least set a = $0:u64", "least 100", "{alice: {a: 99}}");
+        }
+    }
+}

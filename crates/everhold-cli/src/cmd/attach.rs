@@ -154,6 +154,14 @@ fn tell(totals: &Totals) {
         "left: {hits} hits, {messages} messages, {records} records of {nodes} nodes; lost {lost}, shed {shed}, \
          unreadable {unreadable}"
     );
+    let Totals { unread, unsent, unassigned, .. } = totals;
+    if unread + unsent + unassigned > 0 {
+        eprintln!(
+            "order: {unread} sends that nobody observed was seen to read, {unsent} receives of what \
+             nobody observed was seen to send, {unassigned} messages of which it is not known whose \
+             they are"
+        );
+    }
 }
 
 /// Judges rules in this process, on what is seen.

@@ -7,9 +7,9 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use everhold_trace::format::{self, Item, ReadError, ReadOptions, Reader, Writer};
-use everhold_trace::{Event, EventKind, NodeId, Value};
+use everhold_trace::{Event, EventKind, MessageId, NodeId, Value};
 
-use super::lives;
+use super::{OUTSIDE, lives};
 
 /// The reasons for which recordings cannot be merged.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ pub fn merge<P: AsRef<Path>>(
     }
     parts.events.sort_by_key(|event| event.time.logical);
     parts.renumber();
+    parts.drop_unread();
     let bytes = parts.write().expect("memory is not full");
     let whole = format::read_all(&bytes[..], &ReadOptions::lenient());
     Ok(whole.expect("what was just written can be read"))
@@ -97,6 +98,8 @@ struct Parts {
     events: Vec<Event>,
     /// Nodes whose newest segment has an end.
     ended: BTreeSet<NodeId>,
+    /// Nodes whose messages are seen from outside.
+    outside: BTreeSet<NodeId>,
 }
 
 impl Parts {
@@ -107,10 +110,13 @@ impl Parts {
         let mut reader = Reader::new(file, &ReadOptions::lenient()).map_err(read)?;
         // The common numbers of the nodes of this file.
         let mut nodes: Vec<NodeId> = Vec::new();
-        let mut ended = false;
+        let (mut ended, mut outside) = (false, false);
         while let Some(item) = reader.next_item().map_err(read)? {
             match item {
-                Item::Run { notes, .. } => self.notes.extend(notes),
+                Item::Run { notes, .. } => {
+                    outside |= notes.contains_key(OUTSIDE);
+                    self.notes.extend(notes);
+                }
                 Item::Node(info) => nodes.push(self.node(&info.name, &info.kind)),
                 Item::Event(event) => {
                     let event = renamed(*event, &nodes);
@@ -122,6 +128,9 @@ impl Parts {
         }
         // A segment belongs to the node that it declares first, and newer ones are read later.
         if let Some(owner) = nodes.first() {
+            if outside {
+                self.outside.insert(*owner);
+            }
             if ended {
                 self.ended.insert(*owner)
             } else {
@@ -142,9 +151,24 @@ impl Parts {
             places[*at] = node_id(place);
         }
         self.nodes = order.iter().map(|at| self.nodes[*at].clone()).collect();
-        self.ended = self.ended.iter().map(|node| places[node.index()]).collect();
+        for nodes in [&mut self.ended, &mut self.outside] {
+            *nodes = nodes.iter().map(|node| places[node.index()]).collect();
+        }
         let events = std::mem::take(&mut self.events).into_iter();
         self.events = events.map(|event| renamed(event, &places)).collect();
+    }
+
+    /// Leaves out the sends that were seen from outside and that no node was seen to receive.
+    fn drop_unread(&mut self) {
+        let message = |event: &Event| match event.kind {
+            EventKind::Deliver { message } => Some(message),
+            _ => None,
+        };
+        let arrived: BTreeSet<MessageId> = self.events.iter().filter_map(message).collect();
+        for event in self.events.iter_mut().filter(|event| self.outside.contains(&event.node)) {
+            let sender = event.node;
+            event.sends.retain(|send| arrived.contains(&MessageId { sender, seq: send.seq }));
+        }
     }
 
     /// Returns the common number of a node. Files of other nodes declare it without a kind.
