@@ -19,6 +19,8 @@ pub struct Binary {
     debug: Option<(PathBuf, Vec<u8>)>,
     /// The supplementary file that several debug files share.
     shared: Option<Vec<u8>>,
+    /// Files that should have had its debug information, and why they do not.
+    pub refused: Vec<String>,
     /// The number that its linker gave it.
     pub build_id: Option<String>,
     /// Whether it has the function table of Go.
@@ -72,14 +74,18 @@ impl Binary {
             unwinds: false,
             debug: None,
             shared: None,
+            refused: Vec::new(),
             data: Vec::new(),
         };
         if file.section_by_name(".debug_info").is_none() {
-            binary.debug = debug_file(path, &file);
+            binary.debug = debug_file(path, &file, &mut binary.refused);
         }
         drop(file);
         binary.data = data;
-        binary.shared = binary.find_shared();
+        binary.shared = binary.find_shared().transpose().unwrap_or_else(|why| {
+            binary.refused.push(why);
+            None
+        });
         binary.unwinds = binary.has_personality();
         Ok(binary)
     }
@@ -176,13 +182,22 @@ impl Binary {
             || file.section_by_name(".gcc_except_table").is_some()
     }
 
-    fn find_shared(&self) -> Option<Vec<u8>> {
+    fn find_shared(&self) -> Option<Result<Vec<u8>, String>> {
         let (path, data) = self.debug_data();
         let file = parse(path, data).ok()?;
-        let (name, _) = file.gnu_debugaltlink().ok()??;
+        let (name, id) = file.gnu_debugaltlink().ok()??;
         let name = Path::new(std::str::from_utf8(name).ok()?);
         let whole = path.parent()?.join(name);
-        fs::read(whole).ok()
+        let shared = fs::read(&whole).ok()?;
+        let found = build_id(&whole, &shared);
+        Some(match found.is_none_or(|found| found == hexadecimal(id)) {
+            true => Ok(shared),
+            false => Err(format!(
+                "{} was made for another build of {}; reinstall the debug symbols",
+                whole.display(),
+                path.display()
+            )),
+        })
     }
 }
 
@@ -214,12 +229,24 @@ fn section<'a>(file: &object::File<'a>, name: &str) -> Cow<'a, [u8]> {
             let read = flate2::read::ZlibDecoder::new(compressed.data).read_to_end(&mut bytes);
             read.map(|_| Cow::Owned(bytes)).unwrap_or_default()
         }
+        CompressionFormat::Zstandard => {
+            zstd::stream::decode_all(compressed.data).map(Cow::Owned).unwrap_or_default()
+        }
         _ => Cow::default(),
     }
 }
 
-/// The separate debug file, by build id or by name, as the debuggers look for it.
-fn debug_file(path: &Path, file: &object::File<'_>) -> Option<(PathBuf, Vec<u8>)> {
+fn build_id(path: &Path, data: &[u8]) -> Option<String> {
+    parse(path, data).ok()?.build_id().ok()?.map(hexadecimal)
+}
+
+/// The separate debug file, by build id or by name, as the debuggers look for it. One that was made for
+/// another build is refused: its addresses and offsets would be wrong.
+fn debug_file(
+    path: &Path,
+    file: &object::File<'_>,
+    refused: &mut Vec<String>,
+) -> Option<(PathBuf, Vec<u8>)> {
     let mut places = Vec::new();
     if let Some(id) = file.build_id().ok().flatten().map(hexadecimal)
         && id.len() > 2
@@ -235,8 +262,32 @@ fn debug_file(path: &Path, file: &object::File<'_>) -> Option<(PathBuf, Vec<u8>)
         let inside = folder.strip_prefix("/").unwrap_or(folder);
         places.push(Path::new("/usr/lib/debug").join(inside).join(name));
     }
-    let read = |place: PathBuf| fs::read(&place).ok().map(|data| (place, data));
-    places.into_iter().filter(|place| place != path).find_map(read)
+    for place in places.into_iter().filter(|place| place != path) {
+        let Ok(data) = fs::read(&place) else { continue };
+        if is_of(file, &place, &data) {
+            return Some((place, data));
+        }
+        refused.push(format!(
+            "{} was made for another build of the program; install the debug symbols of this one",
+            place.display()
+        ));
+    }
+    None
+}
+
+/// Whether a debug file was made with a program: both bear the same build id, or, where one of them has
+/// none, the file has the checksum that the program names.
+fn is_of(file: &object::File<'_>, place: &Path, data: &[u8]) -> bool {
+    let own = file.build_id().ok().flatten().map(hexadecimal);
+    match (own, build_id(place, data), file.gnu_debuglink()) {
+        (Some(own), Some(other), _) => own == other,
+        (_, _, Ok(Some((_, wanted)))) => {
+            let mut sum = flate2::Crc::new();
+            sum.update(data);
+            sum.sum() == wanted
+        }
+        _ => true,
+    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

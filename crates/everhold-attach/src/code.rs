@@ -21,8 +21,10 @@ pub(crate) enum Kind {
     Jump(i64),
     /// A jump by this distance if the comparison was below or equal, as in the prologue of Go.
     JumpBelow(i64),
-    /// Another conditional jump.
-    Branch(i64),
+    /// Another conditional jump, by the number of its condition.
+    Branch(u8, i64),
+    /// A jump that depends on a register that counts; compilers do not write it.
+    Counted,
     /// A jump to an address in a register or in memory.
     JumpTo,
     /// `endbr64`, which marks a target of indirect jumps.
@@ -40,7 +42,16 @@ pub(crate) enum Kind {
 impl Kind {
     /// Returns whether the kernel carries out this instruction itself.
     pub(crate) fn is_cheap(self) -> bool {
-        !matches!(self, Kind::Return | Kind::JumpTo | Kind::Landing | Kind::Other)
+        !matches!(self, Kind::Return | Kind::JumpTo | Kind::Landing | Kind::Counted | Kind::Other)
+    }
+
+    /// The number of the condition of a jump, if it has one.
+    fn condition(self) -> Option<u8> {
+        match self {
+            Kind::JumpBelow(_) => Some(BELOW_OR_EQUAL),
+            Kind::Branch(condition, _) => Some(condition),
+            _ => None,
+        }
     }
 
     pub(crate) fn words(self) -> &'static str {
@@ -48,7 +59,8 @@ impl Kind {
             Kind::Return => "ret",
             Kind::Jump(_) | Kind::JumpTo => "jmp",
             Kind::JumpBelow(_) => "jbe",
-            Kind::Branch(_) => "jcc",
+            Kind::Branch(..) => "jcc",
+            Kind::Counted => "loop",
             Kind::Landing => "endbr64",
             Kind::Push => "push",
             Kind::Nop => "nop",
@@ -57,6 +69,9 @@ impl Kind {
         }
     }
 }
+
+/// The number of the condition of `jbe`.
+const BELOW_OR_EQUAL: u8 = 6;
 
 /// The bytes that are still to be read.
 struct Bytes<'a> {
@@ -176,7 +191,7 @@ fn one_byte(bytes: &mut Bytes<'_>, operation: u8, prefixes: &Prefixes) -> Option
             bytes.skip(1)?;
         }
         0x76 => return Some(Kind::JumpBelow(bytes.distance(1)?)),
-        0x70..=0x7f => return Some(Kind::Branch(bytes.distance(1)?)),
+        0x70..=0x7f => return Some(Kind::Branch(operation & 15, bytes.distance(1)?)),
         0xa0..=0xa3 => bytes.skip(if prefixes.short_address { 4 } else { 8 })?,
         0xb8..=0xbf => bytes.skip(if prefixes.rex & 8 != 0 { 8 } else { wide })?,
         0xc2 | 0xca => {
@@ -185,7 +200,10 @@ fn one_byte(bytes: &mut Bytes<'_>, operation: u8, prefixes: &Prefixes) -> Option
         }
         0xc3 | 0xcb => return Some(Kind::Return),
         0xc8 => bytes.skip(3)?,
-        0xe0..=0xe3 => return Some(Kind::Branch(bytes.distance(1)?)),
+        0xe0..=0xe3 => {
+            bytes.skip(1)?;
+            return Some(Kind::Counted);
+        }
         0xe8 => {
             bytes.skip(4)?;
             return Some(Kind::Call);
@@ -234,7 +252,7 @@ fn two_bytes(bytes: &mut Bytes<'_>, prefixes: &Prefixes) -> Option<Kind> {
             bytes.skip(1)?;
         }
         0x86 => return Some(Kind::JumpBelow(bytes.distance(4)?)),
-        0x80..=0x8f => return Some(Kind::Branch(bytes.distance(4)?)),
+        0x80..=0x8f => return Some(Kind::Branch(operation & 15, bytes.distance(4)?)),
         _ => drop(operands(bytes)?),
     }
     Some(Kind::Other)
@@ -287,7 +305,7 @@ pub(crate) fn growth(code: &[u8]) -> Option<usize> {
             usize::try_from(end.cast_signed() + isize::try_from(distance).unwrap_or(isize::MIN / 2))
         };
         match instruction.kind {
-            Kind::JumpBelow(distance) | Kind::Branch(distance) => {
+            Kind::JumpBelow(distance) | Kind::Branch(_, distance) => {
                 let grows = target(distance).is_ok_and(|target| begins_again(code, target));
                 if !grows {
                     break;
@@ -327,6 +345,8 @@ pub(crate) struct Exits {
     pub(crate) returns: Vec<u64>,
     /// Jumps into other functions, which return in this one's place.
     pub(crate) jumps: Vec<u64>,
+    /// Such jumps that are taken under a condition, with its number.
+    pub(crate) branches: Vec<(u64, u8)>,
     /// Jumps to computed addresses: cases of a switch, or other functions.
     pub(crate) computed: usize,
 }
@@ -345,12 +365,15 @@ pub(crate) fn exits(parts: &[(u64, &[u8])]) -> Result<Exits, u64> {
             let end = address + instruction.len as u64;
             match instruction.kind {
                 Kind::Return => exits.returns.push(address),
-                Kind::Jump(distance) | Kind::JumpBelow(distance) | Kind::Branch(distance)
+                Kind::Jump(distance) | Kind::JumpBelow(distance) | Kind::Branch(_, distance)
                     if !inside(end.wrapping_add_signed(distance)) =>
                 {
-                    exits.jumps.push(address);
+                    match instruction.kind.condition() {
+                        Some(condition) => exits.branches.push((address, condition)),
+                        None => exits.jumps.push(address),
+                    }
                 }
-                Kind::JumpTo => exits.computed += 1,
+                Kind::JumpTo | Kind::Counted => exits.computed += 1,
                 _ => {}
             }
             at += instruction.len;
@@ -415,9 +438,13 @@ mod tests {
 
     #[test]
     fn a_function_is_left_by_returns_and_by_jumps_out_of_it() {
-        // A jump out of it and one to the return, then the return.
-        let code = [0x74, 0x05, 0xe9, 0, 1, 0, 0, 0xc3];
-        let exits = exits(&[(0x1000, &code)]).unwrap();
-        assert_eq!((exits.returns, exits.jumps), (vec![0x1007], vec![0x1002]));
+        // A jump to the return, one out of it, one out of it if something is less, then the return.
+        let code = [0x74, 0x07, 0xe9, 0, 1, 0, 0, 0x7c, 0x50, 0xc3];
+        let found = exits(&[(0x1000, &code)]).unwrap();
+        assert_eq!((found.returns, found.jumps), (vec![0x1009], vec![0x1002]));
+        assert_eq!(found.branches, [(0x1007, 12)]);
+        // What is known to be another part of it is not out of it.
+        let found = exits(&[(0x1000, &code), (0x1059, &[0xc3])]).unwrap();
+        assert_eq!((found.returns, found.branches), (vec![0x1009, 0x1059], vec![]));
     }
 }

@@ -1,5 +1,6 @@
 //! Programs in the kernel: loading, linking and letting go of them.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use everhold_kernel::Ring;
@@ -137,12 +138,14 @@ impl Hooks {
             }
             Some(calls) => {
                 let entered = load(program::before_return(shared, subject, calls))?;
-                let left = load(program::at_return(shared, subject, calls))?;
-                let exits: Vec<u64> = resolved.exits.iter().map(|exit| exit.offset).collect();
                 // A call is seen only if its entry was, so the exits come first.
-                links.extend(link(&left, &exits)?);
+                for (condition, exits) in by_condition(resolved) {
+                    let left = load(program::at_return(shared, subject, calls, condition))?;
+                    links.extend(link(&left, &exits)?);
+                    programs.push(left);
+                }
                 links.extend(link(&entered, &[resolved.entry.offset])?);
-                programs.extend([entered, left]);
+                programs.push(entered);
             }
         }
         Ok(Hook {
@@ -212,6 +215,15 @@ impl Hooks {
         // A number that stays in the map is one that is looked for in vain.
         let _ = self.processes.remove(&process.to_ne_bytes());
     }
+}
+
+/// The offsets of the exits of a function, by the condition under which they are taken.
+fn by_condition(resolved: &Resolved) -> BTreeMap<Option<u8>, Vec<u64>> {
+    let mut exits: BTreeMap<Option<u8>, Vec<u64>> = BTreeMap::new();
+    for exit in &resolved.exits {
+        exits.entry(exit.condition).or_default().push(exit.offset);
+    }
+    exits
 }
 
 impl Target {

@@ -236,6 +236,10 @@ fn resolve_in(
     let go = if binary.is_go { "Go, " } else { "" };
     let build_id = binary.build_id.as_deref().unwrap_or("none");
     *kind = format!("{go}{debug}, build id {build_id}");
+    for refused in &binary.refused {
+        kind.push_str("; ");
+        kind.push_str(refused);
+    }
     let mut resolution = resolve(&binary, &file.probes)?;
     let lines = &file.probes;
     let (fit, large): (Vec<_>, Vec<_>) =

@@ -131,10 +131,19 @@ pub(crate) fn before_return(shared: Shared<'_>, subject: Subject<'_>, calls: &Ma
     writer.end()
 }
 
-/// The program of a line that looks when the function returns.
-pub(crate) fn at_return(shared: Shared<'_>, subject: Subject<'_>, calls: &Map) -> Vec<Insn> {
+/// The program of a line that looks when the function returns; with a condition, at a jump out of the
+/// function that is taken only under it.
+pub(crate) fn at_return(
+    shared: Shared<'_>,
+    subject: Subject<'_>,
+    calls: &Map,
+    condition: Option<u8>,
+) -> Vec<Insn> {
     let mut writer = Writer::new(shared, subject);
     writer.begin();
+    if let Some(condition) = condition {
+        writer.taken(condition);
+    }
     writer.time();
     writer.key((RSP, 0));
     writer.take_bases(calls);
@@ -258,6 +267,47 @@ impl<'a> Writer<'a> {
         code.count(COUNTERS, count::SHED, 1);
         code.go(done);
         code.here(admitted);
+    }
+
+    /// Discards the hit of a jump that is not taken: its condition, by number, is one of the flags, or a
+    /// combination of them.
+    fn taken(&mut self, condition: u8) {
+        const ZERO: i32 = 0x40;
+        let (done, taken) = (self.done, self.code.label());
+        let code = &mut self.code;
+        code.load(1, CONTEXT, FLAGS);
+        // An odd number is the negation of the number before it.
+        let (when_set, when_clear) = match condition & 1 {
+            0 => (taken, done),
+            _ => (done, taken),
+        };
+        let mask = match condition >> 1 {
+            0 => 0x800,
+            1 => 1,
+            2 => ZERO,
+            3 => BELOW_OR_EQUAL,
+            4 => 0x80,
+            5 => 4,
+            // The sign differs from the overflow: less; or equal to zero: at most.
+            other => {
+                if other == 7 {
+                    code.copy(2, 1);
+                    code.and(2, ZERO);
+                    code.jump(Jump::Different, 2, 0, when_set);
+                }
+                code.copy(2, 1);
+                code.shift_right(2, 4);
+                // The overflow is four bits above the sign.
+                code.and(1, 0x80);
+                code.and(2, 0x80);
+                code.subtract(1, 2);
+                -1
+            }
+        };
+        code.and(1, mask);
+        code.jump(Jump::Different, 1, 0, when_set);
+        code.go(when_clear);
+        code.here(taken);
     }
 
     fn register(&mut self, to: Register, register: u8) {

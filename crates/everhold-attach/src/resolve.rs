@@ -24,6 +24,8 @@ pub struct Site {
     pub instruction: &'static str,
     /// Whether the kernel carries it out itself: a microsecond instead of ten in a virtual machine.
     pub is_cheap: bool,
+    /// The number of the condition under which a jump leaves the function; it is seen only then.
+    pub(crate) condition: Option<u8>,
 }
 
 /// One line of the probe file in one function of a program.
@@ -248,14 +250,18 @@ impl Resolver<'_> {
                 let capture = without::capture(path, self.binary.is_go);
                 captures.add(path, capture.map_err(|why| format!("{path}: {why}"))?);
             }
-            let range = (*start, start + size.max(&1));
-            self.finish(name, &[range], *start, (RSP, 0), captures)
+            let mut ranges = vec![(*start, start + size.max(&1))];
+            ranges.extend(cold_parts(functions, name));
+            self.finish(name, &ranges, *start, (RSP, 0), captures)
         };
         found.into_iter().map(|entry| one(entry).map_err(|text| (text, false))).collect()
     }
 
     fn absent(&self, functions: &Functions) -> String {
         let (wanted, path) = (&self.probe.function, self.binary.path.display());
+        if let Some(refused) = self.binary.refused.first() {
+            return format!("{path} has no function {wanted}, and {refused}");
+        }
         match functions.is_empty() {
             true => format!(
                 "{path} is stripped, so {wanted} cannot be found; install its debug symbols (on \
@@ -339,14 +345,16 @@ impl Resolver<'_> {
                 "the code of {name} cannot be read at {address:#x}, so its returns are not known"
             )
         })?;
-        if !exits.jumps.is_empty() {
-            let sites = exits.jumps.len();
+        let sites = exits.jumps.len() + exits.branches.len();
+        if sites > 0 {
             notes.push(format!(
                 "{name} ends with a jump to another function at {sites} sites; it counts as \
                  returned there, before that function runs"
             ));
         }
-        let all: Vec<u64> = exits.returns.iter().chain(&exits.jumps).copied().collect();
+        let always = exits.returns.iter().chain(&exits.jumps).map(|address| (*address, None));
+        let taken = exits.branches.iter().map(|(address, condition)| (*address, Some(*condition)));
+        let all: Vec<(u64, Option<u8>)> = always.chain(taken).collect();
         if all.is_empty() {
             return Err(format!("{name} never returns; use `on entry`"));
         }
@@ -356,7 +364,10 @@ impl Resolver<'_> {
                 exits.computed
             ));
         }
-        all.into_iter().map(|address| self.site(name, ranges[0].0, address)).collect()
+        let start = ranges[0].0;
+        let site =
+            |(address, condition)| Ok(Site { condition, ..self.site(name, start, address)? });
+        all.into_iter().map(site).collect()
     }
 
     fn site(&self, name: &str, start: u64, address: u64) -> Result<Site, String> {
@@ -370,8 +381,20 @@ impl Resolver<'_> {
             place: format!("{name}+{:#x}", address.wrapping_sub(start)),
             instruction: kind.words(),
             is_cheap: kind.is_cheap(),
+            condition: None,
         })
     }
+}
+
+/// The parts of a function that compilers put elsewhere since they are rarely run, as symbols show them.
+fn cold_parts(functions: &Functions, of: &str) -> Vec<(u64, u64)> {
+    let is_part = |name: &str| {
+        let number = name.strip_prefix(of).and_then(|rest| rest.strip_prefix(".cold"));
+        let digits = |rest: &str| rest.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit());
+        number.is_some_and(digits)
+    };
+    let parts = functions.iter().filter(|(_, (name, size))| *size > 0 && is_part(name));
+    parts.map(|(start, (_, size))| (*start, start + size)).collect()
 }
 
 fn whole(base: Base) -> Position {

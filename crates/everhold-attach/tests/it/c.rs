@@ -1,8 +1,12 @@
 //! C, with and without optimisation, with and without debug information.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use everhold_attach::Targets;
 
-use crate::support::{Puppet, Told, allowed, attach, compile, of, plan, until};
+use crate::support::{Puppet, Told, allowed, attach, compile, left_out, of, plan, until};
 
 const PROBES: &str = "\
 node is arg --name
@@ -152,4 +156,84 @@ fn a_stripped_program_needs_its_symbols() {
     let plan = plan("on entry deep step x", &targets);
     let text = plan.describe();
     assert!(text.contains("debug symbols"), "{text}");
+}
+
+/// A jump out of a function that depends on a condition is a return only when it is taken, and a part of the
+/// function that is elsewhere is a part of it.
+#[test]
+fn every_call_returns_once_by_whichever_way() {
+    if !allowed() {
+        return;
+    }
+    let Some(program) = compile("gcc", &["-O2"], "locks.c") else { return };
+    let mut puppet = Puppet::start(&program, &[]);
+    let plan = plan("after leaps set n = $0:i64, result = $ret:u32", &of(&[&puppet]));
+    let text = plan.describe();
+    // To its ends, to another function and to its other part: two returns and two jumps.
+    assert_eq!(text.matches("seen at").count(), 4, "{text}");
+    assert!(text.contains("jump to another function at 2 sites"), "{text}");
+    let mut attached = attach(plan);
+    puppet.say("leap 30");
+    until(&mut attached, |states| states.contains("n: 29"));
+    let totals = attached.leave();
+    assert_eq!((totals.hits, totals.records, totals.unpaired), (35, 35, 0));
+}
+
+/// Runs a program of the binary utilities on a file.
+fn changed(program: &str, options: &[&str], file: &Path) -> bool {
+    match Command::new(program).args(options).arg(file).output() {
+        Err(error) => left_out(&format!("{program}: {error}")),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            output.status.success() || left_out(&format!("{program}: {said}"))
+        }
+    }
+}
+
+#[test]
+fn compressed_debug_information_is_read() {
+    for format in ["zlib", "zstd"] {
+        let Some(program) = compile("gcc", &["-O2", "-g"], "locks.c") else { return };
+        let option = format!("--compress-debug-sections={format}");
+        if !changed("objcopy", &[&option], &program) {
+            continue;
+        }
+        let targets = Targets { programs: vec![program], ..Targets::default() };
+        let plan = plan("on entry deep set n = $n", &targets);
+        assert_eq!(plan.problems().count(), 0, "{format}: {}", plan.describe());
+    }
+}
+
+/// Debug information beside the program is taken if it was made with the program, and refused otherwise.
+#[test]
+fn debug_information_of_another_build_is_refused() {
+    for build_id in ["-Wl,--build-id", "-Wl,--build-id=none"] {
+        let build = |more: &str| compile("gcc", &["-O2", "-g", build_id, more], "locks.c");
+        let (Some(program), Some(other)) = (build("-DONE"), build("-O1")) else { return };
+        let debug = |of: &Path, to: &Path| {
+            fs::copy(of, to).unwrap();
+            changed("objcopy", &["--only-keep-debug"], to)
+        };
+        let beside = program.with_extension("debug");
+        let link = format!("--add-gnu-debuglink={}", beside.display());
+        if !debug(&program, &beside) || !changed("strip", &[], &program) {
+            return;
+        }
+        assert!(changed("objcopy", &[&link], &program));
+        let describe = || {
+            let targets = Targets { programs: vec![program.clone()], ..Targets::default() };
+            plan("on entry deep set n = $n", &targets).describe()
+        };
+        let text = describe();
+        assert!(
+            text.contains("debug information in") && !text.contains("cannot be used"),
+            "{text}"
+        );
+        assert!(debug(&other, &beside));
+        let text = describe();
+        assert!(
+            text.contains("was made for another build") && text.contains("cannot be used"),
+            "{text}"
+        );
+    }
 }

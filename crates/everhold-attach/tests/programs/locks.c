@@ -38,6 +38,17 @@ __attribute__((noinline)) uint64_t deep(struct client *self, uint64_t n) {
 
 __attribute__((noinline)) void busy(uint64_t round) { __asm__ volatile("" : : "r"(round)); }
 
+// A function that jumps into another one if its argument is negative, or less than ten, and has a part
+// elsewhere for what is rare, as compilers lay them out.
+uint64_t leaps(int64_t n);
+__asm__(
+    ".text\n.globl leaps\n.type leaps,@function\n"
+    "leaps: testq %rdi,%rdi\n js landing\n cmpq $10,%rdi\n jl landing\n cmpq $20,%rdi\n jg leaps.cold\n"
+    " movq %rdi,%rax\n ret\n.size leaps,.-leaps\n"
+    ".type landing,@function\nlanding: movl $1,%eax\n ret\n.size landing,.-landing\n"
+    ".section .text.unlikely,\"ax\",@progbits\n.type leaps.cold,@function\n"
+    "leaps.cold: movl $2,%eax\n ret\n.size leaps.cold,.-leaps.cold\n.text\n");
+
 static inline __attribute__((always_inline)) uint64_t tiny(uint64_t n) { return n * 3 + 1; }
 
 int main(int argc, char **argv) {
@@ -51,6 +62,8 @@ int main(int argc, char **argv) {
         if (!strcmp(word, "shared")) sum += (uint64_t)on_lock_acquired(&client, number, SHARED);
         if (!strcmp(word, "release")) on_lock_released(&client, number);
         if (!strcmp(word, "deep")) sum += deep(&client, number);
+        if (!strcmp(word, "leap"))
+            for (int64_t i = -5; i < (int64_t)number; i++) sum += leaps(i);
         if (!strcmp(word, "tiny")) sum += tiny(number);
         if (!strcmp(word, "busy"))
             for (uint64_t i = 0; i < number; i++) busy(i);
