@@ -108,3 +108,15 @@ fn a_write_that_was_synced_is_kept() {
     let outcome = check(500, |net| puts_are_kept(net, true));
     assert_eq!(outcome.failed, None, "{}", outcome.report);
 }
+
+/// A host that is down when the last client ends would restart again and again.
+#[test]
+fn an_execution_ends_although_a_host_is_down() {
+    let outcome = check(50, |net| {
+        net.host("short", || thread::sleep(Duration::from_secs(1)));
+        net.client("user", || thread::sleep(Duration::from_secs(6)));
+        net.faults(Faults::none().crash(2));
+    });
+    assert_eq!(outcome.failed, None, "{}", outcome.report);
+    assert!(outcome.steps < 50 * 100, "{} steps", outcome.steps);
+}

@@ -1,5 +1,7 @@
-//! The parts of the program's own file that the machinery needs: where its writable data lies.
+//! The parts of the program's own file that the machinery needs, and of what is loaded with it: where
+//! writable data lies.
 
+use std::ffi::CStr;
 use std::fs;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
@@ -74,6 +76,69 @@ fn load_bias() -> usize {
     // SAFETY: the callback writes one word to the place that it is given; the program comes first.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut bias).cast()) };
     bias
+}
+
+/// The libraries whose state is that of the whole process, not of a host: the C library with its
+/// loader and its parts, and the unwinder.
+const OF_THE_PROCESS: [&str; 9] = [
+    "ld-linux",
+    "libc.so",
+    "libdl.so",
+    "libgcc_s.so",
+    "libm.so",
+    "libnss_",
+    "libpthread.so",
+    "libresolv.so",
+    "librt.so",
+];
+
+/// The writable data of the shared libraries that are loaded now.
+pub(crate) fn writable_data_of_libraries() -> Vec<Range> {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        found: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the C library passes a description of a loaded file, and our own place.
+        let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Range>>()) };
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: the name is a text.
+        let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        // The program itself has no name.
+        if !name.is_empty() && !OF_THE_PROCESS.iter().any(|known| name.starts_with(known)) {
+            found.extend(writable_segments(info));
+        }
+        0
+    }
+    let mut found: Vec<Range> = Vec::new();
+    // SAFETY: the callback writes to the place that it is given.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    found
+}
+
+/// The segments that can be written, without what the loader protects after it has made it ready.
+fn writable_segments(info: &libc::dl_phdr_info) -> impl Iterator<Item = Range> {
+    const PAGE: usize = 4096;
+    // SAFETY: the C library says how many headers there are.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let bias = info.dlpi_addr as usize;
+    let bounds = move |header: &libc::Elf64_Phdr| {
+        let start = bias + header.p_vaddr as usize;
+        start..start + header.p_memsz as usize
+    };
+    let guarded = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO).map(bounds);
+    let writable = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0);
+    writable.map(bounds).filter_map(move |segment| {
+        let after = guarded.as_ref().filter(|guarded| segment.contains(&guarded.start));
+        let start = after.map_or(segment.start, |guarded| guarded.end / PAGE * PAGE);
+        let start = start.max(segment.start);
+        (start < segment.end).then(|| Range { start, length: segment.end - start })
+    })
 }
 
 /// The address and the length of a section.

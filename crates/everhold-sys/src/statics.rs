@@ -1,9 +1,11 @@
-//! Statics for each host: the program's writable data is exchanged when another host runs.
+//! Statics for each host: the writable data of the program and of its shared libraries is exchanged
+//! when another host runs.
 //!
 //! The first contents are copied before `main`, so a host that starts has the statics of a program
 //! that starts.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::arch::asm;
+use std::ffi::{c_char, c_int};
 
 use crate::elf;
 use crate::environment::{self, Environment};
@@ -11,26 +13,38 @@ use crate::mappings;
 use crate::own::own;
 
 own! {
-    /// The copy of the program's writable data from before `main`, with its first address.
-    PRISTINE: Option<Copied> = None;
+    /// Copies of the writable data from before `main`: that of the program comes first.
+    PRISTINE: Vec<Copied> = Vec::new();
     /// The writable data that is exchanged.
-    RANGES: [Range; 2] = [Range { start: 0, length: 0 }; 2];
-    /// The image of the host whose statics are in place; null if those of the explorer are.
+    RANGES: Vec<Range> = Vec::new();
+    /// The image of the host whose statics are in place; it holds the explorer's meanwhile. Null if
+    /// those of the explorer are in place.
     LOADED: *mut Image = std::ptr::null_mut();
     /// The explorer's own environment, while that of a host is in place.
     EXPLORERS: *mut *mut c_char = std::ptr::null_mut();
-    /// The explorer's own statics, while those of a host are in place.
-    EXPLORER: Vec<u8> = Vec::new();
 }
 
-#[derive(Clone, Copy)]
+/// What a range contained before `main`.
 struct Copied {
-    copy: usize,
-    start: usize,
-    length: usize,
+    range: Range,
+    bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+impl Copied {
+    fn new(range: Range) -> Copied {
+        // SAFETY: the range is mapped, and nobody else runs yet.
+        let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.length) };
+        Copied { range, bytes: bytes.to_vec() }
+    }
+
+    /// The part of a range, if it lies within this.
+    fn part(&self, range: Range) -> Option<&[u8]> {
+        let from = range.start.checked_sub(self.range.start)?;
+        self.bytes.get(from..from + range.length)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) start: usize,
     pub(crate) length: usize,
@@ -43,21 +57,13 @@ unsafe extern "C" {
     static _end: u8;
 }
 
-/// Copies the program's writable data before `main`.
+/// Copies the writable data before `main`. Shared libraries have made theirs ready by now.
 extern "C" fn copy_before_main(_: c_int, _: *const *const u8, _: *const *const u8) {
     let start = &raw const __data_start as usize;
-    let length = &raw const _end as usize - start;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let writable = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, large enough for the copy of data that is mapped.
-    unsafe {
-        let copy = libc::mmap(std::ptr::null_mut(), length, writable, flags, -1, 0);
-        if copy == libc::MAP_FAILED {
-            return;
-        }
-        std::ptr::copy_nonoverlapping(start as *const c_void, copy, length);
-        PRISTINE.set(Some(Copied { copy: copy as usize, start, length }));
-    }
+    let program = Range { start, length: &raw const _end as usize - start };
+    let libraries = elf::writable_data_of_libraries();
+    let all = std::iter::once(program).chain(libraries).map(Copied::new).collect();
+    PRISTINE.set(all);
 }
 
 #[used]
@@ -65,26 +71,33 @@ extern "C" fn copy_before_main(_: c_int, _: *const *const u8, _: *const *const u
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn(c_int, *const *const u8, *const *const u8) = copy_before_main;
 
-/// Finds the program's writable data.
+/// Finds the writable data.
 pub(crate) fn check() -> Result<(), String> {
-    let copied = PRISTINE.get().ok_or("the program's data could not be copied before `main`")?;
-    let ranges = elf::writable_sections()?;
-    for range in ranges {
-        let inside = range.length == 0
-            || range.start >= copied.start
-                && range.start + range.length <= copied.start + copied.length;
-        if !inside {
-            return Err("the program's data lies elsewhere than the linker says".to_owned());
-        }
+    let (program, libraries) =
+        pristine().split_first().ok_or("the program's data could not be copied before `main`")?;
+    let sections = elf::writable_sections()?.into_iter().filter(|range| range.length > 0);
+    let mut ranges: Vec<Range> = sections.collect();
+    if ranges.iter().any(|range| program.part(*range).is_none()) {
+        return Err("the program's data lies elsewhere than the linker says".to_owned());
     }
+    ranges.extend(libraries.iter().map(|library| library.range));
     RANGES.set(ranges);
-    EXPLORER.replace(vec![0; size()]);
     Ok(())
+}
+
+fn pristine() -> &'static [Copied] {
+    // SAFETY: written once, before `main`.
+    unsafe { &*PRISTINE.place() }
+}
+
+fn ranges() -> &'static [Range] {
+    // SAFETY: written by `check`, before any host runs.
+    unsafe { &*RANGES.place() }
 }
 
 /// The number of bytes that are exchanged.
 fn size() -> usize {
-    RANGES.get().iter().map(|range| range.length).sum()
+    ranges().iter().map(|range| range.length).sum()
 }
 
 /// The statics of one host.
@@ -117,12 +130,10 @@ impl Image {
 
     /// Forgets everything since the start of the program.
     pub fn refresh(&mut self) {
-        let copied = PRISTINE.get().expect("the machinery was checked");
         let mut at = 0;
-        for range in RANGES.get() {
-            let from = copied.copy + (range.start - copied.start);
-            // SAFETY: `check` saw that the ranges lie within the copy, which is never unmapped.
-            let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, range.length) };
+        for range in ranges() {
+            let bytes = pristine().iter().find_map(|copied| copied.part(*range));
+            let bytes = bytes.expect("the machinery was checked");
             self.bytes[at..at + range.length].copy_from_slice(bytes);
             at += range.length;
         }
@@ -132,11 +143,9 @@ impl Image {
 /// Puts the statics of a host in place of the explorer's.
 pub(crate) fn load(image: &mut Image) {
     debug_assert!(LOADED.get().is_null(), "the explorer's statics are in place");
-    // SAFETY: the buffer belongs to this module, and only one thread is here.
-    unsafe { save(&mut *EXPLORER.place()) };
     // SAFETY: code of the host, which alone refers to its statics, runs from now on; the
     // explorer's code does not run until its own statics are back, but for calls of the host.
-    unsafe { put(&image.bytes) };
+    unsafe { exchange(&mut image.bytes) };
     EXPLORERS.set(image.environment.load());
     LOADED.set(image);
 }
@@ -144,11 +153,9 @@ pub(crate) fn load(image: &mut Image) {
 /// Puts the explorer's statics back.
 pub(crate) fn load_base() {
     let image = LOADED.replace(std::ptr::null_mut());
-    // SAFETY: the image is borrowed by `Fiber::run`, which is still at work.
-    let image = unsafe { &mut *image };
-    save(&mut image.bytes);
-    // SAFETY: as in `load`, the other way round.
-    unsafe { put(&*EXPLORER.place()) };
+    // SAFETY: the image is borrowed by `Fiber::run`, which is still at work. For the exchange, as
+    // in `load`, the other way round.
+    unsafe { exchange(&mut (*image).bytes) };
     environment::load_base(EXPLORERS.get());
 }
 
@@ -164,25 +171,95 @@ pub(crate) fn with_environment(work: impl FnOnce(&mut Environment)) {
     work(unsafe { &mut (*LOADED.get()).environment });
 }
 
-fn save(bytes: &mut [u8]) {
+/// Exchanges the statics in place with others.
+///
+/// # Safety
+///
+/// No code may run that relies on the statics that are replaced.
+unsafe fn exchange(bytes: &mut [u8]) {
     let mut at = 0;
-    for range in RANGES.get() {
-        // SAFETY: the range is the program's own data, and nothing writes to it meanwhile.
-        let now = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.length) };
-        bytes[at..at + range.length].copy_from_slice(now);
+    for range in ranges() {
+        let other = bytes[at..at + range.length].as_mut_ptr();
+        // SAFETY: the range is writable data, and the image lies on the heap; the caller answers
+        // for the rest.
+        unsafe { swap(range.start as *mut u8, other, range.length) };
         at += range.length;
     }
 }
 
+/// The bytes that are compared, and swapped if they differ, at once.
+const BLOCK: usize = 32;
+
+/// Swaps two parts of memory in one pass. Most statics of a host are as they were at its start, so
+/// most blocks are the same and are not written. This happens twice at each step, also in programs
+/// that are built without optimisation, and therefore is written in assembly.
+///
 /// # Safety
 ///
-/// No code may run that relies on the statics that are replaced.
-unsafe fn put(bytes: &[u8]) {
-    let mut at = 0;
-    for range in RANGES.get() {
-        let from = bytes[at..at + range.length].as_ptr();
-        // SAFETY: the range is the program's own writable data; the caller answers for the rest.
-        unsafe { std::ptr::copy_nonoverlapping(from, range.start as *mut u8, range.length) };
-        at += range.length;
+/// Both parts must be valid, apart from each other, and used by nobody else.
+unsafe fn swap(one: *mut u8, other: *mut u8, length: usize) {
+    let blocks = length / BLOCK;
+    if blocks > 0 {
+        // SAFETY: the instructions touch whole blocks within both parts, for which the caller
+        // answers.
+        unsafe {
+            asm!(
+                "2:",
+                "movdqu {a}, [{one}]",
+                "movdqu {b}, [{one} + 16]",
+                "movdqu {c}, [{other}]",
+                "movdqu {d}, [{other} + 16]",
+                "movdqa {e}, {a}",
+                "movdqa {f}, {b}",
+                "pcmpeqb {e}, {c}",
+                "pcmpeqb {f}, {d}",
+                "pand {e}, {f}",
+                "pmovmskb {mask:e}, {e}",
+                "cmp {mask:e}, 0xffff",
+                "je 3f",
+                "movdqu [{one}], {c}",
+                "movdqu [{one} + 16], {d}",
+                "movdqu [{other}], {a}",
+                "movdqu [{other} + 16], {b}",
+                "3:",
+                "add {one}, 32",
+                "add {other}, 32",
+                "dec {blocks}",
+                "jnz 2b",
+                one = inout(reg) one => _,
+                other = inout(reg) other => _,
+                blocks = inout(reg) blocks => _,
+                mask = out(reg) _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                e = out(xmm_reg) _,
+                f = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+    let done = blocks * BLOCK;
+    // SAFETY: as above, for what is left.
+    unsafe { std::ptr::swap_nonoverlapping(one.add(done), other.add(done), length - done) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::swap;
+
+    #[test]
+    fn parts_of_any_length_are_swapped() {
+        for length in (0..200).chain([4_096, 4_099]) {
+            let first: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            // Some blocks are the same in both, some differ in one byte.
+            let second: Vec<u8> =
+                (0..length).map(|at| at as u8 ^ u8::from(at % 97 == 60)).collect();
+            let (mut one, mut other) = (first.clone(), second.clone());
+            // SAFETY: both parts have this length and are different vectors.
+            unsafe { swap(one.as_mut_ptr(), other.as_mut_ptr(), length) };
+            assert_eq!((one, other), (second, first), "{length} bytes");
+        }
     }
 }

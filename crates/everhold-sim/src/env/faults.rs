@@ -98,8 +98,11 @@ impl<M: Message> Env<M> {
         (Action::Faulted, node, Fault::Stop(node))
     }
 
-    /// Takes a node out of the system for good.
+    /// Takes a node out of the system for good; one that is down does not restart.
     pub(crate) fn leave(&mut self, node: NodeId) {
+        if let Status::Down(slot) = self.state.nodes[node.index()].status {
+            self.state.moves.remove(slot);
+        }
         self.go_down(node);
         self.state.nodes[node.index()].status = Status::Gone;
         for index in 0..self.state.flights.len() {
