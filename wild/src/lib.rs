@@ -2,6 +2,8 @@
 //!
 //! `docs/found.md` says what was found; the package `alone` reproduces it without Everhold.
 
+pub mod noraft;
 pub mod omnipaxos;
 pub mod replicated_map;
+pub mod replicated_set;
 pub mod viewstamped;
