@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{CompressionFormat, SymbolKind};
 
+use crate::error::{AttachError, AttachErrorKind};
+
 /// A file of machine code.
 pub struct Binary {
     /// Where it was read.
@@ -52,7 +54,7 @@ impl Binary {
     /// # Errors
     ///
     /// If it cannot be read, or is not an ELF file of x86-64.
-    pub fn read(path: &Path) -> Result<Binary, String> {
+    pub fn read(path: &Path) -> Result<Binary, AttachError> {
         Binary::read_as(path, path)
     }
 
@@ -61,9 +63,11 @@ impl Binary {
     /// # Errors
     ///
     /// As [`read`](Binary::read).
-    pub fn read_as(open: &Path, path: &Path) -> Result<Binary, String> {
-        let data = fs::read(open).map_err(|error| format!("{}: {error}", path.display()))?;
-        let file = parse(path, &data)?;
+    pub fn read_as(open: &Path, path: &Path) -> Result<Binary, AttachError> {
+        let fail =
+            |error: String| AttachError::new(AttachErrorKind::Unreadable, path.display(), error);
+        let data = fs::read(open).map_err(|error| fail(error.to_string()))?;
+        let file = parse(&data).map_err(fail)?;
         let build_id = file.build_id().ok().flatten().map(hexadecimal);
         let is_go = file.section_by_name(".gopclntab").is_some()
             || file.section_by_name(".note.go.buildid").is_some();
@@ -91,7 +95,7 @@ impl Binary {
     }
 
     fn file(&self) -> object::File<'_> {
-        parse(&self.path, &self.data).expect("it was parsed when it was read")
+        parse(&self.data).expect("it was parsed when it was read")
     }
 
     /// The file that has the debug information.
@@ -116,14 +120,14 @@ impl Binary {
 
     /// A section with debug information; empty if there is none.
     pub(crate) fn debug_section(&self, name: &str) -> Cow<'_, [u8]> {
-        let (path, data) = self.debug_data();
-        parse(path, data).map(|file| section(&file, name)).unwrap_or_default()
+        let (_, data) = self.debug_data();
+        parse(data).map(|file| section(&file, name)).unwrap_or_default()
     }
 
     /// A section of the shared debug file.
     pub(crate) fn shared_section(&self, name: &str) -> Cow<'_, [u8]> {
         let Some(data) = &self.shared else { return Cow::default() };
-        parse(&self.path, data).map(|file| section(&file, name)).unwrap_or_default()
+        parse(data).map(|file| section(&file, name)).unwrap_or_default()
     }
 
     /// A section of the file itself.
@@ -158,8 +162,8 @@ impl Binary {
         let file = self.file();
         let mut found: Vec<Symbol> = file.symbols().filter_map(|s| symbol(&s)).collect();
         if found.is_empty() && self.debug.is_some() {
-            let (path, data) = self.debug_data();
-            if let Ok(debug) = parse(path, data) {
+            let (_, data) = self.debug_data();
+            if let Ok(debug) = parse(data) {
                 found = debug.symbols().filter_map(|s| symbol(&s)).collect();
             }
         }
@@ -184,12 +188,12 @@ impl Binary {
 
     fn find_shared(&self) -> Option<Result<Vec<u8>, String>> {
         let (path, data) = self.debug_data();
-        let file = parse(path, data).ok()?;
+        let file = parse(data).ok()?;
         let (name, id) = file.gnu_debugaltlink().ok()??;
         let name = Path::new(std::str::from_utf8(name).ok()?);
         let whole = path.parent()?.join(name);
         let shared = fs::read(&whole).ok()?;
-        let found = build_id(&whole, &shared);
+        let found = build_id(&shared);
         Some(match found.is_none_or(|found| found == hexadecimal(id)) {
             true => Ok(shared),
             false => Err(format!(
@@ -201,12 +205,12 @@ impl Binary {
     }
 }
 
-fn parse<'a>(path: &Path, data: &'a [u8]) -> Result<object::File<'a>, String> {
+fn parse(data: &[u8]) -> Result<object::File<'_>, String> {
     let file = object::File::parse(data);
-    let file = file.map_err(|error| format!("{}: no ELF file ({error})", path.display()))?;
+    let file = file.map_err(|error| format!("no ELF file ({error})"))?;
     match file.architecture() {
         object::Architecture::X86_64 => Ok(file),
-        other => Err(format!("{}: made for {other:?}, and probes know x86-64", path.display())),
+        other => Err(format!("made for {other:?}, and probes know x86-64")),
     }
 }
 
@@ -236,8 +240,8 @@ fn section<'a>(file: &object::File<'a>, name: &str) -> Cow<'a, [u8]> {
     }
 }
 
-fn build_id(path: &Path, data: &[u8]) -> Option<String> {
-    parse(path, data).ok()?.build_id().ok()?.map(hexadecimal)
+fn build_id(data: &[u8]) -> Option<String> {
+    parse(data).ok()?.build_id().ok()?.map(hexadecimal)
 }
 
 /// The separate debug file, by build id or by name, as the debuggers look for it. One that was made for
@@ -264,7 +268,7 @@ fn debug_file(
     }
     for place in places.into_iter().filter(|place| place != path) {
         let Ok(data) = fs::read(&place) else { continue };
-        if is_of(file, &place, &data) {
+        if is_of(file, &data) {
             return Some((place, data));
         }
         refused.push(format!(
@@ -277,9 +281,9 @@ fn debug_file(
 
 /// Whether a debug file was made with a program: both bear the same build id, or, where one of them has
 /// none, the file has the checksum that the program names.
-fn is_of(file: &object::File<'_>, place: &Path, data: &[u8]) -> bool {
+fn is_of(file: &object::File<'_>, data: &[u8]) -> bool {
     let own = file.build_id().ok().flatten().map(hexadecimal);
-    match (own, build_id(place, data), file.gnu_debuglink()) {
+    match (own, build_id(data), file.gnu_debuglink()) {
         (Some(own), Some(other), _) => own == other,
         (_, _, Ok(Some((_, wanted)))) => {
             let mut sum = flate2::Crc::new();

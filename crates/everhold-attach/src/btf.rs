@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::error::{AttachError, AttachErrorKind};
+
 /// The description of the kernel's types.
 pub(crate) struct Btf {
     bytes: Vec<u8>,
@@ -14,6 +16,7 @@ pub(crate) struct Btf {
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
+const FUNCTION: u32 = 12;
 
 /// One type: its kind, its name, the number of its members, and where they are.
 struct Type<'a> {
@@ -26,18 +29,18 @@ struct Type<'a> {
 
 impl Btf {
     /// Reads the description of the running kernel.
-    pub(crate) fn read() -> Result<Btf, String> {
+    pub(crate) fn read() -> Result<Btf, AttachError> {
         let path = "/sys/kernel/btf/vmlinux";
         let bytes = fs::read(path).map_err(|error| {
-            format!(
-                "{path}: {error}; the order of messages needs a kernel that describes its types"
-            )
+            let text =
+                format!("{error}; the order of messages needs a kernel that describes its types");
+            AttachError::new(AttachErrorKind::Unsupported, path, text)
         })?;
         let mut btf = Btf { bytes, types: 0, end: 0, names: 0 };
         let word = |at| btf.word(at).map(|word| word as usize);
         let header = (word(4), word(8), word(12), word(16));
         let (Some(header), Some(types), Some(len), Some(names)) = header else {
-            return Err(format!("{path}: damaged"));
+            return Err(AttachError::new(AttachErrorKind::Unreadable, path, "damaged"));
         };
         (btf.types, btf.end, btf.names) = (header + types, header + types + len, header + names);
         Ok(btf)
@@ -78,22 +81,32 @@ impl Btf {
     }
 
     /// The number of the type of a tracepoint.
-    pub(crate) fn tracepoint(&self, name: &str) -> Result<u32, String> {
-        let wanted = format!("btf_trace_{name}");
+    pub(crate) fn tracepoint(&self, name: &str) -> Option<u32> {
+        self.named(TYPEDEF, &format!("btf_trace_{name}"))
+    }
+
+    /// The number of the type of a function.
+    pub(crate) fn function(&self, name: &str) -> Option<u32> {
+        self.named(FUNCTION, name)
+    }
+
+    fn named(&self, kind: u32, name: &str) -> Option<u32> {
         self.find(|number, found| {
-            (found.kind == TYPEDEF && found.name == wanted.as_bytes()).then_some(number)
+            (found.kind == kind && found.name == name.as_bytes()).then_some(number)
         })
-        .ok_or_else(|| format!("this kernel has no tracepoint {name}"))
     }
 
     /// The offset of a field in a structure, inside structures without names as well.
-    pub(crate) fn offset(&self, structure: &str, field: &str) -> Result<i32, String> {
+    pub(crate) fn offset(&self, structure: &str, field: &str) -> Result<i32, AttachError> {
         let bits = self.find(|_, found| {
             let is_it = found.kind == STRUCT && found.name == structure.as_bytes();
             if is_it { self.member(found, field, 4) } else { None }
         });
         let bits = bits.and_then(|bits| i32::try_from(bits / 8).ok());
-        bits.ok_or_else(|| format!("this kernel has no field {field} in {structure}"))
+        bits.ok_or_else(|| {
+            let text = format!("this kernel has no field {field} in {structure}");
+            AttachError::new(AttachErrorKind::Unsupported, "the order of messages", text)
+        })
     }
 
     fn member(&self, of: &Type<'_>, field: &str, depth: usize) -> Option<u32> {
@@ -137,6 +150,6 @@ mod tests {
         assert!(offset("tcp_sock", "write_seq") > 0);
         assert_ne!(offset("sock_common", "skc_daddr"), offset("sock_common", "skc_rcv_saddr"));
         assert!(btf.tracepoint("sock_recv_length").unwrap() > 0);
-        assert!(btf.offset("sock", "no_such_field").unwrap_err().contains("no_such_field"));
+        assert!(btf.offset("sock", "no_such_field").unwrap_err().text.contains("no_such_field"));
     }
 }

@@ -1,11 +1,12 @@
 //! Programs in the kernel: loading, linking and letting go of them.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::{fmt, io};
 
 use everhold_kernel::Ring;
 use everhold_kernel::bpf::{self, Link, LoadError, Map, MapKind, Program, ProgramKind};
 
+use crate::error::{AttachError, AttachErrorKind};
 use crate::network::Network;
 use crate::plan::{LINKS_MAX, Plan, Target};
 use crate::processes::FileId;
@@ -54,31 +55,35 @@ pub(crate) struct Hooks {
     pub(crate) hooks: Vec<Hook>,
 }
 
-/// Why a program could not be loaded or linked, in words.
-fn refused(error: &LoadError) -> String {
-    match error.error.raw_os_error() {
-        // The number of EPERM, the same on every machine that is supported.
-        Some(1) => "the kernel does not allow programs of BPF here: run as root, or with CAP_BPF \
-                    and CAP_PERFMON (in a container, those of the host)"
-            .to_owned(),
-        _ => format!("the kernel refuses the program: {error}"),
+/// The kind of an error of the kernel. The numbers are the same on every machine that is supported.
+fn kind(error: &io::Error) -> AttachErrorKind {
+    match error.raw_os_error() {
+        // EPERM and EACCES.
+        Some(1 | 13) => AttachErrorKind::NotAllowed,
+        // ENOENT and ESRCH.
+        Some(2 | 3) => AttachErrorKind::Absent,
+        // ENFILE, EMFILE and ENOMEM.
+        Some(12 | 23 | 24) => AttachErrorKind::Limit,
+        // EOPNOTSUPP.
+        Some(95) => AttachErrorKind::Unsupported,
+        _ => AttachErrorKind::Refused,
     }
 }
 
-fn unmade(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "the kernel does not allow maps of BPF here: run as root, or with CAP_BPF and \
-             CAP_PERFMON (in a container, those of the host)"
-                .to_owned()
-        }
-        _ => format!("the kernel refuses a map: {error}"),
-    }
+/// Why a program could not be loaded.
+pub(crate) fn refused(place: impl fmt::Display, error: &LoadError) -> AttachError {
+    // A program that the verifier looked at was allowed.
+    let kind = if error.log.is_empty() { kind(&error.error) } else { AttachErrorKind::Refused };
+    AttachError::new(kind, place, format!("the kernel refuses the program: {error}"))
+}
+
+fn unmade(error: &io::Error) -> AttachError {
+    AttachError::new(kind(error), "a map of BPF", format!("the kernel refuses it: {error}"))
 }
 
 impl Hooks {
     /// Sets all breakpoints of a plan.
-    pub(crate) fn set(plan: &Plan, ring_bytes: u32) -> Result<Hooks, String> {
+    pub(crate) fn set(plan: &Plan, ring_bytes: u32) -> Result<Hooks, AttachError> {
         let create = |kind, key, value, entries| {
             Map::create(kind, key, value, entries).map_err(|error| unmade(&error))
         };
@@ -103,7 +108,7 @@ impl Hooks {
         Ok(hooks)
     }
 
-    fn hook(&self, plan: &Plan, index: usize, of: usize) -> Result<Hook, String> {
+    fn hook(&self, plan: &Plan, index: usize, of: usize) -> Result<Hook, AttachError> {
         let target = &plan.targets[index];
         let resolved = &target.resolution.resolved[of];
         let probe = &plan.file.probes[resolved.probe];
@@ -126,7 +131,7 @@ impl Hooks {
         let subject = Subject { resolved, conditions, number, budget };
         let load = |code: Vec<bpf::Insn>| {
             Program::load(ProgramKind::Uprobes, &code)
-                .map_err(|error| format!("{}: {}", resolved.function, refused(&error)))
+                .map_err(|error| refused(&resolved.function, &error))
         };
         let (mut programs, mut links) = (Vec::new(), Vec::new());
         let link = |program: &Program, offsets: &[u64]| link(target, resolved, program, offsets);
@@ -160,7 +165,7 @@ impl Hooks {
     }
 
     /// Begins to observe the messages of the processes.
-    pub(crate) fn network(&self) -> Result<Network, String> {
+    pub(crate) fn network(&self) -> Result<Network, AttachError> {
         Network::watch(self.ring.map(), &self.processes, &self.lost)
     }
 
@@ -205,9 +210,12 @@ impl Hooks {
     }
 
     /// A process is observed.
-    pub(crate) fn admit(&self, process: u32) -> Result<(), String> {
+    pub(crate) fn admit(&self, process: u32) -> Result<(), AttachError> {
         let set = self.processes.set(&process.to_ne_bytes(), &1_u64.to_ne_bytes());
-        set.map_err(|error| format!("process {process} cannot be observed as well: {error}"))
+        set.map_err(|error| {
+            let text = format!("it cannot be observed as well: {error}");
+            AttachError::new(AttachErrorKind::Limit, format!("process {process}"), text)
+        })
     }
 
     /// A process is gone.
@@ -242,23 +250,23 @@ fn link(
     resolved: &Resolved,
     program: &Program,
     offsets: &[u64],
-) -> Result<Vec<Link>, String> {
+) -> Result<Vec<Link>, AttachError> {
+    let name = target.name.display();
     if FileId::of(&target.open) != Some(target.file) {
-        let name = target.name.display();
-        return Err(format!("{name} was replaced by another file just now; attach again"));
+        let text = "it was replaced by another file just now";
+        return Err(AttachError::new(AttachErrorKind::Replaced, name, text));
     }
     let one = |process: Option<u32>| {
         bpf::link_uprobes(program, &target.open, offsets, process).map_err(|error| {
-            let (function, place) = (&resolved.function, &resolved.entry.place);
-            match error.raw_os_error() {
-                // The numbers of ESRCH and ENOENT.
-                Some(3) => format!("process {} has just ended", process.unwrap_or(0)),
-                Some(2) => format!("{}: it is no longer there", target.name.display()),
-                _ => format!(
-                    "the kernel refuses breakpoints in {function} (at {place}): {error}; it needs \
-                     Linux 6.6 or later"
-                ),
-            }
+            let kind = match error.raw_os_error() {
+                // EINVAL: a kernel before 6.6 does not know links of several breakpoints.
+                Some(22) => AttachErrorKind::Unsupported,
+                _ => kind(&error),
+            };
+            let place = &resolved.entry.place;
+            let who = process.map_or_else(String::new, |process| format!(" of process {process}"));
+            let text = format!("the kernel refuses breakpoints at {place}{who}: {error}");
+            AttachError::new(kind, &name, text)
         })
     };
     match &target.processes {

@@ -17,6 +17,7 @@ mod btf;
 mod capture;
 mod code;
 mod dwarf;
+mod error;
 mod golang;
 mod hook;
 mod language;
@@ -32,6 +33,7 @@ mod resolve;
 mod session;
 
 pub use binary::Binary;
+pub use error::{AttachError, AttachErrorKind};
 pub use language::{
     Action, BUDGET, Comparison, Condition, Expr, Identity, Kind, LanguageError, Literal, Path,
     Probe, ProbeFile, Root, Step, When,

@@ -10,6 +10,8 @@ use everhold_kernel::bpf::{self, Insn, Link, Map, Program, ProgramKind};
 
 use crate::assemble::{Assembler, FRAME, Jump, Label, helper};
 use crate::btf::Btf;
+use crate::error::{AttachError, AttachErrorKind};
+use crate::hook::refused;
 
 /// The numbers that records of sends and receives have instead of that of a probe.
 pub(crate) const SEND: u32 = 0xffff_ff00;
@@ -41,7 +43,7 @@ struct Socket {
 }
 
 impl Socket {
-    fn of(btf: &Btf) -> Result<Socket, String> {
+    fn of(btf: &Btf) -> Result<Socket, AttachError> {
         let common = |field| btf.offset("sock_common", field);
         Ok(Socket {
             family: common("skc_family")?,
@@ -66,22 +68,42 @@ pub(crate) struct Network {
 impl Network {
     /// Watches the connections of the processes in a map; counts what finds the ring full in the
     /// first word of `lost`.
-    pub(crate) fn watch(ring: &Map, processes: &Map, lost: &Map) -> Result<Network, String> {
+    pub(crate) fn watch(ring: &Map, processes: &Map, lost: &Map) -> Result<Network, AttachError> {
         let btf = Btf::read()?;
         let socket = Socket::of(&btf)?;
-        let (mut links, mut programs) = (Vec::new(), Vec::new());
-        for (tracepoint, number) in [("tcp_sendmsg_locked", SEND), ("sock_recv_length", RECEIVE)] {
-            let kind = ProgramKind::Tracepoint(btf.tracepoint(tracepoint)?);
-            let code = code(&socket, number, ring, processes, lost);
-            let refused = |error: &dyn std::fmt::Display| {
-                format!("the kernel refuses to show {tracepoint}: {error}")
-            };
-            let program = Program::load(kind, &code).map_err(|error| refused(&error))?;
-            links.push(bpf::link_tracepoint(&program).map_err(|error| refused(&error))?);
-            programs.push(program);
+        let mut network = Network { _links: Vec::new(), _programs: Vec::new() };
+        let sends = places_of_sends(&btf).into_iter().next();
+        let receives = btf.tracepoint("sock_recv_length").map(ProgramKind::Tracepoint);
+        for (name, place, number) in
+            [("tcp_sendmsg_locked", sends, SEND), ("sock_recv_length", receives, RECEIVE)]
+        {
+            let kind = place.ok_or_else(|| {
+                let text = format!("this kernel has no tracepoint {name}");
+                AttachError::new(AttachErrorKind::Unsupported, "the order of messages", text)
+            })?;
+            network.add(name, kind, &code(&socket, number, ring, processes, lost))?;
         }
-        Ok(Network { _links: links, _programs: programs })
+        Ok(network)
     }
+
+    fn add(&mut self, name: &str, kind: ProgramKind, code: &[Insn]) -> Result<(), AttachError> {
+        let program = Program::load(kind, code).map_err(|error| refused(name, &error))?;
+        let link = bpf::link_tracepoint(&program).map_err(|error| {
+            let text = format!("the kernel refuses to show it: {error}");
+            AttachError::new(AttachErrorKind::Refused, name, text)
+        })?;
+        self._links.push(link);
+        self._programs.push(program);
+        Ok(())
+    }
+}
+
+/// Where sends can be seen, the best place first: the tracepoint of Linux 6.16, and the beginning of the
+/// function that has it. Both begin with the socket.
+fn places_of_sends(btf: &Btf) -> Vec<ProgramKind> {
+    let tracepoint = btf.tracepoint("tcp_sendmsg_locked").map(ProgramKind::Tracepoint);
+    let function = btf.function("tcp_sendmsg_locked").map(ProgramKind::FunctionEntry);
+    tracepoint.into_iter().chain(function).collect()
 }
 
 const CONTEXT: u8 = 6;
@@ -238,7 +260,51 @@ impl Passage {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use everhold_kernel::Ring;
+    use everhold_kernel::bpf::MapKind;
+
     use super::*;
+
+    /// Kernels before 6.16 have no tracepoint for sends; the function is there as well.
+    #[test]
+    fn sends_are_seen_at_each_of_their_places() {
+        let missing = crate::missing_capabilities();
+        if !missing.is_empty() {
+            assert!(std::env::var_os("CI").is_none(), "{missing:?}");
+            return eprintln!("left out: {} are missing", missing.join(" and "));
+        }
+        let btf = Btf::read().unwrap();
+        let socket = Socket::of(&btf).unwrap();
+        for (index, place) in places_of_sends(&btf).into_iter().enumerate() {
+            let ring = Map::create(MapKind::Ring, 0, 0, 1 << 16).unwrap();
+            let processes = Map::create(MapKind::Hash, 4, 8, 8).unwrap();
+            let lost = Map::create(MapKind::Array, 4, 8, 1).unwrap();
+            let mut ring = Ring::new(ring).unwrap();
+            processes.set(&std::process::id().to_ne_bytes(), &[0; 8]).unwrap();
+            let mut network = Network { _links: Vec::new(), _programs: Vec::new() };
+            let code = code(&socket, SEND, ring.map(), &processes, &lost);
+            if let Err(error) = network.add("tcp_sendmsg_locked", place, &code) {
+                // Some machines do not let anybody look at functions of the kernel.
+                assert!(index > 0, "{error}");
+                eprintln!("left out: {error}");
+                continue;
+            }
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            sender.write_all(&[1]).unwrap();
+            listener.accept().unwrap().0.read_exact(&mut [0]).unwrap();
+            let mut seen = Vec::new();
+            ring.read(|bytes| {
+                seen.extend(crate::record::Record::read(bytes));
+            });
+            let port = sender.local_addr().unwrap().port();
+            let passages = seen.iter().filter_map(|it| Passage::read(it.number, &it.body, 0));
+            assert!(passages.into_iter().any(|it| it.direction.from.port() == port), "{place:?}");
+        }
+    }
 
     /// The body of a record between these addresses and ports.
     fn body(local: [u8; 4], remote: [u8; 4]) -> Vec<u8> {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::binary::Binary;
+use crate::error::{AttachError, AttachErrorKind};
 use crate::language::{ProbeFile, When};
 use crate::processes::{self, FileId};
 use crate::program;
@@ -73,19 +74,22 @@ impl Plan {
     ///
     /// If a process or a program is not there or cannot be read. Lines that cannot be used are in
     /// the resolutions.
-    pub fn make(file: ProbeFile, targets: &Targets) -> Result<Plan, String> {
+    pub fn make(file: ProbeFile, targets: &Targets) -> Result<Plan, AttachError> {
         let mut plan = Plan { file, targets: Vec::new() };
         for process in &targets.processes {
             let open = processes::executable(*process);
             let name = processes::executable_name(*process);
             let name = name.ok_or_else(|| {
-                format!("process {process} is not there, or its program may not be read from here")
+                let text = "it is not there, or its program may not be read from here";
+                AttachError::new(AttachErrorKind::Absent, format!("process {process}"), text)
             })?;
             plan.executable(&name, &open, Some(*process))?;
         }
         for program in &targets.programs {
             let whole = fs::canonicalize(program);
-            let whole = whole.map_err(|error| format!("{}: {error}", program.display()))?;
+            let whole = whole.map_err(|error| {
+                AttachError::new(AttachErrorKind::Absent, program.display(), error)
+            })?;
             plan.executable(&whole, &whole, None)?;
         }
         for target in &mut plan.targets {
@@ -96,9 +100,15 @@ impl Plan {
         Ok(plan)
     }
 
-    fn executable(&mut self, name: &Path, open: &Path, process: Option<u32>) -> Result<(), String> {
-        let file = FileId::of(open);
-        let file = file.ok_or_else(|| format!("{}: it cannot be read", name.display()))?;
+    fn executable(
+        &mut self,
+        name: &Path,
+        open: &Path,
+        process: Option<u32>,
+    ) -> Result<(), AttachError> {
+        let file = FileId::of(open).ok_or_else(|| {
+            AttachError::new(AttachErrorKind::Unreadable, name.display(), "it cannot be read")
+        })?;
         let known = self.targets.iter_mut().find(|target| target.file == file);
         match (known, process) {
             (Some(Target { processes: Some(known), .. }), Some(process)) => known.push(process),
@@ -226,7 +236,7 @@ fn resolve_in(
     name: &Path,
     file: &ProbeFile,
     kind: &mut String,
-) -> Result<Resolution, String> {
+) -> Result<Resolution, AttachError> {
     let binary = Binary::read_as(open, name)?;
     let debug = match (binary.has_debug(), binary.debug_path()) {
         (true, Some(path)) => format!("debug information in {}", path.display()),

@@ -6,6 +6,7 @@ use crate::binary::{Binary, Functions};
 use crate::capture::{Base, Capture, RSP};
 use crate::code::{self, Kind as Code};
 use crate::dwarf::{Debug, Found, Function, Place, Position, Sections, Typed, is_called};
+use crate::error::{AttachError, AttachErrorKind};
 use crate::golang;
 use crate::language::{Expr, Path, Probe, Root, Step, When};
 
@@ -83,18 +84,19 @@ enum Names<'a> {
 /// # Errors
 ///
 /// If its debug information, or the table of functions of Go, cannot be read at all.
-pub fn resolve(binary: &Binary, probes: &[Probe]) -> Result<Resolution, String> {
+pub fn resolve(binary: &Binary, probes: &[Probe]) -> Result<Resolution, AttachError> {
+    let fail =
+        |why: String| AttachError::new(AttachErrorKind::Unreadable, binary.path.display(), why);
     let sections = Sections::of(binary);
     let names = match binary.has_debug() {
         true => {
-            let debug = Debug::of(&sections).map_err(|error| {
-                format!("{}: its debug information cannot be read: {error}", binary.path.display())
-            })?;
+            let debug = Debug::of(&sections)
+                .map_err(|error| fail(format!("its debug information cannot be read: {error}")))?;
             let wanted: Vec<&str> = probes.iter().map(|probe| probe.function.as_str()).collect();
             let found = debug.functions(&wanted);
             Names::Debug(Box::new(debug), found)
         }
-        false if binary.is_go => Names::Table(golang::functions(binary)?),
+        false if binary.is_go => Names::Table(golang::functions(binary).map_err(fail)?),
         false => {
             let symbols = binary.symbols().into_iter();
             Names::Table(symbols.map(|s| (s.address, (s.name, s.size))).collect())

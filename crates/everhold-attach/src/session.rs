@@ -1,15 +1,17 @@
 //! A session while it is attached: records become news of nodes, and processes come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use everhold_kernel::{ProcessHandle, monotonic_nanos};
+use everhold_kernel::{ProcessHandle, monotonic_nanos, raise_open_files};
 use everhold_live::{Agent, Report};
 use everhold_trace::wire::What;
 use everhold_trace::{EventKind, Value};
 
+use crate::error::{AttachError, AttachErrorKind};
 use crate::hook::Hooks;
 use crate::language::{Action, Expr};
 use crate::network::{self, Network, Passage};
@@ -139,8 +141,10 @@ impl Attached {
     /// # Errors
     ///
     /// If a capability is missing or the kernel refuses something; nothing is then attached.
-    pub fn start(plan: Plan, options: Options) -> Result<Attached, String> {
+    pub fn start(plan: Plan, options: Options) -> Result<Attached, AttachError> {
         let begun = Instant::now();
+        // Every process takes a file, and its recording another.
+        raise_open_files();
         let mut agent =
             Agent::new(options.checkers.iter().copied(), &options.system, options.report.clone());
         if let Some(secret) = options.secret {
@@ -150,9 +154,16 @@ impl Attached {
             agent = agent.same_clock();
         }
         let hooks = Hooks::set(&plan, options.ring_bytes)?;
-        let network = match options.order {
-            true => Some(hooks.network()?),
-            false => None,
+        let network = match options.order.then(|| hooks.network()) {
+            // What is seen is useful without the order of messages.
+            Some(Err(error)) => {
+                options.report.tell(&format!(
+                    "{error}; sends and receives are not seen, so events are ordered by their times"
+                ));
+                None
+            }
+            Some(Ok(network)) => Some(network),
+            None => None,
         };
         let now = Instant::now();
         let mut attached = Attached {
@@ -475,7 +486,13 @@ impl Attached {
 
     /// Takes note of a process; returns whether it is there.
     fn meet(&mut self, process: u32) -> bool {
-        let Ok(handle) = ProcessHandle::open(process) else { return false };
+        let handle = match ProcessHandle::open(process) {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.unmet(process, &error);
+                return false;
+            }
+        };
         if handle.has_ended() {
             return false;
         }
@@ -487,9 +504,20 @@ impl Attached {
         }
         self.processes.insert(process, Process { handle, executable, namespace });
         if let Err(why) = self.hooks.admit(process) {
-            self.report.tell(&why);
+            self.report.tell(&why.to_string());
         }
         true
+    }
+
+    /// A process cannot be observed, since it has ended, which is nothing to tell, or since a limit was
+    /// reached.
+    fn unmet(&mut self, process: u32, error: &io::Error) {
+        // The numbers of ENFILE and EMFILE.
+        if matches!(error.raw_os_error(), Some(23 | 24)) && self.nameless.insert(process) {
+            let place = format!("process {process}");
+            let text = format!("it is not observed: {error}");
+            self.report.tell(&AttachError::new(AttachErrorKind::Limit, place, text).to_string());
+        }
     }
 }
 

@@ -71,6 +71,8 @@ pub enum ProgramKind {
     UprobeSession,
     /// A program at a tracepoint of the kernel, named by the number of its type in the kernel's BTF.
     Tracepoint(u32),
+    /// A program at the beginning of a function of the kernel, named likewise.
+    FunctionEntry(u32),
 }
 
 impl ProgramKind {
@@ -80,6 +82,7 @@ impl ProgramKind {
             ProgramKind::Uprobes => (2, 48, 0),
             ProgramKind::UprobeSession => (2, 57, 0),
             ProgramKind::Tracepoint(target) => (26, 23, target),
+            ProgramKind::FunctionEntry(target) => (26, 24, target),
         }
     }
 }
@@ -334,7 +337,7 @@ pub fn link_uprobes(
     Ok(Link { _fd: fd })
 }
 
-/// Links a program to the tracepoint that it was loaded for.
+/// Links a program to the tracepoint or the function of the kernel that it was loaded for.
 ///
 /// # Errors
 ///

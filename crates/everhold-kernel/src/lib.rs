@@ -12,5 +12,5 @@ pub mod bpf;
 mod process;
 mod ring;
 
-pub use process::{ProcessHandle, monotonic_nanos};
+pub use process::{ProcessHandle, monotonic_nanos, raise_open_files};
 pub use ring::Ring;

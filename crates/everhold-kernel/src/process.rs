@@ -35,6 +35,22 @@ impl ProcessHandle {
     }
 }
 
+/// Raises the number of files that this process may have open to what it may raise it to; returns the
+/// number.
+pub fn raise_open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure outlives the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 0;
+    }
+    let before = std::mem::replace(&mut limit.rlim_cur, limit.rlim_max);
+    // SAFETY: the structure outlives the call, which raises a limit to its maximum.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
+        0 => limit.rlim_max,
+        _ => before,
+    }
+}
+
 /// Nanoseconds of the monotonic clock, which BPF programs read as well.
 #[must_use]
 pub fn monotonic_nanos() -> u64 {

@@ -1,18 +1,19 @@
 //! Nothing that is observed is harmed, whatever happens to it or to the observer.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
+use std::{env, fs};
 
-use everhold_attach::{Attached, Options, Targets};
+use everhold_attach::{AttachErrorKind, Attached, Options, Plan, ProbeFile, Targets};
 
-use crate::support::{Puppet, Told, allowed, attach, compile, of, plan, until};
+use crate::support::{Puppet, Told, allowed, attach, compile, of, plan, source, until};
 
 const PROBES: &str = "node is arg --name\non entry on_lock_released set lock = $lock";
 
-fn program() -> Option<std::path::PathBuf> {
+fn program() -> Option<PathBuf> {
     if allowed() { compile("gcc", &["-O2", "-g"], "locks.c") } else { None }
 }
 
@@ -48,7 +49,7 @@ fn leaving_restores_every_byte() {
 /// An observer in a process of its own: this very test, run by the test below.
 #[test]
 fn observer() {
-    let Ok(process) = std::env::var("EVERHOLD_TEST_OBSERVES") else { return };
+    let Ok(process) = env::var("EVERHOLD_TEST_OBSERVES") else { return };
     let targets = Targets { processes: vec![process.parse().unwrap()], programs: Vec::new() };
     let mut attached = attach(plan(PROBES, &targets));
     println!("attached");
@@ -64,10 +65,10 @@ fn nothing_remains_of_an_observer_that_is_killed() {
     let mut puppet = Puppet::start(&program, &["--name", "alice"]);
     puppet.say("release 1");
     let before = code_of(puppet.pid(), &program);
-    let mut observer = Command::new(std::env::current_exe().unwrap())
+    let mut observer = Command::new(env::current_exe().unwrap())
         .args(["--exact", "safety::observer", "--nocapture"])
         .env("EVERHOLD_TEST_OBSERVES", puppet.pid().to_string())
-        .stdout(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .unwrap();
     // Its breakpoints appear, it is killed, and they are gone.
@@ -209,4 +210,79 @@ fn a_process_in_another_mount_namespace_is_found() {
     let mut attached = attach(plan(PROBES, &of(&[&puppet])));
     puppet.say("release 9");
     until(&mut attached, |states| states == "{alice: {lock: 9}}");
+}
+
+const PROCESSES: usize = 1_000;
+
+/// The part of the next test that runs with a limit of open files.
+fn a_thousand_processes(program: &Path) -> (usize, Vec<String>) {
+    let mut waits = Command::new("sleep").arg("300").stdout(Stdio::piped()).spawn().unwrap();
+    let input = OwnedFd::from(waits.stdout.take().unwrap());
+    let start = |_| {
+        let input = Stdio::from(input.try_clone().unwrap());
+        Command::new(program).stdin(input).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let mut children: Vec<Child> = (0..PROCESSES).map(start).collect();
+    let processes = children.iter().map(Child::id).collect();
+    let told = Told::default();
+    let options = Options { report: told.report(), ..Default::default() };
+    let plan = plan("on entry deep step deep", &Targets { processes, programs: Vec::new() });
+    let attached = Attached::start(plan, options).unwrap();
+    let nodes = attached.leave().nodes;
+    for child in children.iter_mut().chain([&mut waits]) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    (nodes, told.lines())
+}
+
+/// Every process takes an open file. The limit is raised as far as it may be, and what is beyond is told.
+#[test]
+fn a_thousand_processes_are_observed_or_it_is_told() {
+    if !allowed() {
+        return;
+    }
+    if let Some(program) = env::var_os("EVERHOLD_TEST_PROGRAM") {
+        let (nodes, told) = a_thousand_processes(Path::new(&program));
+        let limited = told.iter().filter(|line| line.contains("ulimit -n")).count();
+        println!("{nodes} nodes, {limited} told");
+        return;
+    }
+    let Some(program) = compile("gcc", &["-O2", "-g"], "locks.c") else { return };
+    let check = |limit: &str, is_so: &dyn Fn(usize, usize) -> bool| {
+        let output = Command::new("sh")
+            .args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")])
+            .arg(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--nocapture",
+                "safety::a_thousand_processes_are_observed_or_it_is_told",
+            ])
+            .env("EVERHOLD_TEST_PROGRAM", &program)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let found = text.lines().find_map(|line| line.split_once(" nodes, "));
+        let Some((nodes, told)) = found else { panic!("{limit}: {text}") };
+        let nodes = nodes.rsplit(' ').next().unwrap().parse().unwrap();
+        let told = told.strip_suffix(" told").unwrap().parse().unwrap();
+        assert!(is_so(nodes, told), "{limit}: {nodes} nodes, {told} told");
+    };
+    check("-Sn 256", &|nodes, told| (nodes, told) == (PROCESSES, 0));
+    check("-n 256", &|nodes, told| nodes < 256 && nodes + told == PROCESSES);
+}
+
+#[test]
+fn reasons_have_a_kind_a_place_and_a_remedy() {
+    let check = |targets: Targets, kind: AttachErrorKind, place: &str| {
+        let file = ProbeFile::parse("on entry deep step deep").unwrap();
+        let error = Plan::make(file, &targets).unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.place.contains(place) && !error.remedy.is_empty(), "{error}");
+    };
+    let programs = |path: PathBuf| Targets { programs: vec![path], ..Targets::default() };
+    let process = Targets { processes: vec![u32::MAX >> 1], ..Targets::default() };
+    check(process, AttachErrorKind::Absent, "process 2147483647");
+    check(programs("/no/such/program".into()), AttachErrorKind::Absent, "/no/such/program");
+    check(programs(source("locks.c")), AttachErrorKind::Unreadable, "locks.c");
 }

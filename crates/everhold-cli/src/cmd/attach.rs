@@ -62,7 +62,7 @@ fn plan(args: &AttachArgs) -> Result<Plan> {
     let file = ProbeFile::parse(&text).map_err(|error| BadInput(format!("{shown}: {error}")))?;
     let programs = args.programs.iter().map(|program| find(program)).collect();
     let targets = Targets { processes: args.pid.clone(), programs };
-    Ok(Plan::make(file, &targets).map_err(BadInput)?)
+    Plan::make(file, &targets).map_err(|error| BadInput(error.to_string()).into())
 }
 
 /// A program that is given by its name alone is where a shell finds it.
@@ -113,7 +113,7 @@ fn start(
         ring_bytes: args.ring_mib.next_power_of_two() << 20,
         report: Report::default(),
     };
-    let attached = Attached::start(plan, options).map_err(BadInput)?;
+    let attached = Attached::start(plan, options).map_err(|error| BadInput(error.to_string()))?;
     eprintln!("attached in {:.0} ms", attached.took.as_secs_f64() * 1e3);
     Ok(attached)
 }

@@ -54,7 +54,7 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         ProbeFile::parse(PROBES)?,
         &Targets { programs: vec![etcd.clone()], ..Targets::default() },
     );
-    let plan = plan.map_err(BadInput)?;
+    let plan = plan.map_err(|error| BadInput(error.to_string()))?;
     if let Some((path, problem)) = plan.problems().next() {
         let text = format!("{} is no etcd that this tour knows: {}", path.display(), problem.text);
         return Err(BadInput(text).into());
@@ -67,7 +67,7 @@ pub(super) fn run(_: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
         report: Report::to(|_| {}),
         ..Options::default()
     };
-    let attached = Attached::start(plan, options).map_err(BadInput)?;
+    let attached = Attached::start(plan, options).map_err(|error| BadInput(error.to_string()))?;
     writeln!(out, "  attached in {} ms", attached.took.as_millis())?;
     let mut tour = Tour { cluster: Cluster::start(&etcd, &folder.0)?, attached };
     let outcome = tour.play(out, &watched);
