@@ -45,3 +45,18 @@ fn a_call_that_is_not_simulated_is_refused_by_its_number() {
     assert!(outcome.failed.is_some());
     assert!(outcome.report.contains("called system call 140"), "{}", outcome.report);
 }
+
+/// Programs ask for some calls and do without them.
+#[test]
+fn calls_without_which_programs_can_do_are_not_there() {
+    let outcome = hosts(|net| {
+        net.client("raw", || {
+            let own = rustix::process::getpid();
+            let opened = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty());
+            assert_eq!(opened.unwrap_err(), rustix::io::Errno::NOSYS);
+        });
+    })
+    .explorer(|e| e.executions(1).regressions(false))
+    .run();
+    assert_eq!(outcome.failed, None, "{}", outcome.report);
+}

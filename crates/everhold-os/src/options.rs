@@ -24,10 +24,22 @@ const KEPT: &[(i32, i32, i32)] = &[
     (name::IPPROTO_TCP, name::TCP_USER_TIMEOUT, 0),
     (0, 1, 0),                    // IP_TOS
     (0, 2, 64),                   // IP_TTL
+    (0, 8, 0),                    // IP_PKTINFO
+    (0, 10, 1),                   // IP_MTU_DISCOVER
+    (0, 11, 0),                   // IP_RECVERR
+    (0, 12, 0),                   // IP_RECVTTL
+    (0, 13, 0),                   // IP_RECVTOS
+    (0, 15, 0),                   // IP_FREEBIND
+    (0, 24, 0),                   // IP_BIND_ADDRESS_NO_PORT
     (0, 33, 1),                   // IP_MULTICAST_TTL
     (0, 34, 1),                   // IP_MULTICAST_LOOP
     (name::IPPROTO_IPV6, 16, 64), // IPV6_UNICAST_HOPS
     (name::IPPROTO_IPV6, 19, 1),  // IPV6_MULTICAST_LOOP
+    (name::IPPROTO_IPV6, 23, 1),  // IPV6_MTU_DISCOVER
+    (name::IPPROTO_IPV6, 25, 0),  // IPV6_RECVERR
+    (name::IPPROTO_IPV6, 49, 0),  // IPV6_RECVPKTINFO
+    (name::IPPROTO_IPV6, 62, 0),  // IPV6_DONTFRAG
+    (name::IPPROTO_IPV6, 66, 0),  // IPV6_RECVTCLASS
     (name::IPPROTO_IPV6, 67, 0),  // IPV6_TCLASS
 ];
 

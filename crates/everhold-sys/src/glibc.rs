@@ -20,6 +20,10 @@ pub(crate) struct Glibc {
     init_ctype: unsafe extern "C" fn(),
     /// The place of the thread's number in its control block.
     number_at: usize,
+    /// The place of the list of the robust locks that the thread holds.
+    robust_at: usize,
+    /// The distance from such a lock's place in the list to its word.
+    robust_distance: usize,
 }
 
 /// Fields of the control block, which the interface between compilers and libraries fixes.
@@ -72,6 +76,7 @@ impl Glibc {
         if vector[2] != 8 || unsafe { *(here as *const usize) } != here {
             return Err("the thread control block has another layout".to_owned());
         }
+        let (robust_at, robust_distance) = robust_list(here)?;
         // SAFETY: the three functions have had these types since version 2.3 of the library.
         unsafe {
             Ok(Glibc {
@@ -83,6 +88,8 @@ impl Glibc {
                     c"__ctype_init",
                 )?),
                 number_at: place,
+                robust_at,
+                robust_distance,
             })
         }
     }
@@ -109,6 +116,13 @@ impl Glibc {
                 *((block + field) as *mut usize) = *((here + field) as *const usize);
             }
             *((block + self.number_at) as *mut u32) = number;
+            // An empty list: its head leads to itself, in both directions.
+            let head = block + self.robust_at;
+            for (at, word) in
+                [(head - 8, head), (head, head), (head + 8, self.robust_distance), (head + 16, 0)]
+            {
+                *(at as *mut usize) = word;
+            }
             block
         }
     }
@@ -123,6 +137,23 @@ impl Glibc {
         // SAFETY: sets thread-local tables of the present thread.
         unsafe { (self.init_ctype)() }
     }
+}
+
+/// The place of the list of robust locks in the live control block, and the distance from an entry to
+/// its lock. Before the head of the list is the way back.
+fn robust_list(here: usize) -> Result<(usize, usize), String> {
+    const BLOCK_MAX: usize = 1 << 12;
+    const HEAD_LENGTH: usize = 24;
+    let (mut head, mut length) = (0_usize, 0_usize);
+    let places = [0, &raw mut head as i64, &raw mut length as i64, 0, 0, 0];
+    // SAFETY: there are places for the answers.
+    let failed = unsafe { raw::call(libc::SYS_get_robust_list, places) };
+    let at = head.wrapping_sub(here);
+    if failed != 0 || length != HEAD_LENGTH || at >= BLOCK_MAX {
+        return Err("the list of robust locks is not in the thread control block".to_owned());
+    }
+    // SAFETY: the kernel was told that a list is there; its second word is the distance.
+    Ok((at, unsafe { *((head + 8) as *const usize) }))
 }
 
 /// The address of a symbol of the C library.

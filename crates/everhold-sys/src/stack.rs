@@ -3,8 +3,9 @@
 use crate::own::own;
 use crate::raw;
 
-/// The usable size of a stack: that of the threads which the standard library starts.
-pub(crate) const SIZE: usize = 2 << 20;
+/// The usable size of every stack, also of those for which a program asks for less. Only what is used
+/// of it takes memory.
+pub(crate) const SIZE: usize = 64 << 20;
 /// The distance between stacks: the size and a page that cannot be touched.
 const STRIDE: usize = SIZE + GUARD;
 const GUARD: usize = 4096;

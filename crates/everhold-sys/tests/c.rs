@@ -392,3 +392,77 @@ fn mapped_memory_outlives_a_crash_if_it_was_synced() {
     let outcome = check(300, |net| number_in_memory(net, true));
     assert_eq!(outcome.failed, None, "{}", outcome.report);
 }
+
+#[test]
+fn directories_are_read_by_all_functions() {
+    runs(5, || {
+        std::fs::create_dir_all("/d").unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(format!("/d/{name}"), name).unwrap();
+        }
+        // SAFETY: the arguments are those that the manual asks for.
+        unsafe {
+            let directory = libc::opendir(c"/d".as_ptr());
+            let count = || std::iter::from_fn(|| libc::readdir(directory).as_ref()).count();
+            let all = count();
+            assert!(all >= 3);
+            std::fs::write("/d/d", "d").unwrap();
+            libc::rewinddir(directory);
+            let first = libc::telldir(directory);
+            assert_eq!(count(), all + 1, "rewinding reads anew");
+            libc::seekdir(directory, first);
+            let mut entry: libc::dirent64 = std::mem::zeroed();
+            let mut read = std::ptr::null_mut();
+            let mut seen = 0;
+            while libc::readdir64_r(directory, &raw mut entry, &raw mut read) == 0
+                && !read.is_null()
+            {
+                seen += 1;
+            }
+            assert_eq!(seen, all + 1);
+            libc::closedir(directory);
+        }
+    });
+}
+
+#[test]
+fn robust_locks_are_taken_and_given_back() {
+    runs(5, || {
+        // SAFETY: the arguments are those that the manual asks for.
+        unsafe {
+            let mut attributes = std::mem::zeroed();
+            libc::pthread_mutexattr_init(&raw mut attributes);
+            libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST);
+            let mutexes = Box::leak(Box::new([std::mem::zeroed::<libc::pthread_mutex_t>(); 2]));
+            for mutex in &mut *mutexes {
+                assert_eq!(libc::pthread_mutex_init(mutex, &raw const attributes), 0);
+            }
+            for mutex in &mut *mutexes {
+                assert_eq!(libc::pthread_mutex_lock(mutex), 0);
+            }
+            for mutex in &mut *mutexes {
+                assert_eq!(libc::pthread_mutex_unlock(mutex), 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn threads_have_the_stacks_that_they_ask_for() {
+    fn deep(levels: u32) -> u64 {
+        let room = std::hint::black_box([u64::from(levels); 128]);
+        if levels == 0 { 0 } else { room[5] + deep(levels - 1) }
+    }
+    runs(2, || {
+        assert!(deep(4_000) > 0);
+        let large = thread::Builder::new().stack_size(60 << 20);
+        assert!(large.spawn(|| deep(20_000)).unwrap().join().unwrap() > 0);
+    });
+    let outcome = check(1, |net| {
+        net.client("one", || {
+            let too_large = thread::Builder::new().stack_size(1 << 30);
+            assert!(too_large.spawn(|| ()).is_err());
+        });
+    });
+    assert!(outcome.report.contains("pthread_create with a stack of"), "{}", outcome.report);
+}

@@ -228,9 +228,6 @@ macro_rules! syscall_number {
     (ptrace) => {
         libc::SYS_ptrace
     };
-    (pidfd_open) => {
-        libc::SYS_pidfd_open
-    };
     (signalfd4) => {
         libc::SYS_signalfd4
     };
@@ -300,7 +297,7 @@ macro_rules! syscall_number {
 }
 
 named! {
-    clone clone3 fork vfork execve execveat wait4 waitid ptrace pidfd_open signalfd4 inotify_init1
+    clone clone3 fork vfork execve execveat wait4 waitid ptrace signalfd4 inotify_init1
     fanotify_init memfd_create alarm setitimer timer_create mount shmget semget msgget mq_open
     io_setup bpf perf_event_open unshare setns seccomp setuid setgid reboot getpriority
 }

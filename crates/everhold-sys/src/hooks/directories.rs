@@ -1,6 +1,6 @@
 //! Reading directories: `opendir` and its family.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_long};
 use std::ptr::null_mut;
 
 use libc::{AT_FDCWD, DIR, dirent64};
@@ -70,25 +70,19 @@ pub unsafe extern "C" fn fdopendir(descriptor: c_int) -> *mut DIR {
     or_null(opened(descriptor))
 }
 
-/// `readdir64`.
+/// The next entry of a directory, in the form of the C library.
 ///
 /// # Safety
 ///
-/// As for the C library's function.
-// SAFETY: has the type and the meaning of the C library's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readdir64(directory: *mut DIR) -> *mut dirent64 {
-    if !is_simulated() {
-        let next = next!(readdir64: unsafe extern "C" fn(*mut DIR) -> *mut dirent64);
-        // SAFETY: the caller's own argument.
-        return unsafe { next(directory) };
-    }
-    // SAFETY: a directory of a host was made by `opened`.
+/// `directory` must be one that [`opened`] made.
+unsafe fn advance<'a>(directory: *mut DIR) -> Option<&'a mut dirent64> {
+    // SAFETY: see above.
     let directory = unsafe { &mut *directory.cast::<Directory>() };
-    let Some(entry) = directory.entries.get(directory.at) else { return null_mut() };
+    let entry = directory.entries.get(directory.at)?;
     directory.at += 1;
     let shown = &mut directory.shown;
     shown.d_ino = entry.inode;
+    shown.d_off = directory.at as i64;
     shown.d_type = if entry.is_directory { libc::DT_DIR } else { libc::DT_UNKNOWN };
     shown.d_reclen = size_of::<dirent64>() as u16;
     let length = entry.name.len().min(shown.d_name.len() - 1);
@@ -96,7 +90,119 @@ pub unsafe extern "C" fn readdir64(directory: *mut DIR) -> *mut dirent64 {
         *to = *from as c_char;
     }
     shown.d_name[length] = 0;
-    shown
+    Some(shown)
+}
+
+/// The two names of each function are for entries that are the same on this target.
+macro_rules! interpose_reading {
+    ($($name:ident, $reentrant:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        ///
+        /// As for the C library's function.
+        // SAFETY: has the type and the meaning of the C library's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(directory: *mut DIR) -> *mut dirent64 {
+            if !is_simulated() {
+                let next = next!($name: unsafe extern "C" fn(*mut DIR) -> *mut dirent64);
+                // SAFETY: the caller's own argument.
+                return unsafe { next(directory) };
+            }
+            // SAFETY: a directory of a host was made by `opened`.
+            unsafe { advance(directory) }.map_or(null_mut(), std::ptr::from_mut)
+        }
+
+        #[doc = concat!("`", stringify!($reentrant), "`.")]
+        ///
+        /// # Safety
+        ///
+        /// As for the C library's function.
+        // SAFETY: has the type and the meaning of the C library's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $reentrant(
+            directory: *mut DIR,
+            entry: *mut dirent64,
+            result: *mut *mut dirent64,
+        ) -> c_int {
+            if !is_simulated() {
+                let next = next!($reentrant: unsafe extern "C" fn(
+                    *mut DIR,
+                    *mut dirent64,
+                    *mut *mut dirent64
+                ) -> c_int);
+                // SAFETY: the caller's own arguments.
+                return unsafe { next(directory, entry, result) };
+            }
+            // SAFETY: a directory of a host was made by `opened`; the caller passes two places.
+            unsafe {
+                *result = advance(directory).map_or(null_mut(), |shown| {
+                    *entry = *shown;
+                    entry
+                });
+            }
+            0
+        }
+    )* };
+}
+interpose_reading! {
+    readdir, readdir_r
+    readdir64, readdir64_r
+}
+
+/// `rewinddir`: what is in the directory now is read.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rewinddir(directory: *mut DIR) {
+    if !is_simulated() {
+        let next = next!(rewinddir: unsafe extern "C" fn(*mut DIR));
+        // SAFETY: the caller's own argument.
+        return unsafe { next(directory) };
+    }
+    enter(|kernel| {
+        // SAFETY: a directory of a host was made by `opened`.
+        let directory = unsafe { &mut *directory.cast::<Directory>() };
+        directory.entries = kernel.entries(directory.descriptor).unwrap_or_default();
+        directory.at = 0;
+    });
+}
+
+/// `telldir`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn telldir(directory: *mut DIR) -> c_long {
+    if !is_simulated() {
+        let next = next!(telldir: unsafe extern "C" fn(*mut DIR) -> c_long);
+        // SAFETY: the caller's own argument.
+        return unsafe { next(directory) };
+    }
+    // SAFETY: a directory of a host was made by `opened`.
+    unsafe { (*directory.cast::<Directory>()).at as c_long }
+}
+
+/// `seekdir`.
+///
+/// # Safety
+///
+/// As for the C library's function.
+// SAFETY: has the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seekdir(directory: *mut DIR, at: c_long) {
+    if !is_simulated() {
+        let next = next!(seekdir: unsafe extern "C" fn(*mut DIR, c_long));
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(directory, at) };
+    }
+    // SAFETY: a directory of a host was made by `opened`.
+    unsafe { (*directory.cast::<Directory>()).at = usize::try_from(at).unwrap_or(0) }
 }
 
 /// `dirfd`.

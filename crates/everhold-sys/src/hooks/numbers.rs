@@ -215,6 +215,9 @@ unsafe fn of_memory(number: c_long, [a, b, c, d, e, f]: [i64; 6]) -> Option<c_lo
             libc::SYS_io_uring_setup
             | libc::SYS_epoll_pwait2
             | libc::SYS_copy_file_range
+            | libc::SYS_openat2
+            | libc::SYS_close_range
+            | libc::SYS_pidfd_open
             | libc::SYS_membarrier
             | libc::SYS_rseq => host::failed(libc::ENOSYS),
             _ => return None,

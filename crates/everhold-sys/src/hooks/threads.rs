@@ -7,6 +7,7 @@ use libc::{pthread_attr_t, pthread_key_t, pthread_t};
 use crate::fiber::{Routine, at_exit, enter, is_simulated, stack_bounds};
 use crate::hooks::{interpose, next};
 use crate::own::own;
+use crate::stack;
 
 own! {
     /// Keys that hosts created in this execution.
@@ -57,10 +58,16 @@ interpose_numbered! {
     fn pthread_create(
         kernel,
         thread: *mut pthread_t,
-        _attributes: *const pthread_attr_t,
+        attributes: *const pthread_attr_t,
         start: extern "C" fn(*mut c_void) -> *mut c_void,
         argument: *mut c_void
     ) {
+        // SAFETY: the caller passes attributes, or null for the usual ones.
+        let asked = unsafe { stack_size(attributes) };
+        if asked > stack::SIZE {
+            kernel.refused(&format!("pthread_create with a stack of {asked} bytes"));
+            return Err(libc::EAGAIN);
+        }
         let handle = kernel.spawn(Routine { start, argument: argument as usize })?;
         // SAFETY: the caller passes a place for the handle.
         unsafe { *thread = handle as pthread_t };
@@ -79,6 +86,20 @@ interpose_numbered! {
         Ok(())
     }
     fn pthread_setname_np(_kernel, _thread: pthread_t, _name: *const c_char) { Ok(()) }
+}
+
+/// The size of the stack that a program asks for; zero if it does not.
+///
+/// # Safety
+///
+/// The attributes must be valid, or null.
+unsafe fn stack_size(attributes: *const pthread_attr_t) -> usize {
+    let mut size = 0;
+    if !attributes.is_null() {
+        // SAFETY: see above; there is a place for the size.
+        unsafe { libc::pthread_attr_getstacksize(attributes, &raw mut size) };
+    }
+    size
 }
 
 /// `pthread_getattr_np`: the calling fiber's stack.
