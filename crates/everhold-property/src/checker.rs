@@ -181,6 +181,8 @@ pub struct Violation {
     pub now_ns: u64,
     /// Why the property is violated.
     pub reason: Reason,
+    /// For how many nanoseconds a deadline had passed by then; 0 where none has.
+    pub overdue_ns: u64,
     /// The bindings and values that falsify the property.
     pub witness: Witness,
 }
@@ -273,6 +275,16 @@ impl Since {
             None => false,
             Some(Bound::Nanos(nanos)) => now.now_ns.saturating_sub(self.now_ns) > nanos,
             Some(Bound::Steps(steps)) => now.step.saturating_sub(self.step) > steps,
+        }
+    }
+
+    /// For how many nanoseconds a deadline has passed.
+    fn overdue_ns(self, now: Since, within: Option<Bound>) -> u64 {
+        match within {
+            Some(Bound::Nanos(nanos)) => {
+                now.now_ns.saturating_sub(self.now_ns).saturating_sub(nanos)
+            }
+            Some(Bound::Steps(_)) | None => 0,
         }
     }
 }
@@ -383,7 +395,7 @@ impl Checker {
         let verdict = self.judge(state, changed);
         if verdict == Some(Verdict::Violated) && self.violation.is_none() {
             let witness = self.explain(state, &[]);
-            self.violate(now, Reason::False, witness);
+            self.violate(now, Reason::False, witness, 0);
         }
         verdict
     }
@@ -404,7 +416,8 @@ impl Checker {
             && self.violation.is_none()
         {
             let witness = self.explain(state, &[]);
-            self.violate(now, Reason::FalseForTooLong { since: since.step }, witness);
+            let overdue_ns = since.overdue_ns(now, within);
+            self.violate(now, Reason::FalseForTooLong { since: since.step }, witness, overdue_ns);
         }
         let once = matches!(self.rule.property().modality, Modality::Eventually { .. });
         match body {
@@ -435,19 +448,30 @@ impl Checker {
     /// late, and otherwise whether the property holds now. The verdict on other properties is
     /// unknown.
     pub fn tick(&mut self, state: &dyn State, now_ns: u64) -> Verdict {
-        let now = Since { step: self.steps.saturating_sub(1), now_ns };
-        let late = match self.rule.property().modality {
-            Modality::Eventually { within } | Modality::Finally { within } => {
-                self.hot.is_some_and(|since| since.is_late(now, within))
-            }
-            Modality::LeadsTo { within } => self.leads.first_late(now, within).is_some(),
-            Modality::Always | Modality::Sometimes => false,
-        };
-        if late && self.violation.is_none() {
+        let overdue_ns = self.overdue_ns(now_ns);
+        if let Some(overdue_ns) = overdue_ns
+            && self.violation.is_none()
+        {
+            let now = Since { step: self.steps.saturating_sub(1), now_ns };
             let witness = self.explain(state, &[]);
-            self.violate(now, Reason::DeadlinePassed, witness);
+            self.violate(now, Reason::DeadlinePassed, witness, overdue_ns);
         }
-        if late { Verdict::Violated } else { self.standing() }
+        if overdue_ns.is_some() { Verdict::Violated } else { self.standing() }
+    }
+
+    /// For how many nanoseconds a deadline has passed at this time, if something is late.
+    #[must_use]
+    pub fn overdue_ns(&self, now_ns: u64) -> Option<u64> {
+        let now = Since { step: self.steps.saturating_sub(1), now_ns };
+        let within = self.rule.property().modality.within();
+        let since = match self.rule.property().modality {
+            Modality::Eventually { .. } | Modality::Finally { .. } => {
+                self.hot.filter(|since| since.is_late(now, within))
+            }
+            Modality::LeadsTo { .. } => self.leads.first_late(now, within).map(|(_, since)| since),
+            Modality::Always | Modality::Sometimes => None,
+        };
+        since.map(|since| since.overdue_ns(now, within))
     }
 
     /// Judges a property `on delivery`, over the sender's state at the send and the receiver's
@@ -494,7 +518,7 @@ impl Checker {
         self.tally.count(Some(verdict));
         if verdict == Verdict::Violated && self.violation.is_none() {
             let witness = self.explain(&state, &bindings);
-            self.violate(now, Reason::False, witness);
+            self.violate(now, Reason::False, witness, 0);
         }
         verdict
     }
@@ -504,7 +528,7 @@ impl Checker {
         let open = self.is_open();
         if open && end == End::Complete && self.violation.is_none() {
             let now = Since { step: self.steps.saturating_sub(1), now_ns: 0 };
-            self.violate(now, Reason::NeverHappened, Witness::default());
+            self.violate(now, Reason::NeverHappened, Witness::default(), 0);
         }
         let verdict = match &self.violation {
             Some(_) => Verdict::Violated,
@@ -515,9 +539,9 @@ impl Checker {
         Outcome { verdict, tally: self.tally, violation: self.violation.clone() }
     }
 
-    fn violate(&mut self, now: Since, reason: Reason, witness: Witness) {
+    fn violate(&mut self, now: Since, reason: Reason, witness: Witness, overdue_ns: u64) {
         let Since { step, now_ns } = now;
-        self.violation = Some(Violation { step, now_ns, reason, witness });
+        self.violation = Some(Violation { step, now_ns, reason, overdue_ns, witness });
     }
 
     /// The verdict on the body in this state; `None` where the scope excludes it.
@@ -584,12 +608,13 @@ impl Checker {
         now: Since,
         within: Option<Bound>,
     ) -> Option<Verdict> {
-        let late = self.leads.first_late(now, within).cloned();
-        if let Some(bindings) = &late
+        let late = self.leads.first_late(now, within);
+        let late = late.map(|(bindings, since)| (bindings.clone(), since));
+        if let Some((bindings, since)) = &late
             && self.violation.is_none()
         {
             let witness = self.explain(state, bindings);
-            self.violate(now, Reason::NotLedTo, witness);
+            self.violate(now, Reason::NotLedTo, witness, since.overdue_ns(now, within));
         }
         let inner = Arc::clone(&self.rule.0);
         if let Some((from, goal)) = &inner.sides {

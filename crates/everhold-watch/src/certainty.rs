@@ -9,6 +9,9 @@
 //! 2000). Then the rule is *definitely* violated. If it held again before that could be known, the
 //! order that the stamps suggest may not have been the true one: it is *possibly* violated.
 //!
+//! That something is late is certain once it is so by more than the errors of the two least exact clocks
+//! that measure it; if it came before that, it may have been in time.
+//!
 //! A suspicion is a violation between the two. While the violation lasts, it waits for a moment in
 //! which its nodes rest for longer than the errors of their clocks.
 
@@ -36,6 +39,9 @@ pub enum Alarm {
 pub(crate) struct Suspicion {
     pub(crate) violation: Box<Violation>,
     spans: Vec<Span>,
+    /// When something was due that is late: that is certain once it is so by more than the errors of
+    /// the clocks that measure it.
+    due: Option<Stamp>,
     /// When the rule held again, if it does.
     pub(crate) over: Option<Stamp>,
     /// Whether it became certain between two snapshots.
@@ -68,9 +74,22 @@ impl Suspicion {
         Suspicion {
             violation,
             spans: begun.into_iter().map(span).collect(),
+            due: None,
             over: None,
             certain: false,
         }
+    }
+
+    /// Something was due that is late by the clocks of these nodes. One clock by itself is exact. `over`:
+    /// when it came, if it did.
+    pub(crate) fn late(
+        violation: Box<Violation>,
+        nodes: impl IntoIterator<Item = NodeId>,
+        due: Stamp,
+        over: Option<Stamp>,
+    ) -> Suspicion {
+        let nodes = nodes.into_iter().map(|node| (node, due));
+        Suspicion { due: Some(due), over, ..Suspicion::new(violation, nodes) }
     }
 
     /// A node shows something else from this stamp on, and the rule is still violated.
@@ -102,6 +121,9 @@ impl Suspicion {
         if self.certain || self.is_certain(reached, error) {
             return Standing::Definite;
         }
+        if self.due.is_some() {
+            return if self.over.is_some() { Standing::Possible } else { Standing::Open };
+        }
         // What is not over yet may still become certain; neither may what ended too early.
         let decided = self.spans.iter().any(|span| {
             let end = span.end.unwrap_or(Stamp(u64::MAX));
@@ -111,6 +133,10 @@ impl Suspicion {
     }
 
     fn is_certain(&self, reached: Stamp, error: &impl Fn(NodeId) -> u64) -> bool {
+        if let Some(due) = self.due {
+            let end = self.over.unwrap_or(reached).0;
+            return end.saturating_sub(self.error_units(error)) >= due.0;
+        }
         self.spans.iter().all(|span| {
             let end = span.end.unwrap_or(reached).0;
             end.saturating_sub(error(span.node)) >= self.latest_but(span.node, error)
@@ -125,9 +151,16 @@ impl Suspicion {
 
     /// By how many microseconds the order of two of its nodes may be wrong.
     pub(crate) fn error_micros(&self, error: &impl Fn(NodeId) -> u64) -> u64 {
+        Stamp(self.error_units(error)).micros()
+    }
+
+    fn error_units(&self, error: &impl Fn(NodeId) -> u64) -> u64 {
+        if self.spans.len() < 2 {
+            return 0;
+        }
         let mut errors: Vec<u64> = self.spans.iter().map(|span| error(span.node)).collect();
         errors.sort_unstable();
-        Stamp(errors.iter().rev().take(2).sum()).micros()
+        errors.iter().rev().take(2).sum()
     }
 
     pub(crate) fn save(&self) -> Value {
@@ -138,6 +171,7 @@ impl Suspicion {
         list([
             save_violation(&self.violation),
             list(spans),
+            list(self.due.map(stamp)),
             list(self.over.map(stamp)),
             self.certain.into(),
         ])
@@ -148,8 +182,9 @@ impl Suspicion {
         let maybe = |value: Value| Ok(Fields::of(value)?.stamp().ok());
         let span =
             |f: &mut Fields| Ok(Span { node: f.node()?, begin: f.stamp()?, end: maybe(f.any()?)? });
-        let (spans, over) = (fields.each(span)?, maybe(fields.any()?)?);
-        Ok(Suspicion { violation, spans, over, certain: fields.flag()? })
+        let (spans, due) = (fields.each(span)?, maybe(fields.any()?)?);
+        let over = maybe(fields.any()?)?;
+        Ok(Suspicion { violation, spans, due, over, certain: fields.flag()? })
     }
 }
 
@@ -261,5 +296,28 @@ mod tests {
         }
         one.goes_on(nodes[0], Stamp(230), &error);
         assert_eq!(one.standing(Stamp(230), &error), Definite);
+    }
+
+    /// Something is due at 100, and comes at a time by the clocks of so many nodes, each with an error
+    /// of 10.
+    #[track_caller]
+    fn check_late(nodes: u32, comes: Option<u64>, reached: u64, expected: Standing) {
+        let (nodes, comes) = ((0..nodes).map(NodeId), comes.map(Stamp));
+        let suspicion = Suspicion::late(violation(), nodes, Stamp(100), comes);
+        let saved = Suspicion::load(&mut Fields::of(suspicion.save()).unwrap()).unwrap();
+        for one in [suspicion, saved] {
+            assert_eq!(one.standing(Stamp(reached), &|_| 10), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_late_by_less_than_the_errors_may_have_been_in_time() {
+        check_late(2, None, 119, Open);
+        check_late(2, None, 120, Definite);
+        check_late(2, Some(119), 500, Possible);
+        check_late(3, Some(120), 500, Definite);
+        // One clock measures an interval exactly.
+        check_late(1, None, 100, Definite);
+        check_late(1, Some(101), 500, Definite);
     }
 }

@@ -498,7 +498,10 @@ impl PartitionChecker {
             return;
         }
         let key = judged.slot.map(|slot| self.world.slot(slot).key.clone());
-        self.suspect(place, &key, judged.verdict, (at, by));
+        if !self.suspicions.is_empty() {
+            let verdict = self.as_it_stands(place, judged, at);
+            self.suspect(place, &key, verdict, (at, by));
+        }
         let rule = &self.rules[place];
         match (judged.verdict, rule.firing.get(&key).copied()) {
             (Verdict::Violated, None) => self.fire(place, judged, at, notices),
@@ -520,8 +523,20 @@ impl PartitionChecker {
         }
     }
 
+    /// A verdict, or that the rule holds from now on, if what was late has just come.
+    fn as_it_stands(&self, place: usize, judged: Judged, at: Stamp) -> Verdict {
+        let rule = &self.rules[place];
+        let is_deadline = judged.verdict == Verdict::Violated && rule.has_deadline();
+        let has_come = |(_, is_owed): (Stamp, bool)| !is_owed;
+        match is_deadline && rule.lateness(judged.slot, at).is_some_and(has_come) {
+            true => Verdict::Holds,
+            false => judged.verdict,
+        }
+    }
+
     fn fire(&mut self, place: usize, judged: Judged, at: Stamp, notices: &mut Vec<Notice>) {
         let key = judged.slot.map(|slot| self.world.slot(slot).key.clone());
+        let late = self.rules[place].lateness(judged.slot, at);
         let (reason, witness) = self.rules[place].explain(&self.world, judged.slot);
         let rule = &mut self.rules[place];
         let id = ViolationId::new(&rule.name, key.as_ref(), at);
@@ -539,13 +554,16 @@ impl PartitionChecker {
             certainty: Certainty::Definite,
         };
         violation.trace = self.trace(&violation, place, judged.slot);
-        // What is late is so whatever the order of events.
-        let is_late = self.rules[place].property.modality != Modality::Always;
-        let begun = match is_late {
-            true => Vec::new(),
-            false => self.begun(place, judged.slot, &witness),
+        let begun = self.begun(place, judged.slot, &witness);
+        let violation = Box::new(violation);
+        let suspicion = match late.filter(|_| self.rules[place].has_deadline()) {
+            Some((due, is_owed)) => {
+                let nodes = begun.into_iter().map(|(node, _)| node);
+                Suspicion::late(violation, nodes, due, (!is_owed).then_some(at))
+            }
+            None => Suspicion::new(violation, begun),
         };
-        self.weigh(place, Suspicion::new(Box::new(violation), begun), at, notices);
+        self.weigh(place, suspicion, at, notices);
     }
 
     /// Keeps changes for as long as the most patient rule waits, so that the trace of an overdue

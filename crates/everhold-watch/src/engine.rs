@@ -419,6 +419,14 @@ fn start_worker(
         None => PartitionChecker::new(options),
     };
     (shared.flows)().into_iter().for_each(|flow| checker.add_flow(flow));
+    let lost = shared.log.resume(lease.partition, checker.next())?;
+    if lost > 0 {
+        (shared.trouble)(format!(
+            "the last {lost} entries of partition {} were judged, and are lost in the log, which goes \
+             on after them",
+            lease.partition
+        ));
+    }
     let cursor = shared.log.cursor(lease.partition, checker.next())?;
     let held = Arc::new(Mutex::new(Some(lease)));
     let (vet, questions) = sync_channel(4);

@@ -42,6 +42,13 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// The number that the next appended entry will have, as far as is known.
     fn next_sequence(&self, partition: u32) -> Result<Sequence, LogError>;
 
+    /// Says that entries before this one were read already, which a log that lost its end may not know:
+    /// the next one gets this number or a larger one. Returns the number of entries that were lost.
+    fn resume(&self, partition: u32, next: Sequence) -> Result<u64, LogError> {
+        let _ = (partition, next);
+        Ok(0)
+    }
+
     /// Says that entries before this one are no longer needed.
     fn trim(&self, partition: u32, before: Sequence) -> Result<(), LogError>;
 }

@@ -532,6 +532,27 @@ impl Watched {
         }
     }
 
+    /// When what the rule waits for was due, if it was late at this stamp, and whether it is still owed.
+    pub(crate) fn lateness(&self, slot: Option<SlotId>, at: Stamp) -> Option<(Stamp, bool)> {
+        let checker = match (&self.form, slot) {
+            (Form::Whole(checker), _) => checker,
+            (Form::ByKey(by_key), Some(slot)) => &by_key.keys.get(&slot)?.checker,
+            _ => return None,
+        };
+        let is_owed = checker.overdue_ns(nanos(at)).is_some();
+        let overdue = match checker.violation() {
+            Some(violation) => violation.overdue_ns,
+            None => checker.overdue_ns(nanos(at))?,
+        };
+        let overdue = Stamp::from_nanos(overdue).0;
+        Some((Stamp(at.0.saturating_sub(overdue)), is_owed))
+    }
+
+    /// Whether it waits for something with a bound.
+    pub(crate) fn has_deadline(&self) -> bool {
+        !matches!(self.property.modality, Modality::Always | Modality::Sometimes)
+    }
+
     /// Why the rule is violated, for people.
     pub(crate) fn explain(&mut self, world: &World, slot: Option<SlotId>) -> (String, Witness) {
         let kept = match (&mut self.form, slot) {

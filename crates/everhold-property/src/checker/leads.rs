@@ -53,9 +53,13 @@ impl Leads {
     }
 
     /// The binding with the oldest obligation, if that is late.
-    pub(super) fn first_late(&self, now: Since, within: Option<Bound>) -> Option<&Bindings> {
+    pub(super) fn first_late(
+        &self,
+        now: Since,
+        within: Option<Bound>,
+    ) -> Option<(&Bindings, Since)> {
         let late = self.owed.values().filter(|(_, since)| since.is_late(now, within));
-        late.min_by_key(|(_, since)| since.step).map(|(bindings, _)| bindings)
+        late.min_by_key(|(_, since)| since.step).map(|(bindings, since)| (bindings, *since))
     }
 
     /// Records a state, given the verdicts on both sides, for a property without variables.

@@ -44,7 +44,9 @@ impl PartitionChecker {
         let mut fields = Fields::of(from_bytes(bytes)?)?;
         let version = fields.number()?;
         if version != CHECKPOINT_VERSION {
-            return Err(bad(format_args!("it is of version {version}")));
+            return Err(bad(format_args!(
+                "it is of version {version}, and this program reads version {CHECKPOINT_VERSION}"
+            )));
         }
         PartitionChecker::load(options, Part::of(options.place), fields.any()?)
     }

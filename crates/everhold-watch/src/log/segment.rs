@@ -2,7 +2,8 @@
 //!
 //! A segment starts with a magic and the number of its first entry. An entry is its length, a
 //! checksum over number and bytes, and the bytes. An entry that a kill left incomplete is cut off when the
-//! log is opened; since the checksum covers the number, no leftover passes for an entry.
+//! log is opened; since the checksum covers the number, no leftover passes for an entry. A power cut may
+//! lose entries that were read already: the log goes on after the last one that was read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -12,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use super::{Cursor, Entry, Log, LogError, Sequence};
 
+/// The last byte is the version.
 const MAGIC: &[u8; 8] = b"EHLOG\0\0\x01";
+/// Zero or a larger number in its place is damage.
+const VERSION_MAX: u8 = 9;
 const HEADER: u64 = 16;
 const ENTRY_HEADER: u64 = 8;
 
@@ -66,6 +70,18 @@ struct Tail {
     segments: Vec<Segment>,
     file: File,
     next: Sequence,
+    /// Whether the file may end with half an entry.
+    is_torn: bool,
+}
+
+impl Tail {
+    /// Cuts the file after its last whole entry.
+    fn cut(&mut self, end: u64) -> std::io::Result<()> {
+        self.file.set_len(end)?;
+        self.file.seek(SeekFrom::Start(end))?;
+        self.is_torn = false;
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +168,7 @@ impl Partition {
         }
         let last = segments[segments.len() - 1];
         let file = writable(&path_of(&folder, last.first), last.bytes)?;
-        let tail = Mutex::new(Tail { segments, file, next });
+        let tail = Mutex::new(Tail { segments, file, next, is_torn: false });
         Ok(Partition { folder, options, tail, grown: Condvar::new() })
     }
 
@@ -170,10 +186,14 @@ impl Partition {
         }
         let end = tail.segments[tail.segments.len() - 1].bytes;
         let path = path_of(&self.folder, tail.segments[tail.segments.len() - 1].first);
+        // A full disk leaves half an entry; the next append must not come after it.
+        if tail.is_torn {
+            tail.cut(end).map_err(|error| LogError::io(&path, error))?;
+        }
         if let Err(error) = tail.file.write_all(&buffer) {
-            // A full disk leaves half an entry; the next append must not come after it.
-            let back = tail.file.set_len(end).and_then(|()| tail.file.seek(SeekFrom::Start(end)));
-            return Err(LogError::io(&path, back.err().unwrap_or(error)));
+            tail.is_torn = true;
+            let _ = tail.cut(end);
+            return Err(LogError::io(&path, error));
         }
         let last = tail.segments.len() - 1;
         tail.segments[last].bytes = end + buffer.len() as u64;
@@ -184,6 +204,17 @@ impl Partition {
         drop(tail);
         self.grown.notify_all();
         Ok(next - 1)
+    }
+
+    /// Goes on with this number at least.
+    fn resume(&self, next: Sequence) -> Result<u64, LogError> {
+        let mut tail = self.tail();
+        let lost = next.saturating_sub(tail.next);
+        if lost > 0 {
+            tail.next = next;
+            self.roll(&mut tail)?;
+        }
+        Ok(lost)
     }
 
     fn roll(&self, tail: &mut Tail) -> Result<(), LogError> {
@@ -246,6 +277,10 @@ impl Log for SegmentLog {
 
     fn next_sequence(&self, partition: u32) -> Result<Sequence, LogError> {
         Ok(self.partition(partition)?.tail().next)
+    }
+
+    fn resume(&self, partition: u32, next: Sequence) -> Result<u64, LogError> {
+        self.partition(partition)?.resume(next)
     }
 
     fn trim(&self, partition: u32, before: Sequence) -> Result<(), LogError> {
@@ -403,6 +438,18 @@ fn recover(
     let bytes = fs::read(path).map_err(|error| LogError::io(path, error))?;
     let mut header = MAGIC.to_vec();
     header.extend(first.to_le_bytes());
+    let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
+    if let Some([other @ 1..=VERSION_MAX, ..]) = bytes.strip_prefix(name)
+        && version != [*other]
+        && bytes.len() >= header.len()
+    {
+        return Err(LogError::Unusable(format!(
+            "{} is a log of version {other}, and this program reads version {}; remove the folder, or \
+             give another one",
+            path.display(),
+            version[0]
+        )));
+    }
     if !bytes.starts_with(&header) {
         recovered.bytes_cut += bytes.len() as u64;
         return Ok((0, first));

@@ -384,6 +384,49 @@ fn deadlines_are_judged_in_real_time_without_events_and_end_with_their_condition
     }
 }
 
+/// A deadline of 100 ms that began at 5 and is measured by the clocks of two nodes, each with an error
+/// of 5 ms; the answer comes at a time, and the nodes have passed these times before.
+#[track_caller]
+fn check_answer(rule: &str, comes: u64, passed: &[u64], expected: &[&str], possible: u64) {
+    let mut feed = two(rule);
+    for node in [0, 1] {
+        feed.frames(START + 1, &[(node, Frame::Clock { ahead: 0, error: 5_000 })]);
+        let shown = ["asked", "answered"].map(|name| observe(START + 1, name, false));
+        feed.batch(START + 2, node, shown.to_vec());
+    }
+    feed.batch(START + 10, 0, vec![observe(START + 5, "asked", true)]);
+    feed.batch(START + 10, 1, vec![add(START + 5, 7, "asked")]);
+    passed.iter().for_each(|at| feed.beat(START + at, &[0, 1]));
+    let answer = vec![observe(START + comes, "answered", true), add(START + comes, 7, "given")];
+    feed.batch(START + comes + 1, 1, answer);
+    feed.beat(START + 200, &[0, 1]);
+    check(&feed, expected);
+    let all = notices(CheckOptions::default(), &feed.entries);
+    let possibles = all.iter().filter(|notice| matches!(notice, Notice::Possible(_)));
+    assert_eq!(possibles.count() as u64, possible, "{all:?}");
+}
+
+#[test]
+fn what_is_late_by_less_than_the_errors_of_clocks_is_possibly_late() {
+    let rule = r#"always "answered": (exists n in nodes: n.asked)
+      leads to (exists n in nodes: n.answered) within 100ms"#;
+    let keyed = r#"always "answered": (exists n in nodes: n.locks[key] == "asked")
+      leads to (exists n in nodes: n.locks[key] == "given") within 100ms"#;
+    for (rule, name) in [(rule, "answered"), (keyed, "answered[7]")] {
+        check_answer(rule, 104, &[80], &[], 0);
+        check_answer(rule, 113, &[80], &[], 1);
+        check_answer(rule, 113, &[80, 110], &[], 1);
+        let fired = |at: u64| [format!("+{name}@{at}"), format!("-{name}@200")];
+        let check_late = |comes: u64, passed: &[u64], at: u64| {
+            let expected = fired(at);
+            check_answer(rule, comes, passed, &expected.each_ref().map(String::as_str), 0);
+        };
+        check_late(117, &[80], 117);
+        check_late(150, &[80], 150);
+        check_late(150, &[80, 117], 117);
+    }
+}
+
 #[test]
 fn deadlines_do_not_fire_on_what_is_not_known() {
     let begins = |at| vec![observe(at, "waiting", true), add(at, 7, "shared")];

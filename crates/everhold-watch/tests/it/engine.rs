@@ -665,3 +665,37 @@ fn a_node_comes_back_although_its_old_connection_is_still_open() {
     let troubles = running.troubles.lock().unwrap();
     assert!(troubles.iter().any(|text| text.contains("its own number")), "{troubles:?}");
 }
+
+/// A power cut loses the end of the log but not the checkpoint that was saved after it.
+#[test]
+fn what_comes_after_a_lost_end_of_the_log_is_judged() {
+    let folder = folder("lost-end");
+    let running = start(&folder, IntakeOptions::default());
+    running.watch.set_rules(LOCKS, "rules.prop").unwrap();
+    let address = running.intake.address();
+    let mut probes = [0, 1].map(|node| Probe::connect(address, hello(node, 1)).unwrap());
+    probes.iter_mut().for_each(|probe| probe.add(7, "exclusive"));
+    assert_eq!(next_violation(&running, &mut probes, LONG).as_deref(), Some("one holder 7"));
+    drop((probes, running));
+    fs::remove_dir_all(folder.join("log")).unwrap();
+    let running = start(&folder, IntakeOptions::default());
+    assert!(running.troubles.lock().unwrap().iter().any(|text| text.contains("lost in the log")));
+    let address = running.intake.address();
+    let mut probes = [0, 1].map(|node| Probe::connect(address, hello(node, 2)).unwrap());
+    probes.iter_mut().for_each(|probe| probe.add(8, "exclusive"));
+    assert_eq!(next_violation(&running, &mut probes, LONG).as_deref(), Some("one holder 8"));
+}
+
+/// A checkpoint of another version is not misread: the log is judged from its beginning.
+#[test]
+fn a_checkpoint_of_another_version_is_named_and_the_log_is_read_again() {
+    let folder = folder("version");
+    fs::create_dir_all(&folder).unwrap();
+    for version in [1, 99] {
+        fs::write(folder.join("p0.checkpoint"), format!("[{version},[]]")).unwrap();
+        let running = start(&folder, IntakeOptions::default());
+        let troubles = running.troubles.lock().unwrap().join("\n");
+        let (old, new) = (format!("it is of version {version}"), "this program reads version");
+        assert!(troubles.contains(&old) && troubles.contains(new), "{troubles}");
+    }
+}

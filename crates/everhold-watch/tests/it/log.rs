@@ -154,3 +154,42 @@ fn a_cursor_waits_for_what_is_appended() {
     assert_eq!(entries, [Entry { sequence: 1, bytes: b"x".to_vec() }]);
     writer.join().unwrap();
 }
+
+/// The end of the log is lost after it was read: what is written then comes after it all the same.
+#[test]
+fn a_log_goes_on_after_an_end_that_was_lost() {
+    for (read_to, kept) in [(41, 20), (38, 20), (4, 0), (30, 40)] {
+        let folder = folder("lost");
+        let log = open(&folder, 64);
+        fill(&log, kept);
+        assert_eq!(log.resume(0, read_to).unwrap(), read_to.saturating_sub(kept as u64 + 1));
+        let next = read_to.max(kept as u64 + 1);
+        assert_eq!(log.next_sequence(0).unwrap(), next);
+        log.append(0, &[b"new", b"newer"]).unwrap();
+        for _ in 0..2 {
+            let log = open(&folder, 64);
+            let news: Vec<(u64, Vec<u8>)> =
+                read(&log, next).into_iter().map(|entry| (entry.sequence, entry.bytes)).collect();
+            assert_eq!(news, [(next, b"new".to_vec()), (next + 1, b"newer".to_vec())]);
+            assert_eq!(log.resume(0, next).unwrap(), 0, "it knows");
+            let all = read(&log, 1);
+            check_honest(&all[..all.len() - 2], "before");
+            assert_eq!(all.len(), kept + 2);
+        }
+    }
+}
+
+#[test]
+fn a_log_of_another_version_is_refused_and_kept() {
+    let folder = folder("version");
+    fill(&open(&folder, 1 << 20), 4);
+    let path = fs::read_dir(folder.join("p0")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&path).unwrap();
+    for version in [2, 5] {
+        bytes[7] = version;
+        fs::write(&path, &bytes).unwrap();
+        let error = SegmentLog::open(&folder, SegmentOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(&format!("version {version}")), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
