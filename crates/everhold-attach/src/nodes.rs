@@ -1,6 +1,7 @@
 //! The nodes that processes are, or that are in them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +9,7 @@ use everhold_live::{Agent, Feed, NodeId, Recording};
 use everhold_trace::wire::{Tuple, What};
 use everhold_trace::{EventKind, Value};
 
+use crate::language::Identity;
 use crate::processes;
 
 /// A node that is being reported.
@@ -62,6 +64,8 @@ impl Node {
 pub(crate) struct Nodes {
     kind: String,
     record: Option<PathBuf>,
+    /// The machine, if names of nodes mean something on it alone.
+    machine: String,
     /// The numbers of all nodes that were ever seen, by name.
     numbers: BTreeMap<String, NodeId>,
     present: BTreeMap<String, Node>,
@@ -70,10 +74,15 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) fn new(kind: String, record: Option<PathBuf>) -> Nodes {
+    pub(crate) fn new(kind: String, record: Option<PathBuf>, identity: &Identity) -> Nodes {
+        let machine = match identity {
+            Identity::Process | Identity::Address => processes::machine(),
+            Identity::Argument(_) | Identity::Environment(_) | Identity::File(_) => String::new(),
+        };
         Nodes {
             kind,
             record,
+            machine,
             numbers: BTreeMap::new(),
             present: BTreeMap::new(),
             of_process: BTreeMap::new(),
@@ -113,11 +122,11 @@ impl Nodes {
         if moved && let Some(before) = self.present.remove(name) {
             before.feed.close(agent, Instant::now(), true);
         }
-        let Nodes { kind, record, numbers, .. } = self;
+        let Nodes { kind, record, machine, numbers, .. } = self;
         self.present.entry(name.to_owned()).or_insert_with(|| {
             let is_first = !numbers.contains_key(name);
-            let next = NodeId(u32::try_from(numbers.len() + 1).unwrap_or(u32::MAX));
-            let id = *numbers.entry(name.to_owned()).or_insert(next);
+            let id = numbers.get(name).copied().unwrap_or_else(|| number(machine, name, numbers));
+            numbers.insert(name.to_owned(), id);
             let kind = match kind.is_empty() {
                 true => processes::program_name(process),
                 false => kind.clone(),
@@ -169,8 +178,43 @@ impl Nodes {
     }
 }
 
+/// The numbers of nodes that are attached to. Those that report themselves have smaller ones, and a
+/// watch keeps a table as long as the largest.
+const NUMBERS: Range<u32> = 1 << 10..1 << 16;
+
+/// The number of a node with this name. Every session finds the same one, so a watch knows a node that is
+/// attached to again, and sessions on several machines hardly ever number different nodes alike; the
+/// watch refuses one of them then, and says so.
+fn number(machine: &str, name: &str, taken: &BTreeMap<String, NodeId>) -> NodeId {
+    // FNV-1a, which is the same in every version.
+    let add = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let bytes = machine.as_bytes().iter().chain(&[0]).chain(name.as_bytes());
+    let hash = bytes.fold(0x811c_9dc5, add);
+    let count = NUMBERS.end - NUMBERS.start;
+    let numbers = (0..count).map(|more| NodeId(NUMBERS.start + (hash % count + more) % count));
+    let mut free = numbers.filter(|number| taken.values().all(|other| other != number));
+    free.next().unwrap_or(NodeId(NUMBERS.end + u32::try_from(taken.len()).unwrap_or(0)))
+}
+
 /// Microseconds since 1970.
 fn now_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_same_in_every_session_and_free() {
+        let mut taken = BTreeMap::new();
+        let first = number("", "alice", &taken);
+        assert_eq!(first, number("", "alice", &taken));
+        assert_ne!(first, number("", "bob", &taken));
+        assert_ne!(number("here", "redis-7", &taken), number("there", "redis-7", &taken));
+        taken.insert("alice".to_owned(), first);
+        let next = number("", "alice", &taken);
+        assert!(next != first && NUMBERS.contains(&next.0), "{next}");
+    }
 }

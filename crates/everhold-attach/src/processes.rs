@@ -31,6 +31,13 @@ pub(crate) fn executable_name(process: u32) -> Option<PathBuf> {
     fs::read_link(executable(process)).ok()
 }
 
+/// The name of this machine that no other has.
+pub(crate) fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty());
+    let found = read("/etc/machine-id").or_else(|| read("/proc/sys/kernel/random/boot_id"));
+    found.unwrap_or_default().trim().to_owned()
+}
+
 /// The number of the network namespace of a process.
 pub(crate) fn network_namespace(process: u32) -> u64 {
     fs::metadata(format!("/proc/{process}/ns/net")).map_or(0, |data| data.ino())

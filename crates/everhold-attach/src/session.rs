@@ -166,11 +166,12 @@ impl Attached {
             None => None,
         };
         let now = Instant::now();
+        let nodes = Nodes::new(options.kind, options.record, &plan.file.identity);
         let mut attached = Attached {
             plan,
             hooks,
             agent,
-            nodes: Nodes::new(options.kind, options.record),
+            nodes,
             processes: BTreeMap::new(),
             nameless: BTreeSet::new(),
             network,

@@ -38,7 +38,7 @@ fn check(probes: &str, arguments: &[&str], code: i32, parts: &[&str]) {
 fn wrong_use_is_explained() {
     check("on entry f add x()", &["true"], 64, &["line 1", "a tuple has a key"]);
     check("on entry f step x", &["/no/such/program"], 64, &["/no/such/program", "No such file"]);
-    check("on entry f step x", &["--pid", "4194303"], 64, &["process 4194303 is not there"]);
+    check("on entry f step x", &["--pid", "4194303"], 64, &["process 4194303: it is not there"]);
     check("on entry no_such step x", &["true"], 64, &["line 1"]);
     check("on entry f step x", &[], 64, &["PROGRAM"]);
 }
