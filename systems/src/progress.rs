@@ -9,6 +9,7 @@ pub mod gossip;
 pub mod heartbeats;
 pub mod lease;
 pub mod retry;
+pub mod try_lock;
 
 use everhold::node::{Cx, Message, NodeId};
 use everhold::{Clocks, Explorer, Report, System};
@@ -26,12 +27,20 @@ pub enum Family {
     Retry,
     /// A lock with leases, for which all clients queue.
     Lease,
+    /// A lock that is refused at once, for which all clients try again after random times.
+    TryLock,
 }
 
 impl Family {
     /// All systems.
-    pub const ALL: [Family; 5] =
-        [Family::Heartbeats, Family::Gossip, Family::Election, Family::Retry, Family::Lease];
+    pub const ALL: [Family; 6] = [
+        Family::Heartbeats,
+        Family::Gossip,
+        Family::Election,
+        Family::Retry,
+        Family::Lease,
+        Family::TryLock,
+    ];
 
     /// Explores the system with this many nodes, at least three, with or without its bug.
     #[track_caller]
@@ -48,6 +57,7 @@ impl Family {
             Family::Election => explorer.run(on(clocks, election::system(nodes, bug))),
             Family::Retry => explorer.run(on(clocks, retry::system(nodes, bug))),
             Family::Lease => explorer.run(on(clocks, lease::system(nodes, bug))),
+            Family::TryLock => explorer.run(on(clocks, try_lock::system(nodes, bug))),
         }
     }
 }

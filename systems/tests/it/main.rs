@@ -43,6 +43,7 @@ mod ricart_agrawala;
 #[cfg(feature = "live")]
 mod search_engine_live;
 mod shards;
+mod shrunk;
 mod storage;
 mod swim;
 mod termination;

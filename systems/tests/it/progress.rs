@@ -14,9 +14,11 @@ fn progress_is_judged_rightly_at_every_size() {
             let correct = family.explore(nodes, false, explorer.clone().executions(40));
             assert!(correct.findings.is_empty(), "{family:?} with {nodes} nodes\n{correct}");
             assert_eq!(correct.unjudged, 0, "{family:?} with {nodes} nodes\n{correct}");
-            let clocks = Clocks::Drift { max_ppm: 100_000 };
-            let drifting = family.explore_on(clocks, nodes, false, explorer.clone().executions(40));
-            assert!(drifting.findings.is_empty(), "{family:?} with {nodes} nodes\n{drifting}");
+            for clocks in [Clocks::Shared, Clocks::Drift { max_ppm: 100_000 }] {
+                let tied = family.explore_on(clocks, nodes, false, explorer.clone().executions(40));
+                assert!(tied.findings.is_empty(), "{family:?} with {nodes} nodes\n{tied}");
+                assert_eq!(tied.unjudged, 0, "{family:?} with {nodes} nodes\n{tied}");
+            }
             let wrong = family.explore(nodes, true, explorer.executions(200));
             assert!(!wrong.findings.is_empty(), "{family:?} with {nodes} nodes\n{wrong}");
         }
