@@ -2,6 +2,7 @@
 //!
 //! `docs/found.md` says what was found; the package `alone` reproduces it without Everhold.
 
+pub mod foca;
 pub mod noraft;
 pub mod omnipaxos;
 pub mod replicated_map;
