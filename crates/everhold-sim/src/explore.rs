@@ -9,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use everhold_node::Message;
+use everhold_node::fingerprint::mix;
 
 use crate::clock::Stopwatch;
-use crate::execute::{Bounds, quietly};
+use crate::execute::{Bounds, Ended, Outcome, execute, quietly};
 use crate::inline::Inline;
 use crate::interrupt;
 use crate::investigate::{investigate_safely, replay_aside};
@@ -23,7 +24,7 @@ use crate::repeated::repeated;
 use crate::report::{Finding, Goal, Origin, Report, Stop};
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
-use crate::strategy::Search;
+use crate::strategy::{Run, Search};
 use crate::stuck;
 use crate::system::System;
 use crate::worker::{Batch, Epoch, Failed, Pulse, Ran, SharedSetup, Worker};
@@ -40,6 +41,10 @@ const EPOCH_MAX: u64 = 2_048;
 const STEPS_GUESS: u32 = 64;
 /// The largest value up to which the bound on steps grows by itself.
 const STEPS_MAX: u32 = 8_000;
+/// The number of executions that show whether longer ones end, and the number of executions of the
+/// search for each of them.
+const TRIALS: u32 = 4;
+const TRIALS_ONE_IN: u64 = 256;
 /// The interval at which the explorer looks at its workers.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -528,6 +533,7 @@ impl<M: Message> Exploration<M> {
         let mut steps = STEPS_GUESS.min(self.options.bounds.steps_max);
         let mut size = EPOCH_FIRST;
         let mut line = ProgressLine::new();
+        let mut tried = false;
         while report.executions < self.options.executions {
             let count = size.min(self.options.executions - report.executions);
             let epoch = Arc::new(self.plan(&portfolio, report, count as usize, steps));
@@ -537,7 +543,7 @@ impl<M: Message> Exploration<M> {
             let (ran, failed) = report.absorb(done.batches);
             line.tick(report.name(), report.executions, self.options.executions, watch.elapsed());
             portfolio.learn(&ran);
-            self.adapt(&ran, report);
+            self.adapt(&ran, report, &mut tried);
             steps = steps.max(longest(&ran, report.steps_max));
             if report.executions == ran.len() as u64 {
                 // The guess was only for the first epoch.
@@ -566,14 +572,50 @@ impl<M: Message> Exploration<M> {
         report.tally = portfolio.tally;
     }
 
-    /// Raises the bound on steps if most executions are cut off before a goal was ever reached.
-    /// Depends only on finished epochs, so not on the number of workers.
-    fn adapt(&self, ran: &[Ran], report: &mut Report) {
+    /// Raises the bound on steps if most executions are cut off: twofold if a goal was never
+    /// reached, otherwise once, to a bound within which executions end, if they do. Depends only on
+    /// finished epochs, so not on the number of workers.
+    fn adapt(&self, ran: &[Ran], report: &mut Report, tried: &mut bool) {
         let cut_off = ran.iter().filter(|ran| ran.bounded).count();
-        let missed = report.missed_goals().next().is_some();
-        if self.options.adapts && missed && cut_off * 2 > ran.len() {
-            report.steps_max = (report.steps_max * 2).min(STEPS_MAX);
+        if !self.options.adapts || cut_off * 2 <= ran.len() {
+            return;
         }
+        let wanted = if report.missed_goals().next().is_some() {
+            report.steps_max * 2
+        } else if std::mem::replace(tried, true) {
+            return;
+        } else {
+            self.try_longer()
+        };
+        while report.steps_max < wanted.min(STEPS_MAX) {
+            report.steps_max = (report.steps_max * 2).min(STEPS_MAX);
+            report.grew = true;
+        }
+    }
+
+    /// The length of a few executions, if most of them end within the largest bound; else zero. They
+    /// are not part of the search, and not made if they would be a large part of its effort.
+    fn try_longer(&self) -> u32 {
+        let Options { seed, bounds, executions, patience, inline, .. } = self.options;
+        if inline || executions < TRIALS_ONE_IN * u64::from(TRIALS) {
+            return 0;
+        }
+        let setup = Arc::clone(&self.setup);
+        let bounds = Bounds { steps_max: STEPS_MAX, ..bounds };
+        let trials = stuck::aside(patience, move |seen| {
+            let mut world = World::new(&setup);
+            seen.follow(&mut world);
+            let run = |seed| Run { seed, steps: bounds.steps_max, ..Run::default() };
+            let trial = |number| execute(&mut world, &run(mix(seed, number)), bounds);
+            (0..u64::from(TRIALS)).map(trial).collect::<Vec<_>>()
+        });
+        // Whatever fails there is for the search to find, which reaches as far now.
+        let ends = |outcome: &&Outcome| {
+            matches!(outcome.ended, Ended::Quiet | Ended::Settled | Ended::Failed)
+        };
+        let trials = trials.unwrap_or_default();
+        let ended: Vec<u32> = trials.iter().filter(ends).map(|outcome| outcome.steps).collect();
+        if 2 * ended.len() > TRIALS as usize { ended.into_iter().max().unwrap_or(0) } else { 0 }
     }
 
     fn plan(&self, portfolio: &Portfolio, report: &Report, count: usize, steps: u32) -> Epoch {

@@ -96,6 +96,8 @@ pub struct Report {
     pub traces: Vec<Execution>,
     /// The coverage of an exhaustive search.
     pub exhaustive: Option<ExhaustiveProgress>,
+    /// Whether the bound on steps grew.
+    pub(crate) grew: bool,
     pub(crate) expected: Expected,
     pub(crate) next_index: u64,
     pub(crate) traces_file: Option<PathBuf>,
@@ -264,6 +266,7 @@ impl Report {
             problems: Vec::new(),
             traces: Vec::new(),
             exhaustive: None,
+            grew: false,
             expected: Expected::default(),
             next_index: options.first,
             traces_file: None,

@@ -23,6 +23,8 @@ use crate::strategy::script::{Fit, Happened, Line, Script, lines};
 
 /// The largest number of steps of all tries together.
 const STEPS_MAX: u64 = 2_000_000;
+/// The same for progress: each try that fails has a fair tail of many rounds.
+const STEPS_MAX_OF_PROGRESS: u64 = 8_000_000;
 /// Schedules of at most this length are tried without each pair of choices.
 const PAIRS_MAX: usize = 40;
 
@@ -109,8 +111,9 @@ type Measure = (usize, usize, u64, usize);
 
 impl Shrinker<'_> {
     fn is_over(&mut self) -> bool {
+        let steps_max = if self.cause.is_progress() { STEPS_MAX_OF_PROGRESS } else { STEPS_MAX };
         if self.stats.cut_short.is_none() {
-            self.stats.cut_short = if self.stats.steps >= STEPS_MAX {
+            self.stats.cut_short = if self.stats.steps >= steps_max {
                 Some(ShrinkBound::Steps)
             } else {
                 (self.watch.elapsed() > self.time_max).then_some(ShrinkBound::Time)

@@ -249,9 +249,10 @@ fn ends(out: &mut String, report: &Report) {
     if report.bounded > 0 {
         let _ = writeln!(
             out,
-            "    cut off      {} by the bound of {}{}: later steps were not seen",
+            "    cut off      {} by the bound of {}{}{}: later steps were not seen",
             count(report.bounded, "execution"),
             count(u64::from(report.steps_max), "step"),
+            if report.grew { " (it grew with the system)" } else { "" },
             if report.exhaustive.is_some() { "" } else { ", idle ticks not counted" }
         );
     }

@@ -77,3 +77,27 @@ fn the_bound_follows_the_system() {
     assert_eq!((told.missed_goals().count(), told.bounded), (1, 200), "{told}");
     assert!(told.to_string().contains("bound of 1,000 steps, idle ticks not counted"), "{told}");
 }
+
+/// Without a goal the bound follows what ends: 900 messages and their ticks take more than a
+/// thousand steps. What never ends is cut off where it was.
+#[test]
+fn the_bound_reaches_the_end_of_what_ends() {
+    let run = |last: u32, executions: u64| {
+        let explorer = Explorer::new().executions(executions).regressions(false);
+        explorer.run(move |system: &mut System<u32>| {
+            for me in 0..3 {
+                let next = NodeId((me + 1) % 3);
+                let ticker = Ticker { next, every: 1, ticks: 0, sent: 0, last, received: 0 };
+                system.node("ticker", ticker);
+            }
+        })
+    };
+    let ends = run(300, 1_100);
+    assert!((2_000..=8_000).contains(&ends.steps_max), "{ends}");
+    assert_eq!((ends.bounded, ends.settled), (128, 1_100 - 128), "{ends}");
+    assert!(ends.to_string().contains("(it grew with the system)"), "{ends}");
+    let endless = run(u32::MAX, 1_100);
+    assert_eq!((endless.steps_max, endless.bounded), (1_000, 1_100), "{endless}");
+    let few = run(300, 200);
+    assert_eq!((few.steps_max, few.bounded), (1_000, 200), "{few}");
+}
