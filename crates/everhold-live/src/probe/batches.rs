@@ -16,14 +16,16 @@ const BATCH_MAX: usize = 4_096;
 pub(super) struct Batcher {
     /// The number of the last batch.
     number: u64,
-    /// The losses to be told: the stamp from which on records are missing, and their number.
+    /// The losses to be told: the stamp from which on records are missing, and their number, which is
+    /// unknown if it is 0.
     gaps: Vec<(Stamp, u64)>,
 }
 
 impl Batcher {
-    /// Leaves out a number, which tells the checkers that they have missed something.
-    pub(super) fn skip(&mut self) {
-        self.number += 1;
+    /// Nobody listened before this stamp, so that nobody knows what is missing. A number is left out
+    /// there, which tells the checkers.
+    pub(super) fn resume(&mut self, at: Stamp) {
+        self.gaps.push((at, 0));
     }
 
     /// So many records are missing from a stamp on.
@@ -48,6 +50,7 @@ impl Batcher {
             let (before, after) = rest.split_at(rest.partition_point(|record| record.at < first));
             self.add(before, &mut dropped, &mut batches);
             dropped += missing;
+            self.number += u64::from(missing == 0);
             rest = after;
         }
         self.add(rest, &mut dropped, &mut batches);
@@ -119,4 +122,44 @@ fn size_of_value(value: &Value) -> usize {
         _ => 0,
     };
     24 + inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers, dropped records and stamps of the batches of records with these stamps.
+    #[track_caller]
+    fn check(stamps: &[u64], gaps: &[(u64, u64)], expected: &[(u64, u64, &[u64])]) {
+        let mut batcher = Batcher::default();
+        for (at, missing) in gaps {
+            match missing {
+                0 => batcher.resume(Stamp(*at)),
+                missing => batcher.miss(Stamp(*at), *missing),
+            }
+        }
+        let record = |at: &u64| Record::new(Stamp(*at), What::Refresh);
+        let records: Vec<Record> = stamps.iter().map(record).collect();
+        let batches = batcher.cut(&records);
+        let stamps_of = |batch: &Numbered| batch.records.iter().map(|record| record.at.0).collect();
+        let found: Vec<(u64, u64, Vec<u64>)> =
+            batches.iter().map(|batch| (batch.number, batch.dropped, stamps_of(batch))).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(number, dropped, at)| (*number, *dropped, at.to_vec())).collect();
+        assert_eq!(found, expected);
+        assert!(!batcher.has_gaps());
+    }
+
+    #[test]
+    fn a_gap_is_told_after_what_is_older() {
+        check(&[], &[], &[(1, 0, &[])]);
+        check(&[1, 2], &[], &[(1, 0, &[1, 2])]);
+        check(&[1, 2, 5], &[(3, 7)], &[(1, 0, &[1, 2]), (2, 7, &[5])]);
+        check(&[1, 2], &[(3, 7)], &[(1, 0, &[1, 2]), (2, 7, &[])]);
+        check(&[5, 6], &[(3, 7)], &[(1, 7, &[5, 6])]);
+        // What was shown before nobody listened is not what is shown afterwards.
+        check(&[1, 2, 5], &[(3, 0)], &[(1, 0, &[1, 2]), (3, 0, &[5])]);
+        check(&[5], &[(3, 0)], &[(2, 0, &[5])]);
+        check(&[1, 5, 9], &[(8, 0), (3, 2)], &[(1, 0, &[1]), (2, 2, &[5]), (4, 0, &[9])]);
+    }
 }

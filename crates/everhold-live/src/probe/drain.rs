@@ -191,6 +191,11 @@ impl Drain {
         }
         let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
         let (is_due, is_whole) = (joined || again, self.tells_all());
+        if joined && std::mem::take(&mut self.away) {
+            // Records that still wait are from before that time.
+            self.batcher.resume(self.shared.clock.tick());
+            self.stale = true;
+        }
         if is_due && is_whole {
             // This comes before other threads are observed, so that none of their records precede
             // it.
@@ -198,11 +203,6 @@ impl Drain {
         }
         let watched = connected || self.recording.is_some();
         self.shared.watched.store(watched, Ordering::Release);
-        if joined && std::mem::take(&mut self.away) {
-            // The gap in the numbers tells the checkers.
-            self.batcher.skip();
-            self.stale = true;
-        }
         let for_good = self.stale && connected && self.refresh.is_none();
         if for_good && !std::mem::replace(&mut self.told, true) {
             self.report.tell(

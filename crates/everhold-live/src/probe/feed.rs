@@ -271,8 +271,7 @@ impl Feed {
         if joined {
             self.tell_clock(agent, |_, _| true);
             if std::mem::take(&mut self.away) {
-                // The gap in the numbers tells the checkers.
-                self.batcher.skip();
+                self.batcher.resume(Stamp(self.last.0 + 1));
             }
         }
         self.away |= !connected && audience > 0;
