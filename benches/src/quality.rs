@@ -5,6 +5,7 @@ mod catalogue;
 mod chains;
 mod copies;
 mod flows;
+mod fresh;
 mod judge;
 mod leaders;
 mod money;

@@ -59,6 +59,17 @@ fn infer_still_runs() {
 }
 
 #[test]
+fn quality_still_runs() {
+    let output = benches(&["quality", "--smoke"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let titles = ["Quality: protocols in development", "Quality: protocols held out"];
+    for title in titles.into_iter().chain(["| bank", "| auction", "| barrier", "| shards"]) {
+        assert!(printed.contains(title), "{title} is missing in\n{printed}");
+    }
+}
+
+#[test]
 fn watch_still_runs() {
     let output = benches(&["watch", "--smoke"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -7,6 +7,7 @@
 mod detect;
 mod open;
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ use everhold_trace::import::{csv, dinv, messages, ndjson};
 use crate::args::{InputArgs, InputFormat};
 use crate::exit::BadInput;
 use crate::progress::Progress;
+use crate::words::counted;
 pub(crate) use open::read_text;
 use open::{Opened, files_of, open};
 
@@ -188,7 +190,10 @@ impl How {
                 None => format!("{name}: there is no run in it; record at least one event"),
             }));
         }
-        Ok(Given { name, executions, left_out })
+        match share(&executions, &left_out) {
+            (kept, broken) if broken > kept.max(1) => Err(mostly_broken(&name, kept, &left_out)),
+            _ => Ok(Given { name, executions, left_out }),
+        }
     }
 
     fn read_file(
@@ -272,6 +277,25 @@ fn read_mapping(path: &Path) -> Result<ndjson::Mapping, BadInput> {
     let text = read_text(path)?;
     let mapping = ndjson::Mapping::parse(&text);
     mapping.map_err(|error| BadInput(format!("{}: {error}", path.display())))
+}
+
+/// The number of events, and that of the lines with errors.
+fn share(executions: &[Execution], left_out: &[Diagnostic]) -> (usize, usize) {
+    let kept = executions.iter().map(|execution| execution.events().len()).sum();
+    let broken: BTreeSet<u64> = left_out.iter().filter_map(|diagnostic| diagnostic.line).collect();
+    (kept, broken.len())
+}
+
+/// The error of a file of which less than half could be read.
+fn mostly_broken(name: &str, kept: usize, left_out: &[Diagnostic]) -> BadInput {
+    let broken = left_out.iter().filter(|diagnostic| diagnostic.line.is_some());
+    let first: Vec<String> = broken.take(3).map(|d| format!("\nerror: {name}: {d}")).collect();
+    BadInput(format!(
+        "{name}: most lines could not be read, and only {} were kept, too few to judge; copy the \
+         file again, or record again{}",
+        counted(kept, "event"),
+        first.concat()
+    ))
 }
 
 /// The largest number of diagnostics that are shown for one file; the rest is counted.

@@ -45,6 +45,7 @@ mod sums;
 mod table;
 mod terms;
 mod totals;
+mod unjudged;
 
 use everhold_property::Scope;
 use everhold_trace::{Execution, Order};
@@ -63,7 +64,7 @@ use terms::{Identity, Side};
 use crate::decisions::Decisions;
 use crate::dictionary::Dictionary;
 use crate::evaluate::Numbers;
-use crate::outcome::{Bound, LeftOut};
+use crate::outcome::{Bound, LeftOut, Unjudged};
 use crate::snapshots::Snapshots;
 use crate::states::States;
 
@@ -170,6 +171,8 @@ pub struct Always {
     pub hidden: Vec<Hidden>,
     /// The variables that no line speaks of.
     pub left_out: Vec<LeftOut>,
+    /// The totals that were not judged.
+    pub unjudged: Vec<Unjudged>,
     /// The number of candidates that were tried.
     pub tried: u64,
     /// Limits that were reached.

@@ -39,7 +39,8 @@ pub use dictionary::{Code, Dictionary};
 pub use diff::Diff;
 pub use inferred::{Infer, Inferred};
 pub use outcome::{
-    Bound, CutClaims, LeftOut, NotShown, Omission, Premise, Reason, ReasonKind, WhyLeftOut,
+    Bound, CutClaims, LeftOut, NotShown, Omission, Premise, Reason, ReasonKind, Unjudged,
+    WhyLeftOut, WhyUnjudged,
 };
 pub use snapshots::Snapshots;
 pub use states::{KindStates, NodeRun, Run, StateId, States, Step};

@@ -80,6 +80,66 @@ impl fmt::Display for Bound {
     }
 }
 
+/// Totals that were not judged, so that nothing is said of them, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unjudged {
+    /// What would have been added up: numbers of nodes and of messages.
+    pub of: Vec<String>,
+    /// Why it was not judged.
+    pub why: WhyUnjudged,
+}
+
+/// Why a total is not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum WhyUnjudged {
+    /// Some values have fractions, and rounding makes their sum depend on the order of adding.
+    Fractions,
+    /// The sum does not fit into 64 bits.
+    Overflow,
+    /// A node goes down and takes its numbers with it.
+    NodeDown,
+    /// Some of these messages were lost, sent to all nodes, or delivered twice.
+    UnclearFlights,
+    /// Not all of these messages carry the number.
+    NotAlwaysThere,
+    /// There are more numbers than are added up; this is the most that are.
+    TooMany(usize),
+}
+
+impl fmt::Display for WhyUnjudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WhyUnjudged::Fractions => {
+                "not all values are whole numbers, and sums of others depend on rounding"
+            }
+            WhyUnjudged::Overflow => "the sum does not fit into 64 bits",
+            WhyUnjudged::NodeDown => "a node goes down and takes its numbers with it",
+            WhyUnjudged::UnclearFlights => {
+                "some messages were lost, sent to all or delivered twice, so it is not clear what \
+                 is in flight"
+            }
+            WhyUnjudged::NotAlwaysThere => "not every message of that kind has it",
+            WhyUnjudged::TooMany(max) => return write!(f, "only {max} numbers are added up"),
+        })
+    }
+}
+
+impl fmt::Display for Unjudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_MAX: usize = 5;
+        f.write_str("judged no totals of ")?;
+        for (place, of) in self.of.iter().take(SHOWN_MAX).enumerate() {
+            write!(f, "{}{of}", if place > 0 { ", " } else { "" })?;
+        }
+        if self.of.len() > SHOWN_MAX {
+            write!(f, " and {} more", self.of.len() - SHOWN_MAX)?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}
+
 /// A variable that is left out, and why.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -169,6 +229,13 @@ pub enum Reason {
         /// The distinct cases in which it was seen.
         distinct: u64,
     },
+    /// There is not enough evidence for it, because values may be equal only as copies of each other.
+    MayBeCopy {
+        /// The variable that may be a copy, and the one that it copies.
+        copies: Vec<(String, String)>,
+        /// The distinct cases that speak against it.
+        distinct: u64,
+    },
     /// It was rejected.
     Rejected,
     /// It says that a number only grows of which no line says anything else.
@@ -214,6 +281,8 @@ pub enum ReasonKind {
     FollowsFromUnproven,
     /// There is not enough evidence for them.
     Unproven,
+    /// There is not enough evidence for them, because values may be copies of each other.
+    MayBeCopy,
     /// There are more lines than are shown.
     Beyond,
     /// They were rejected.
@@ -233,6 +302,7 @@ impl Reason {
             Reason::Follows(_) => ReasonKind::Follows,
             Reason::Beyond { .. } => ReasonKind::Beyond,
             Reason::Unproven { .. } => ReasonKind::Unproven,
+            Reason::MayBeCopy { .. } => ReasonKind::MayBeCopy,
             Reason::Rejected => ReasonKind::Rejected,
             Reason::Clock => ReasonKind::Clock,
         }
@@ -269,6 +339,15 @@ impl fmt::Display for Reason {
                 let cases = if *distinct == 1 { "case" } else { "cases" };
                 write!(f, "not enough evidence: {distinct} distinct {cases}")
             }
+            Reason::MayBeCopy { copies, distinct } => {
+                f.write_str("not enough evidence: ")?;
+                for (place, (copy, of)) in copies.iter().enumerate() {
+                    let and = if place > 0 { " and " } else { "" };
+                    write!(f, "{and}{copy} may be a copy of {of}")?;
+                }
+                let cases = if *distinct == 1 { "case speaks" } else { "cases speak" };
+                write!(f, ", and {distinct} distinct {cases} against it")
+            }
             Reason::Rejected => f.write_str("it was rejected"),
             Reason::Clock => f.write_str("a number that only grows, and no line says more of it"),
         }
@@ -301,6 +380,7 @@ impl fmt::Display for ReasonKind {
                 "say no more than a property for which there is not enough evidence"
             }
             ReasonKind::Unproven => "not enough evidence",
+            ReasonKind::MayBeCopy => "not enough evidence, as one value may be a copy of another",
             ReasonKind::Beyond => "not among the first lines",
             ReasonKind::Rejected => "rejected",
             ReasonKind::Clock => "numbers that only grow, of which no line says more",

@@ -1,6 +1,9 @@
 #![doc = include_str!("../tour.md")]
 
 #[cfg(feature = "infer")]
+mod suggest;
+
+#[cfg(feature = "infer")]
 pub use everhold_infer as infer;
 #[cfg(feature = "infer")]
 /// Properties that the executions of a search suggest.
@@ -49,6 +52,8 @@ pub use everhold_infer as infer;
 pub use everhold_infer::Infer;
 #[cfg(feature = "infer")]
 pub use everhold_infer::Inferred;
+#[cfg(feature = "infer")]
+pub use suggest::{Attacked, InferExecutions};
 
 #[cfg(feature = "hosts")]
 pub use everhold_host as host;

@@ -17,7 +17,7 @@ mod why;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Untested, Verdict, untested};
+use everhold_property::{ExecutionOutcome, Limits, Modality, Rule, Untested, Verdict};
 use everhold_trace::{Execution, Order};
 
 use crate::args::{CheckArgs, Color, OrderWord};
@@ -26,7 +26,7 @@ use crate::input::{self, Given};
 use crate::paint::Paint;
 use crate::plain::{Painted, PlainJson};
 use crate::progress::Progress;
-use keyed::How;
+use keyed::{How, Verdicts};
 pub(crate) use rules::{Rules, observe};
 
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
@@ -44,11 +44,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<Code> {
     };
     let limits = Limits { cases_max: args.cases_max };
     let recorded = args.order == OrderWord::Recorded;
-    let report = judge(&rules, &inputs.given, How { limits, recorded }, &mut |judgement| {
+    let report = judge(&rules, &inputs.given, How { limits, recorded }, &mut |judgement, told| {
         if args.json {
-            json::write_judgement(judgement, &mut PlainJson(&mut out))?;
+            json::write(judgement, told, &mut PlainJson(&mut out))?;
         } else {
-            text::write_judgement(judgement, Paint::new(color), &mut Painted(&mut out))?;
+            text::write(judgement, told, Paint::new(color), &mut Painted(&mut out))?;
         }
         out.flush()
     })?;
@@ -118,7 +118,25 @@ struct Judgement<'a> {
     runs: Vec<Judged<'a>>,
 }
 
+/// When a judgement is told. What was found is told before the next run is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// One more run was judged.
+    Run {
+        /// Whether it is the first one that violates the property.
+        violates_first: bool,
+    },
+    /// All runs were judged.
+    All,
+}
+
 impl Judgement<'_> {
+    /// Whether one run violates a claim that must hold in every run.
+    fn is_violated(&self) -> bool {
+        self.rule.property().modality != Modality::Sometimes
+            && self.runs.iter().any(|judged| judged.outcome.verdict == Verdict::Violated)
+    }
+
     /// The combined verdict. A `sometimes` is reached if one run reaches it; any other claim must
     /// hold in every run.
     fn verdict(&self) -> Verdict {
@@ -165,12 +183,13 @@ impl Report<'_> {
     }
 }
 
-/// Judges all properties on all runs. A property's judgement is told when its last run is judged.
+/// Judges all properties on all runs. Each result is told when it is reached, so that the first
+/// violation need not wait for the last run.
 fn judge<'a>(
     rules: &'a Rules,
     given: &'a [Given],
     how: How,
-    tell: &mut dyn FnMut(&Judgement<'a>) -> io::Result<()>,
+    tell: &mut dyn FnMut(&Judgement<'a>, Told) -> io::Result<()>,
 ) -> io::Result<Report<'a>> {
     let runs: Vec<Run<'a>> = given
         .iter()
@@ -189,19 +208,20 @@ fn judge<'a>(
         for (judgement, keyed) in judgements.iter_mut().zip(&rules.keyed) {
             let rule = judgement.rule;
             progress.set(format!("checking \"{}\" on {}", rule.property().name, run.name()));
-            let (outcome, lack) = how.judge(rule, keyed.as_ref(), run.execution, &order);
-            let keyless = keyed.is_none() && !how.recorded;
-            let untested =
-                if keyless { untested(rule, run.execution, &order, &outcome) } else { None };
+            let was_violated = judgement.is_violated();
+            let Verdicts { outcome, lack, untested } =
+                how.judge(rule, keyed.as_ref(), run.execution, &order);
             judgement.runs.push(Judged { run: *run, outcome, untested, lack });
+            progress.pause();
+            let violates_first = !was_violated && judgement.is_violated();
+            tell(judgement, Told::Run { violates_first })?;
             if at + 1 == runs.len() {
-                progress.pause();
-                tell(judgement)?;
+                tell(judgement, Told::All)?;
             }
         }
     }
     if runs.is_empty() {
-        judgements.iter().try_for_each(&mut *tell)?;
+        judgements.iter().try_for_each(|judgement| tell(judgement, Told::All))?;
     }
     Ok(Report { runs, judgements })
 }

@@ -2,6 +2,7 @@
 //! 64.
 
 use std::fs;
+use std::io::Write;
 
 use crate::check::ETCD;
 use crate::program::{check, everhold, screen, temporary};
@@ -39,6 +40,57 @@ fn what_is_no_trace_is_said_to_be_none() {
     refused("other.jsonl", b"{\"a\": 1}\n", &["--mapping FILE"]);
     refused("points.txt", b"{\"VectorClock\": \"\"}\n", &["--format dinv"]);
     refused("table.csv", b"a,b\n1,2\n", &["one of them `node`"]);
+}
+
+/// Every format of logs, compressed: what the whole file is read as, and the half of it.
+#[test]
+fn compressed_logs_are_read_without_being_told() {
+    let table: String = (0..50).map(|at| format!("a,{at}\nb,{}\n", at * 7 % 50)).collect();
+    let lines: String = (0..50).map(|at| format!("a,b,Ask{at}\n")).collect();
+    let govector: String = (1..50).map(|at| format!("a {{\"a\":{at}}}\nstep\n")).collect();
+    let logs = [
+        ("table.csv", format!("node,x\n{table}"), "100 events"),
+        ("lines.txt", format!("from,to,message\n{lines}"), "100 events"),
+        ("vectors.log", govector, "49 events"),
+    ];
+    for (name, text, events) in logs {
+        for (ending, packed) in [("gz", gzip(text.as_bytes())), ("zst", zstd(text.as_bytes()))] {
+            let file = temporary(&format!("{name}.{ending}"));
+            fs::write(&file, &packed).unwrap();
+            let path = file.to_str().unwrap();
+            check(&["show", path, "--as", "stats"], 0, &[events]);
+            fs::write(&file, &packed[..packed.len() / 2]).unwrap();
+            check(&["show", path], 64, &["ends in the middle"]);
+        }
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+/// Less than half is not enough to judge, also when broken parts are left out.
+#[test]
+fn a_file_that_is_mostly_broken_is_refused() {
+    let file = temporary("garbage.trace");
+    let head = "{\"everhold\":\"trace\",\"version\":1}\n{\"is\":\"run\"}\n";
+    let event = "{\"is\":\"event\",\"node\":\"a\",\"kind\":\"local\"}\n";
+    let path = file.to_str().unwrap();
+    fs::write(&file, format!("{head}{}{}", event.repeat(3), "garbage\n".repeat(5))).unwrap();
+    let told = ["only 3 events were kept, too few to judge; copy the file again", "line 6: "];
+    check(&["show", path, "--lenient"], 64, &told);
+    fs::write(&file, format!("{head}{}{}", event.repeat(5), "garbage\n".repeat(3))).unwrap();
+    check(&["show", path, "--lenient"], 0, &["left out: "]);
+    let table = temporary("broken.csv");
+    fs::write(&table, "node,x\na,1\na,1,2\na,1,2\n").unwrap();
+    let told = ["only 1 of 3 rows could be read, too few to judge", "line 3: 3 cells, expected 2"];
+    check(&["check", "ping.prop", table.to_str().unwrap(), "--lenient"], 64, &told);
 }
 
 #[test]

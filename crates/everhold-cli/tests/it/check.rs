@@ -80,6 +80,25 @@ fn a_claim_without_a_case_is_not_a_success() {
     check(&args, 4, &texts);
 }
 
+/// Also in the recorded order alone, and with a key that nobody binds.
+#[test]
+fn a_claim_without_a_case_is_told_in_every_way_of_judging() {
+    let trace = temporary("idle.csv");
+    fs::write(&trace, "node,locks,x\na,{},1\nb,{},2\na,\"{\"\"k\"\": \"\"free\"\"}\",3\n").unwrap();
+    let rules = temporary("idle.prop");
+    let claims = "always \"never led\": forall n in nodes: n.x > 9 leads to n.x > 10\n\
+                  always \"keyed\": forall n in nodes: n.locks[key] == \"held\" implies n.x > 9";
+    fs::write(&rules, claims).unwrap();
+    let [rules, trace] = [rules.to_str().unwrap(), trace.to_str().unwrap()];
+    let texts = [
+        "but was never put to the test: `n.x > 9` is never true",
+        "but was never put to the test: `n.locks[key] == \"held\"` is never true",
+        "2 hold (2 never put to the test)",
+    ];
+    check(&["check", rules, trace], 4, &texts);
+    check(&["check", rules, trace, "--order", "recorded"], 4, &texts);
+}
+
 /// Money in three accounts, and what is under way: no cut is looked at by itself.
 #[test]
 fn a_constant_sum_is_decided_over_all_cuts() {

@@ -18,6 +18,7 @@ use super::comparison::{Comparison, Context};
 use super::family::Form;
 use super::rows::Pairs;
 use super::terms::Side;
+use super::unjudged::term_name;
 use crate::evaluate::Cell;
 use crate::relation::{Class, Relation};
 
@@ -116,6 +117,33 @@ impl Through {
             pair.is_none_or(|(a, b)| side.columns[a][row as usize] == side.columns[b][row as usize])
         };
         fresh(context.left, self.left, l) && fresh(context.right, self.right, r)
+    }
+}
+
+/// The variables that may be copies of others, which alone would make a claim of equal values true.
+pub(super) fn possible_copies(
+    form: &Form,
+    candidates: &Candidates,
+    candidate: &Candidate,
+    context: &Context<'_>,
+) -> Vec<(String, String)> {
+    let names = |side: &Side, (own, other): (usize, usize)| {
+        (term_name(side, own, None), term_name(side, other, None))
+    };
+    if let Some(Through { left, right }) = Through::of(candidates, candidate, context) {
+        let left = left.map(|pair| names(context.left, pair));
+        let mut found: Vec<_> =
+            left.into_iter().chain(right.map(|pair| names(context.right, pair))).collect();
+        found.dedup();
+        return found;
+    }
+    match candidates.comparisons[candidate.comparison] {
+        Comparison::Cross(Relation::Equal, a, b)
+            if *form == Form::One && context.left.nearly(b, a) =>
+        {
+            vec![names(context.left, (b, a))]
+        }
+        _ => Vec::new(),
     }
 }
 

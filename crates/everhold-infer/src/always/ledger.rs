@@ -9,12 +9,14 @@ use everhold_property::Property;
 
 use super::candidates::{Candidate, Candidates};
 use super::differences::{self, Difference};
+use super::doubt;
 use super::evidence::gather;
 use super::family::{Family, Form};
 use super::lines::{Draft, Hidden, confidences};
 use super::redundant::{self, Split};
 use super::rows::Pairs;
 use super::selection::Selection;
+use super::unjudged::NotJudged;
 use super::{Always, Settings};
 use crate::outcome::Bound;
 use crate::parallel;
@@ -40,6 +42,8 @@ enum Fate {
 pub(super) struct Ledger {
     drafts: Vec<Draft>,
     pub(super) found: Always,
+    /// The totals that cannot be judged.
+    pub(super) unjudged: NotJudged,
     threads: usize,
     /// How many of the candidates were simple.
     simple: u64,
@@ -120,6 +124,7 @@ impl Ledger {
             let mut draft = Draft::new(property, evidence, weight);
             draft.simple = candidates.is_simple(&setting.form, candidate);
             draft.clock = setting.clock(&candidates, candidate, (pairs, context));
+            draft.copies = doubt::possible_copies(&setting.form, &candidates, &candidate, context);
             self.drafts.push(draft);
         }
         candidates
@@ -192,6 +197,7 @@ impl Ledger {
             }
         }
         self.found.lines = selection.lines(&confidences);
+        self.found.unjudged = self.unjudged.finish();
         self.found
     }
 }

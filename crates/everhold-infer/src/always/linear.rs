@@ -81,7 +81,7 @@ fn fit(xs: &[usize], z: usize, pairs: &Pairs, context: &Context<'_>) -> Option<E
     let mut basis: Vec<Vec<i64>> = Vec::new();
     for (row, _) in pairs.iter() {
         let values = point(&all, row, context)?;
-        if independent(&basis, &values[..xs.len()]) {
+        if independent(&basis, &values[..xs.len()])? {
             basis.push(values[..all.len()].to_vec());
         }
         if basis.len() > xs.len() {
@@ -108,36 +108,41 @@ fn obeys(equation: &Equation, values: &[i64]) -> bool {
     sum == Some(*result)
 }
 
-/// Whether a point is not on the line (or the point) through the others.
-fn independent(basis: &[Vec<i64>], xs: &[i64]) -> bool {
+/// Whether a point is not on the line (or the point) through the others; `None` if the numbers are too
+/// large to tell.
+fn independent(basis: &[Vec<i64>], xs: &[i64]) -> Option<bool> {
     let difference = |from: &[i64], k: usize| i128::from(xs[k]) - i128::from(from[k]);
-    match basis {
+    Some(match basis {
         [] => true,
         [first] => (0..xs.len()).any(|k| difference(first, k) != 0),
         [first, second, ..] => {
             let across = |k: usize| i128::from(second[k]) - i128::from(first[k]);
-            difference(first, 0) * across(1) != difference(first, 1) * across(0)
+            let [left, right] =
+                [(0, 1), (1, 0)].map(|(a, b)| difference(first, a).checked_mul(across(b)));
+            left? != right?
         }
-    }
+    })
 }
 
 fn solve(basis: &[Vec<i64>], xs: &[usize], z: usize) -> Option<Equation> {
     let d = |row: usize, k: usize| i128::from(basis[row][k]) - i128::from(basis[0][k]);
-    let whole = |over: i128, under: i128| (under != 0 && over % under == 0).then(|| over / under);
+    let whole = |over: i128, under: i128| {
+        over.checked_rem(under).filter(|rest| *rest == 0).and_then(|_| over.checked_div(under))
+    };
     let coefficients: Vec<i128> = match xs.len() {
         1 => vec![whole(d(1, 1), d(1, 0))?],
         _ => {
-            let under = d(1, 0) * d(2, 1) - d(1, 1) * d(2, 0);
-            vec![
-                whole(d(1, 2) * d(2, 1) - d(1, 1) * d(2, 2), under)?,
-                whole(d(1, 0) * d(2, 2) - d(1, 2) * d(2, 0), under)?,
-            ]
+            let determinant = |a: usize, b: usize| {
+                d(1, a).checked_mul(d(2, b))?.checked_sub(d(1, b).checked_mul(d(2, a))?)
+            };
+            let under = determinant(0, 1)?;
+            vec![whole(determinant(2, 1)?, under)?, whole(determinant(0, 2)?, under)?]
         }
     };
     let mut constant = i128::from(basis[0][xs.len()]);
     let mut parts = Vec::new();
     for ((coefficient, term), x) in coefficients.iter().zip(xs).zip(&basis[0]) {
-        constant -= coefficient * i128::from(*x);
+        constant = constant.checked_sub(coefficient.checked_mul(i128::from(*x))?)?;
         let coefficient =
             i64::try_from(*coefficient).ok().filter(|a| a.abs() <= COEFFICIENT_MAX)?;
         parts.push((coefficient, *term));
@@ -206,6 +211,17 @@ mod tests {
         let equation = solve(&points, &[0, 1], 2).expect("they are whole");
         assert_eq!(equation, Equation { result: 2, parts: vec![(3, 0), (-2, 1)], constant: 7 });
         assert!(obeys(&equation, &[10, 10, 17]) && !obeys(&equation, &[10, 10, 18]));
-        assert!(!independent(&points[..2], &[3, 12]) && independent(&points[..2], &[3, 13]));
+        assert_eq!(
+            [[3, 12], [3, 13]].map(|x| independent(&points[..2], &x)),
+            [Some(false), Some(true)]
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_too_large_are_no_relation() {
+        let (low, high) = (i64::MIN, i64::MAX);
+        assert_eq!(independent(&[vec![low, high], vec![high, low]], &[high, high]), None);
+        let points = [vec![low, high, 1], vec![high, low, 2], vec![high, high, 3]];
+        assert_eq!(solve(&points, &[0, 1], 2), None);
     }
 }

@@ -53,11 +53,13 @@ pub(super) struct Draft {
     pub(super) simple: bool,
     /// The number that only grows, as `.name`, if that is all that it says.
     pub(super) clock: Option<String>,
+    /// Variables that may be copies of others, which alone would make the claim true.
+    pub(super) copies: Vec<(String, String)>,
 }
 
 impl Draft {
     pub(super) fn new(property: Property, evidence: Evidence, weight: f64) -> Draft {
-        Draft { property, evidence, weight, simple: true, clock: None }
+        Draft { property, evidence, weight, simple: true, clock: None, copies: Vec::new() }
     }
 }
 
@@ -307,7 +309,9 @@ pub(super) fn confidences(
         let ln_q = ln_p(place) - ln_rank;
         worst = if rank + 1 == order.len() { ln_q } else { worst.min(ln_q) };
         let q = worst.exp().min(1.0);
-        found[*place] = (1.0 - q, q <= alpha);
+        // Whatever share of coincidences is allowed, a claim without a case is none.
+        let Evidence { samples, distinct, .. } = drafts[*place].evidence;
+        found[*place] = (1.0 - q, q <= alpha && samples > 0 && distinct > 0);
     }
     found
 }

@@ -88,7 +88,8 @@ impl<'a> Search<'a> {
         let name = self.source.kind_name(kind);
         let (name, all_nodes) = (name.as_deref(), self.source.all_nodes(kind));
         let side = (&self.sides[kind], self.numbers);
-        let (drafts, tried) = sums::constant_sums(name, all_nodes, side, &mut self.cuts);
+        let (drafts, tried) =
+            sums::constant_sums(name, all_nodes, side, &mut self.cuts, &mut self.ledger.unjudged);
         self.ledger.add(drafts, tried);
         let place = quorum::Place { name, all_nodes, context };
         let (drafts, tried) = quorum::majorities(&place, &mut self.cuts);
@@ -106,7 +107,7 @@ impl<'a> Search<'a> {
         let quiet =
             settings.scopes.iter().any(|scope| matches!(scope, Scope::Quiet | Scope::AllQuiet));
         let totals = Totals { states, atoms, numbers, sides, executions, quiet };
-        let (drafts, tried) = totals.claims();
+        let (drafts, tried) = totals.claims(&mut self.ledger.unjudged);
         self.ledger.add(drafts, tried);
     }
 

@@ -103,7 +103,12 @@ impl<'a> Selection<'a> {
             Standing::Shown(_) => return None,
             Standing::Beyond => Reason::Beyond { lines_max: self.lines_max },
             Standing::Doubtful => {
-                Reason::Unproven { distinct: self.drafts[place].evidence.distinct }
+                let Draft { evidence, copies, .. } = &self.drafts[place];
+                let distinct = evidence.distinct;
+                match copies.is_empty() {
+                    true => Reason::Unproven { distinct },
+                    false => Reason::MayBeCopy { copies: copies.clone(), distinct },
+                }
             }
             Standing::Rejected => Reason::Rejected,
             Standing::Clock => Reason::Clock,

@@ -9,8 +9,9 @@ use super::cuts::Cuts;
 use super::evidence::Evidence;
 use super::lines::Draft;
 use super::terms::Side;
+use super::unjudged::{NotJudged, addend, is_whole};
 use crate::evaluate::Numbers;
-use crate::outcome::CutClaims;
+use crate::outcome::{CutClaims, WhyUnjudged};
 use crate::relation::Class;
 use crate::relation::tree::{self, binary, constant, sum_over};
 use crate::variables::Row;
@@ -25,15 +26,25 @@ pub(super) fn constant_sums(
     all_nodes: AllNodes<'_>,
     (side, numbers): (&Side, &Numbers),
     cuts: &mut Cuts<'_>,
+    unjudged: &mut NotJudged,
 ) -> (Vec<Draft>, u64) {
     let (mut found, mut tried) = (Vec::new(), 0);
     for (place, term) in side.terms.iter().enumerate() {
         if term.class != Class::Number || term.is_role() {
             continue;
         }
-        tried += 1;
-        let Some((sum, distinct, samples)) = one_sum(place, all_nodes, side, numbers) else {
+        if !is_whole(side, place, numbers) {
+            unjudged.term(side, place, name, WhyUnjudged::Fractions);
             continue;
+        }
+        tried += 1;
+        let (sum, distinct, samples) = match one_sum(place, all_nodes, side, numbers) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(why) => {
+                unjudged.term(side, place, name, why);
+                continue;
+            }
         };
         let property = property(term.expr(&Row::Value("n".into())), sum, name);
         if cuts.refute(&property, CutClaims::Sums) {
@@ -47,27 +58,39 @@ pub(super) fn constant_sums(
     (found, tried)
 }
 
-/// The sum, the distinct combinations of addends, and the number of moments.
+/// The sum, the distinct combinations of addends, and the number of moments; nothing, if the sum is
+/// not always the same.
 fn one_sum(
     term: usize,
     all_nodes: AllNodes<'_>,
     side: &Side,
     numbers: &Numbers,
-) -> Option<(i64, u64, u64)> {
+) -> Result<Option<(i64, u64, u64)>, WhyUnjudged> {
     let mut only = None;
     let mut seen = BTreeSet::new();
     let mut samples = 0;
+    let mut wrong = None;
     let same = all_nodes.each(1, |rows| {
-        let addends = rows.iter().map(|row| numbers.int(side.columns[term].number(*row)));
-        let Some(addends) = addends.collect::<Option<Vec<i64>>>() else { return false };
-        let sum = addends.iter().try_fold(0_i64, |sum, x| sum.checked_add(*x));
+        let addends = rows.iter().map(|row| addend(side, term, *row, numbers));
+        let Some(addends) = addends.collect::<Option<Vec<i64>>>() else {
+            wrong = Some(WhyUnjudged::Fractions);
+            return false;
+        };
+        let Some(sum) = addends.iter().try_fold(0_i64, |sum, x| sum.checked_add(*x)) else {
+            wrong = Some(WhyUnjudged::Overflow);
+            return false;
+        };
         samples += 1;
         if seen.len() < CASES_MAX {
             seen.insert(addends);
         }
-        rows.len() > 1 && sum.is_some_and(|sum| *only.get_or_insert(sum) == sum)
+        rows.len() > 1 && *only.get_or_insert(sum) == sum
     });
-    (same && seen.len() > 1).then_some((only?, seen.len() as u64, samples))
+    match (wrong, only) {
+        (Some(why), _) => Err(why),
+        (None, Some(sum)) if same && seen.len() > 1 => Ok(Some((sum, seen.len() as u64, samples))),
+        (None, _) => Ok(None),
+    }
 }
 
 fn property(term: Expr, sum: i64, kind: Option<&str>) -> Property {

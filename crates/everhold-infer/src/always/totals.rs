@@ -21,6 +21,7 @@ use super::evidence::Evidence;
 use super::lines::Draft;
 use super::single::words;
 use super::terms::Side;
+use super::unjudged::NotJudged;
 use crate::evaluate::Numbers;
 use crate::relation::tree::{self, binary, call, constant, name, sum_over};
 use crate::states::States;
@@ -47,8 +48,8 @@ pub(super) struct Totals<'a> {
 impl Totals<'_> {
     /// The totals that no event changes, what follows from them for quiet moments and for the sums
     /// over nodes alone, and how many were tried.
-    pub(super) fn claims(&self) -> (Vec<Draft>, u64) {
-        let Some(flow) = Flow::of(self) else { return (Vec::new(), 0) };
+    pub(super) fn claims(&self, unjudged: &mut NotJudged) -> (Vec<Draft>, u64) {
+        let Some(flow) = Flow::of(self, unjudged) else { return (Vec::new(), 0) };
         let Matrix { totals, tried } = Matrix::of(&flow);
         let mut found = Vec::new();
         // Nearly all choices of numbers are no total. They count against the totals alone: as
@@ -133,11 +134,16 @@ impl Totals<'_> {
         tree::always(words(&said) + quiet, scope, body)
     }
 
+    /// The name of a kind of nodes, if there are several.
+    fn kind_name(&self, kind: KindId) -> Option<&str> {
+        let kinds = &self.states.variables.kinds;
+        (kinds.len() > 1).then(|| kinds[kind].name.as_str())
+    }
+
     fn expr(&self, feature: &Feature) -> Expr {
         match feature {
             Feature::Term { kind, term } => {
-                let kinds = &self.states.variables.kinds;
-                let of = (kinds.len() > 1).then(|| kinds[*kind].name.as_str());
+                let of = self.kind_name(*kind);
                 sum_over(of, self.sides[*kind].terms[*term].expr(&Row::Value("n".into())))
             }
             Feature::Count { label } => call("in_flight", vec![constant(&label.as_str().into())]),
@@ -162,7 +168,7 @@ fn payloads(label: &str, field: Option<&str>) -> Expr {
 #[cfg(test)]
 mod tests {
     use everhold_property::{print, print_expr};
-    use everhold_trace::{EventKind, MessageId, TraceBuilder, Value};
+    use everhold_trace::{EventKind, MessageId, Observation, TraceBuilder, Value};
 
     use super::*;
     use crate::{Always, Settings, always};
@@ -256,6 +262,98 @@ mod tests {
                 "sum(n in quota nodes: n.quota) <= 60",
             ],
         );
+    }
+
+    /// The same execution with other states and payloads.
+    fn changed(
+        execution: &Execution,
+        state: impl Fn(usize, Value) -> Value,
+        payload: impl Fn(Value) -> Value,
+    ) -> Execution {
+        let mut trace = TraceBuilder::new();
+        let nodes = execution.nodes().iter();
+        let ids: Vec<_> = nodes.map(|node| trace.add_node(&node.name, &node.kind)).collect();
+        for (place, event) in execution.events().iter().enumerate() {
+            trace.begin(ids[event.node.index()], event.kind.clone());
+            for send in &event.sends {
+                let to = send.to.expect("nothing is sent to all");
+                trace.send(to, &send.label, send.payload.clone().map(&payload));
+            }
+            if let Some(Observation::State(now)) = &event.observation {
+                trace.observe(state(place, now.clone()));
+            }
+        }
+        trace.finish()
+    }
+
+    fn with(value: &Value, name: &str, field: impl Into<Value>) -> Value {
+        let Value::Record(mut fields) = value.clone() else { panic!("states are records") };
+        fields.insert(name.to_owned(), field.into());
+        Value::Record(fields)
+    }
+
+    #[track_caller]
+    fn check_unjudged(execution: &Execution, wanted: &[&str]) {
+        let found = always(&[execution], &Settings::default());
+        let found: Vec<String> = found.unjudged.iter().map(ToString::to_string).collect();
+        assert_eq!(found, wanted);
+    }
+
+    const MONEY: &str = "when quiet: sum(n in nodes: n.money) == 60";
+
+    /// Numbers with fractions, or too large to be added, leave the other totals as they are.
+    #[test]
+    fn numbers_that_cannot_be_added() {
+        let bank = transfers(["", ""], 0);
+        let same = |payload: Value| payload;
+        let ratio =
+            |place: usize| if place.is_multiple_of(3) { 0.5 } else { f64::from(place as u32) };
+        let fractions = changed(&bank, |place, state| with(&state, "ratio", ratio(place)), same);
+        check(&fractions, &[MONEY]);
+        let rounding = "not all values are whole numbers, and sums of others depend on rounding";
+        check_unjudged(&fractions, &[&format!("judged no totals of `ratio`: {rounding}")]);
+        let large =
+            |place: usize| if place.is_multiple_of(2) { i64::MAX } else { i64::MIN + place as i64 };
+        let large = changed(&bank, |place, state| with(&state, "mark", large(place)), same);
+        check(&large, &[MONEY]);
+        let why = "judged no totals of `mark`: the sum does not fit into 64 bits";
+        check_unjudged(&large, &[why]);
+        let amount = |payload: Value| with(&payload, "fee", 0.25);
+        let fees = changed(&bank, |_, state| state, amount);
+        check(&fees, &[MONEY]);
+        let why = format!("judged no totals of `fee` of Pay messages: {rounding}");
+        check_unjudged(&fees, &[&why]);
+    }
+
+    /// Null counts for nothing in a sum, so a number may be missing at times.
+    #[test]
+    fn numbers_that_may_be_missing() {
+        let bank = transfers(["", ""], 0);
+        let poor = |_, state: Value| match &state {
+            Value::Record(fields) if fields["money"] == Value::Int(0) => {
+                with(&state, "money", Value::Null)
+            }
+            _ => state,
+        };
+        let missing = changed(&bank, poor, |payload| payload);
+        check(&missing, &[MONEY]);
+        check_unjudged(&missing, &[]);
+    }
+
+    /// The payload of an enumeration is used like its fields.
+    #[test]
+    fn payloads_of_variants() {
+        let bank = transfers(["", ""], 0);
+        let variant =
+            |payload: Value| Value::Variant { name: "Pay".into(), payload: Box::new(payload) };
+        let total = "sum(n in nodes: n.money) + sum(m in messages(\"Pay\"): m.amount) == 60";
+        check(&changed(&bank, |_, state| state, variant), &[MONEY, total]);
+        let amount = |payload: Value| match payload {
+            Value::Record(mut fields) => variant(fields.remove("amount").expect("it is there")),
+            other => panic!("payloads are records, not {other}"),
+        };
+        let total = "sum(n in nodes: n.money) + sum(m in messages(\"Pay\"): m.Pay) == 60";
+        check(&changed(&bank, |_, state| state, amount), &[MONEY, total]);
     }
 
     /// Money that gets lost is no total, not even if it is little.

@@ -182,6 +182,16 @@ impl Numbers {
         }
     }
 
+    /// Whether some number is not whole.
+    pub(crate) fn has_fractions(&self) -> bool {
+        match self {
+            Numbers::Listed { values, .. } => {
+                values.iter().any(|value| matches!(value, Value::Float(_)))
+            }
+            Numbers::From(_) => false,
+        }
+    }
+
     /// The number code of a value of the dictionary.
     pub(crate) fn code(&self, value: Code) -> NumberCode {
         match self {

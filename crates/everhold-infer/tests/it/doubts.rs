@@ -1,6 +1,6 @@
 //! Claims that the scatter of values would support and that say nothing; and those beside them that do.
 
-use everhold_infer::{Settings, always};
+use everhold_infer::{Hidden, Settings, always};
 use everhold_property::print_expr;
 use everhold_trace::{EventKind, Execution, TraceBuilder, Value};
 
@@ -53,6 +53,21 @@ fn copies_that_are_stale_now_and_then() {
         Value::record([("load", *load), ("shadow", *shadow)])
     });
     check(&run, &[], &["shadow"]);
+}
+
+/// Few updates do not exclude that one is missed now and then, and the reason says so.
+#[test]
+fn a_copy_that_was_seldom_updated() {
+    let run = run(60, |random, _, (): &mut ()| {
+        let load = random.below(40) as i64;
+        Value::record([("load", load), ("shadow", load)])
+    });
+    let found = always(&[&run], &Settings::default());
+    let own = |hidden: &&Hidden| print_expr(&hidden.property.body).contains("n.load == n.shadow");
+    let hidden = found.hidden.iter().find(own).expect("it held");
+    let reason = hidden.reason.to_string();
+    let expected = "not enough evidence: `shadow` may be a copy of `load`, and ";
+    assert!(reason.starts_with(expected), "{reason}");
 }
 
 /// The faster of two counters is ahead of the slower one for ever, in every role and by any size.

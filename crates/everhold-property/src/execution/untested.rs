@@ -2,10 +2,11 @@
 //! claim was never true.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use everhold_trace::{Execution, NodeId, Order, Value};
 
-use super::{ExecutionOutcome, Limits, Method, Trace, tuples};
+use super::{ExecutionOutcome, Limits, Method, Trace, check_ordered, check_recorded, tuples};
 use crate::ast::{
     Aggregate, BinaryOp, Binder, Domain, Expr, ExprKind, Ident, Literal, Modality, Over, Pattern,
     Property, Quantifier, UnaryOp,
@@ -54,7 +55,7 @@ pub fn untested(
     outcome: &ExecutionOutcome,
 ) -> Option<Untested> {
     let property = rule.property();
-    if outcome.verdict != Verdict::Holds || property.modality != Modality::Always {
+    if outcome.verdict != Verdict::Holds || property.modality == Modality::Sometimes {
         return None;
     }
     let judged = outcome.tally.holds + outcome.tally.violated;
@@ -69,15 +70,39 @@ pub fn untested(
         let reason = format!("`{}` is never true", print_expr(&condition.test));
         return Some(Untested { reason, help: condition.suggestion(rule, execution) });
     }
-    let few = outcome.method == Method::Tuples && judged <= CASES_MAX;
-    let whole = few.then(|| antecedent(property)).flatten()?;
-    let rule = Rule::new(&whole, rule.library());
-    let trace = Trace::new(&rule, execution, order);
-    let found = tuples::check(&rule, &trace, Limits { cases_max: u64::MAX })?;
-    (found.verdict == Verdict::Holds).then(|| Untested {
-        reason: "its conditions are never true together".to_owned(),
-        help: None,
-    })
+    let (whole, lack) = antecedent(property)?;
+    let whole = Rule::new(&whole, rule.library());
+    let found = match outcome.method {
+        Method::RecordedOrder => check_recorded(&whole, execution, order),
+        _ => check_ordered(&whole, execution, order, Limits { cases_max: CASES_MAX }),
+    };
+    (found.verdict == Verdict::Holds).then(|| Untested { reason: lack.to_string(), help: None })
+}
+
+/// What was lacking for a claim to be put to the test.
+#[derive(Clone, Debug, PartialEq)]
+enum Lack {
+    /// The containers over whose elements the claim ranges have none.
+    Elements(Vec<Expr>),
+    /// Its conditions are never true together.
+    Conditions,
+    /// What has to lead to something never occurs.
+    Trigger(Expr),
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Elements(containers) => match &containers[..] {
+                [only] => write!(f, "`{}` is always empty", print_expr(only)),
+                _ => f.write_str("there is no combination of elements to judge"),
+            },
+            Lack::Conditions => f.write_str("its conditions are never true together"),
+            Lack::Trigger(trigger) => {
+                write!(f, "`{}` is never true, so nothing had to follow", print_expr(trigger))
+            }
+        }
+    }
 }
 
 /// Claims with more cases are not judged a second time.
@@ -113,6 +138,7 @@ fn collect(expr: &Expr, scope: &mut Vec<(Ident, Domain)>, found: &mut Vec<Condit
             conjuncts(left, scope, found);
             collect(right, scope, found);
         }
+        ExprKind::LeadsTo(from, _) => conjuncts(from, scope, found),
         ExprKind::Unary(UnaryOp::Not, inner) => {
             if let ExprKind::Binary(BinaryOp::And, ..) = inner.kind {
                 conjuncts(inner, scope, found);
@@ -179,7 +205,8 @@ impl Condition {
         let body = Box::new(not(self.test.clone()));
         let quantifier = Quantifier::Forall;
         let body = Expr::new(ExprKind::Quantified { quantifier, over: self.over(), body });
-        let property = Property { body, ..rule.property().clone() };
+        let modality = Modality::Always;
+        let property = Property { body, modality, ..rule.property().clone() };
         let rule = Rule::new(&property, rule.library());
         let trace = Trace::new(&rule, execution, order);
         let found = tuples::check(&rule, &trace, Limits { cases_max: u64::MAX });
@@ -257,28 +284,53 @@ fn not(expr: Expr) -> Expr {
 }
 
 /// The property with all its conditions and nothing to claim: it holds if they are never true
-/// together. Returns `None` if it has no conditions.
-fn antecedent(property: &Property) -> Option<Property> {
-    fn strip(expr: &Expr) -> (Expr, bool) {
-        match &expr.kind {
-            ExprKind::Quantified { quantifier: Quantifier::Forall, over, body } => {
-                let (body, found) = strip(body);
-                let (over, guarded) = (over.clone(), over.guard.is_some());
-                let kind = ExprKind::Quantified {
-                    quantifier: Quantifier::Forall,
-                    over,
-                    body: Box::new(body),
-                };
-                (Expr::new(kind), found || guarded)
+/// together, or if there is nothing of which it claims something. Returns `None` if the claim has
+/// neither conditions nor elements.
+fn antecedent(property: &Property) -> Option<(Property, Lack)> {
+    let mut lack = None;
+    let body = strip(&property.body, &mut lack);
+    let property = Property { body, modality: Modality::Always, ..property.clone() };
+    lack.map(|lack| (property, lack))
+}
+
+fn strip(expr: &Expr, lack: &mut Option<Lack>) -> Expr {
+    match &expr.kind {
+        ExprKind::Quantified { quantifier: Quantifier::Forall, over, body } => {
+            let containers = over.binders.iter().filter_map(|binder| match &binder.domain {
+                Domain::Values(container) => Some(container.as_ref().clone()),
+                Domain::Range { .. } | Domain::Nodes { .. } => None,
+            });
+            let containers: Vec<Expr> = containers.collect();
+            let ranges = over.binders.iter().any(|b| matches!(b.domain, Domain::Range { .. }));
+            if over.guard.is_some() {
+                *lack = Some(Lack::Conditions);
+            } else if !containers.is_empty() || ranges {
+                match lack {
+                    Some(Lack::Elements(known)) => known.extend(containers),
+                    Some(Lack::Conditions | Lack::Trigger(_)) => {}
+                    None => *lack = Some(Lack::Elements(containers)),
+                }
             }
-            ExprKind::Binary(BinaryOp::Implies, left, right) => {
-                let (right, _) = strip(right);
-                let sides = (left.clone(), Box::new(right));
-                (Expr::new(ExprKind::Binary(BinaryOp::Implies, sides.0, sides.1)), true)
-            }
-            _ => (Expr::new(ExprKind::Literal(Literal::Bool(false))), false),
+            let (over, body) = (over.clone(), Box::new(strip(body, lack)));
+            Expr::new(ExprKind::Quantified { quantifier: Quantifier::Forall, over, body })
         }
+        ExprKind::Binary(BinaryOp::Implies, left, right) => {
+            *lack = Some(Lack::Conditions);
+            implies(left, strip(right, lack))
+        }
+        ExprKind::LeadsTo(from, _) => {
+            *lack = Some(Lack::Trigger(from.as_ref().clone()));
+            implies(from, falsehood())
+        }
+        _ => falsehood(),
     }
-    let (body, found) = strip(&property.body);
-    found.then(|| Property { body, ..property.clone() })
+}
+
+fn falsehood() -> Expr {
+    Expr::new(ExprKind::Literal(Literal::Bool(false)))
+}
+
+fn implies(left: &Expr, right: Expr) -> Expr {
+    let sides = (Box::new(left.clone()), Box::new(right));
+    Expr::new(ExprKind::Binary(BinaryOp::Implies, sides.0, sides.1))
 }

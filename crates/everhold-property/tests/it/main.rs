@@ -12,3 +12,4 @@ mod reference; // the page that describes the language
 mod roundtrip; // parse(print(p)) == p
 mod twin; // the compiled evaluator against the plain one
 mod types; // type checking and its messages
+mod untested; // claims that hold without a case

@@ -76,6 +76,47 @@ impl Judge {
     }
 }
 
+/// Importers weigh what could be read against what could not.
+#[cfg(feature = "import")]
+impl Judge {
+    /// Refuses input of which less than half could be read, and otherwise says what share was kept.
+    ///
+    /// `of` names the parts that are counted, and `remedy` says what to do.
+    pub(crate) fn weigh(
+        &mut self,
+        kept: u64,
+        broken: u64,
+        of: &str,
+        remedy: &str,
+    ) -> Result<(), ReadError> {
+        /// The errors that are shown behind the share.
+        const SHOWN_MAX: usize = 3;
+        if broken == 0 {
+            return Ok(());
+        }
+        let all = kept + broken;
+        let summary = |expected: String| {
+            let kind = DiagnosticKind::Import { expected };
+            Diagnostic { line: None, kind }
+        };
+        if broken > kept {
+            let text =
+                format!("only {kept} of {all} {of} could be read, too few to judge; {remedy}");
+            let first = self.kept.iter().filter(|wrong| wrong.line.is_some()).take(SHOWN_MAX);
+            return Err(ReadError::Refused([summary(text)].iter().chain(first).cloned().collect()));
+        }
+        self.kept.insert(0, summary(format!("{kept} of {all} {of} were kept")));
+        Ok(())
+    }
+
+    /// The number of lines with errors.
+    pub(crate) fn broken_lines(&self) -> u64 {
+        let lines: std::collections::BTreeSet<u64> =
+            self.kept.iter().filter_map(|wrong| wrong.line).collect();
+        lines.len() as u64
+    }
+}
+
 /// One line of a file.
 pub(crate) enum Line {
     /// A line without its line end.

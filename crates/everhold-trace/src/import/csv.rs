@@ -65,6 +65,9 @@ pub fn read(input: impl BufRead, options: &ReadOptions) -> Result<TraceFile, Rea
 }
 
 fn assemble_runs(runs: Vec<(String, Run)>, mut judge: Judge) -> Result<TraceFile, ReadError> {
+    let kept = runs.iter().map(|(_, run)| run.parts.events.len() as u64).sum();
+    let remedy = "every row needs as many cells as the first one, which names the columns";
+    judge.weigh(kept, judge.broken_lines(), "rows", remedy)?;
     let mut executions = Vec::new();
     for (name, run) in runs {
         let parts = Assembly { name, complete: true, ..run.parts };

@@ -47,6 +47,9 @@ pub fn read(input: impl BufRead, options: &ReadOptions) -> Result<TraceFile, Rea
             judge.hear(Some(at as u64 + 1), kind)?;
         }
     }
+    let kept = reader.parts.events.len() as u64 / 2;
+    let remedy = "expected `from, to, message`, or a first line that names the columns";
+    judge.weigh(kept, judge.broken_lines(), "lines", remedy)?;
     if reader.parts.events.is_empty() {
         let text = "no message is in it; expected lines of `from, to, message`";
         judge.hear(None, expected(text))?;

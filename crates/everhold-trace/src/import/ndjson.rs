@@ -253,6 +253,10 @@ impl<'a> Importer<'a> {
     }
 
     fn finish(mut self, mut judge: Judge) -> Result<TraceFile, ReadError> {
+        let kept = (self.parts.events.len() + self.clocked.len()) as u64;
+        let remedy = "check the mapping: `where` selects the lines that are events, and its paths \
+                      must be there";
+        judge.weigh(kept, judge.broken_lines(), "lines", remedy)?;
         if self.mapping.clock.is_some() {
             self.by_position(&mut judge)?;
             if self.mapping.send.is_none() && self.mapping.receive.is_none() {

@@ -67,7 +67,7 @@ const SHIVIZ: &str = r"^(?<event>.*)\n(?<host>\S*) (?<clock>\{.*\})$";
 /// Reads a log.
 ///
 /// Text between events is skipped, as ShiViz does; a log without any event is refused, and so is
-/// one of which only a small part could be read. If anything else is wrong, the first lines that no
+/// one of which less than half could be read. If anything else is wrong, the first lines that no
 /// event covers are named, since a parser that misses events makes holes in the clocks.
 pub fn read(
     input: impl BufRead,
@@ -190,9 +190,9 @@ impl Unread {
         }
     }
 
-    /// Whether hardly anything was read.
+    /// Whether less than half was read.
     fn is_most(&self, kept: u64) -> bool {
-        kept * 10 < kept + self.clocks
+        self.clocks > kept
     }
 
     fn diagnostics(&self) -> Vec<Diagnostic> {

@@ -1,6 +1,6 @@
 //! Real logs of other tools, and what is wrong with broken ones.
 
-use everhold_trace::format::{ReadOptions, TraceFile};
+use everhold_trace::format::{ReadError, ReadOptions, TraceFile};
 use everhold_trace::import::shiviz::{self, Format};
 use everhold_trace::import::{csv, dinv, messages, ndjson};
 use everhold_trace::{EventId, Execution, NodeId, Order, Slice, Value};
@@ -215,6 +215,11 @@ fn dinv_points_are_states_of_their_events() {
         (0..=5).map(|count| states.at(a, count).and_then(|s| s.get("x")?.as_int())).collect();
     assert_eq!(xs, [None, None, Some(5), Some(6), Some(6), Some(7)]);
     assert_eq!(execution.messages().len(), 1);
+    // What follows a broken point cannot be read.
+    let lost = format!("{}{{\"Dump\": 5}}{}", point(5, 1), point(6, 1).repeat(3));
+    let lost = [("a".to_owned(), lost.as_bytes())];
+    let error = dinv::read([log.as_bytes()], lost, &ReadOptions::lenient()).unwrap_err();
+    assert!(error.to_string().starts_with("only 1 of 4 points could be read"), "{error}");
 }
 
 fn gob(entries: &[(&str, u64)]) -> Vec<u8> {
@@ -265,7 +270,12 @@ fn mappings_and_lines_that_do_not_fit_say_so() {
     let bad = |log: &str, expected: &str| {
         let error = ndjson::read(log.as_bytes(), &mapping, &ReadOptions::strict()).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
-        assert!(ndjson::read(log.as_bytes(), &mapping, &ReadOptions::lenient()).is_ok());
+        // Nothing that can be judged is left where the only line is broken.
+        let lenient = ndjson::read(log.as_bytes(), &mapping, &ReadOptions::lenient());
+        assert!(lenient.map_or_else(
+            |error| error.to_string().contains("only 0 of 1 lines could be read"),
+            |read| !read.diagnostics.is_empty(),
+        ));
     };
     bad("{\"tag\":\"trace\"}", "line 1: no field `event.nid`");
     bad("{\"tag\":\"tr", "line 1: the line ends in the middle");
@@ -344,11 +354,11 @@ fn blanks_at_the_ends_of_lines_and_a_mark_do_no_harm() {
     assert_eq!(read.executions[0].events().len(), 4_888);
 }
 
-/// Most events of this log begin with a time that the parser does not expect.
+/// Some events of this log begin with a time that the parser does not expect.
 #[test]
 fn the_first_lines_that_do_not_match_are_named() {
     let event = |at: u32| match at % 10 {
-        0 => format!("a {{\"a\":{}}}\nx\n", at + 1),
+        0 | 2..=6 => format!("a {{\"a\":{}}}\nx\n", at + 1),
         _ => format!("12:00 - a {{\"a\":{}}}\nx\n", at + 1),
     };
     let log: String = (0..20).map(event).collect();
@@ -357,12 +367,51 @@ fn the_first_lines_that_do_not_match_are_named() {
     let all: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
     assert!(all.iter().any(|text| text.starts_with("line 3: no event: it has a clock")), "{all:?}");
     let read = shiviz::read(log.as_bytes(), &parser, &ReadOptions::lenient()).unwrap();
-    assert!(read.diagnostics.iter().any(|d| d.to_string() == "2 of 20 events were kept"));
-    // Less than a tenth is refused, leniently too.
+    assert!(read.diagnostics.iter().any(|d| d.to_string() == "12 of 20 events were kept"));
+    // Less than half is refused, leniently too.
     let log: String = (0..500).map(|at| event(at + u32::from(at > 8))).collect();
     let log = log.replace("\na {", "\n12:00 - a {");
     let error = shiviz::read(log.as_bytes(), &parser, &ReadOptions::lenient()).unwrap_err();
     assert!(error.to_string().contains("too few to judge"), "{error}");
+}
+
+/// A log of which less than half can be read is refused, leniently too, with the first places; of any
+/// other one it is said what share was kept.
+#[test]
+fn the_share_that_was_read_counts() {
+    let lenient = ReadOptions::lenient();
+    let mapping = ndjson::Mapping::parse(r#"{"node": "n", "state": {"x": "x"}}"#).unwrap();
+    let table = |text: &str| csv::read(text.as_bytes(), &lenient);
+    let lines = |text: &str| messages::read(text.as_bytes(), &lenient);
+    let json = |text: &str| ndjson::read(text.as_bytes(), &mapping, &lenient);
+    check_share(table, "node,x\n", "a,1\n", "a,1,2\n", "rows");
+    check_share(lines, "", "a,b,Ask\n", "nobody\n", "lines");
+    check_share(json, "", "{\"n\": \"a\", \"x\": 1}\n", "{\"m\": \"a\"}\n", "lines");
+}
+
+#[track_caller]
+fn check_share(
+    read: impl Fn(&str) -> Result<TraceFile, ReadError>,
+    head: &str,
+    good: &str,
+    bad: &str,
+    of: &str,
+) {
+    let file =
+        |goods: usize, bads: usize| format!("{head}{}{}", good.repeat(goods), bad.repeat(bads));
+    let kept = read(&file(6, 4)).unwrap();
+    assert_eq!(kept.diagnostics[0].to_string(), format!("6 of 10 {of} were kept"));
+    assert_eq!(kept.diagnostics.len(), 5);
+    for (goods, bads) in [(4, 6), (0, 5)] {
+        let error = read(&file(goods, bads)).unwrap_err();
+        let all: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
+        let share =
+            format!("only {goods} of {} {of} could be read, too few to judge", goods + bads);
+        assert!(all[0].starts_with(&share), "{all:?}");
+        let first = format!("line {}: ", head.lines().count() + goods + 1);
+        assert!(all.len() == 4 && all[1].starts_with(&first), "{all:?}");
+    }
+    assert!(read(&file(3, 0)).unwrap().diagnostics.is_empty());
 }
 
 #[test]

@@ -11,15 +11,20 @@ use everhold_trace::value::json::to_json;
 use serde_json::{Map, Value as Json, json};
 
 use super::text::modality;
-use super::{Judged, Judgement, Report, orders};
+use super::{Judged, Judgement, Report, Told, orders};
 use crate::exit::BadInput;
 use crate::words;
 
-/// Writes one property: its results on the runs, and all of them together.
-pub(super) fn write_judgement(judgement: &Judgement<'_>, out: &mut impl Write) -> io::Result<()> {
-    for judged in &judgement.runs {
-        writeln!(out, "{}", result(judgement, judged))?;
+/// Writes the result of a property on the last run that was judged, or all of them together.
+pub(super) fn write(judgement: &Judgement<'_>, told: Told, out: &mut impl Write) -> io::Result<()> {
+    match (told, judgement.runs.last()) {
+        (Told::Run { .. }, Some(judged)) => writeln!(out, "{}", result(judgement, judged)),
+        (Told::Run { .. }, None) => Ok(()),
+        (Told::All, _) => write_all(judgement, out),
     }
+}
+
+fn write_all(judgement: &Judgement<'_>, out: &mut impl Write) -> io::Result<()> {
     let property = judgement.rule.property();
     let object = json!({
         "is": "property",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everhold_property::{
     ExecutionOutcome, Expr, ExprKind, Limits, Method, Modality, Property, Rule, Scope, Shown, Span,
-    Tally, Verdict, check_ordered, check_recorded,
+    Tally, Untested, Verdict, check_ordered, check_recorded, untested,
 };
 use everhold_trace::{Execution, Order, Value, notes};
 use everhold_watch::rule::Grouping;
@@ -107,25 +107,46 @@ pub(super) struct How {
     pub(super) recorded: bool,
 }
 
+/// What is known after judging a rule on an execution.
+#[derive(Debug)]
+pub(super) struct Verdicts {
+    pub(super) outcome: ExecutionOutcome,
+    /// Of an unknown verdict why, where that is known.
+    pub(super) lack: Option<String>,
+    /// Why it holds although nothing put it to the test; with keys, of the first one, if that is so of
+    /// all.
+    pub(super) untested: Option<Untested>,
+}
+
+impl Verdicts {
+    fn none(lack: String) -> Verdicts {
+        Verdicts { outcome: nothing(), lack: Some(lack), untested: None }
+    }
+}
+
 impl How {
-    /// Judges a rule on an execution; of an unknown verdict also why, where that is known.
+    /// Judges a rule on an execution.
     pub(super) fn judge(
         self,
         rule: &Rule,
         keyed: Option<&Keyed>,
         execution: &Execution,
         order: &Order,
-    ) -> (ExecutionOutcome, Option<String>) {
+    ) -> Verdicts {
         if let Some(lack) = lack(rule, keyed.is_some(), execution) {
-            return (nothing(), Some(lack));
+            return Verdicts::none(lack);
         }
-        let Some(keyed) = keyed else { return (self.one(rule, execution, order), None) };
+        let Some(keyed) = keyed else {
+            let outcome = self.one(rule, execution, order);
+            let untested = untested(rule, execution, order, &outcome);
+            return Verdicts { outcome, lack: None, untested };
+        };
         let keys = keyed.keys(execution);
         if keys.is_empty() {
             let names: Vec<String> = keyed.names().iter().map(|name| format!("`{name}`")).collect();
-            return (nothing(), Some(format!("no node shows a key of {}", names.join(" or "))));
+            return Verdicts::none(format!("no node shows a key of {}", names.join(" or ")));
         }
-        (self.every_key(rule, keys, execution, order), None)
+        self.every_key(rule, keys, execution, order)
     }
 
     fn one(self, rule: &Rule, execution: &Execution, order: &Order) -> ExecutionOutcome {
@@ -144,8 +165,10 @@ impl How {
         keys: BTreeSet<Value>,
         execution: &Execution,
         order: &Order,
-    ) -> ExecutionOutcome {
+    ) -> Verdicts {
         let mut all: Option<ExecutionOutcome> = None;
+        // The reason for the first key, as long as no key puts the rule to the test.
+        let mut idle: Option<Option<Untested>> = None;
         let mut left = self.limits.cases_max;
         let each = (execution.events().len() as u64).max(1);
         for key in keys {
@@ -159,6 +182,10 @@ impl How {
             let library = rule.library().clone().with_constant(KEY, key.clone());
             let rule = Rule::new(rule.property(), &library);
             let mut one = self.one(&rule, execution, order);
+            if !matches!(idle, Some(None)) {
+                let own = untested(&rule, execution, order, &one);
+                idle = Some(own.map(|own| idle.flatten().unwrap_or(own)));
+            }
             if let Some(violation) = &mut one.violation {
                 let shown = Shown { text: KEY.into(), shown: key.to_string(), value: Ok(key) };
                 violation.witness.bindings.insert(0, shown);
@@ -168,7 +195,8 @@ impl How {
                 Some(before) => joined(before, one),
             });
         }
-        all.unwrap_or_else(nothing)
+        let outcome = all.unwrap_or_else(nothing);
+        Verdicts { outcome, lack: None, untested: idle.flatten() }
     }
 }
 

@@ -7,7 +7,7 @@ use everhold_property::{
 };
 use everhold_trace::{Execution, NodeId, Value};
 
-use super::{Judged, Judgement, Report, orders};
+use super::{Judged, Judgement, Report, Told, orders};
 use crate::args::CheckArgs;
 use crate::hint;
 use crate::paint::Paint;
@@ -31,6 +31,41 @@ pub(super) fn write_end(report: &Report<'_>, out: &mut impl Write) -> io::Result
     )
 }
 
+/// Writes a property with its first violation as soon as there is one, otherwise when all runs were
+/// judged. What is known only then of a violated property follows in one line.
+pub(super) fn write(
+    judgement: &Judgement<'_>,
+    told: Told,
+    paint: Paint,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    match told {
+        Told::Run { violates_first: true } => write_judgement(judgement, paint, out),
+        Told::Run { violates_first: false } => Ok(()),
+        Told::All if !judgement.is_violated() => write_judgement(judgement, paint, out),
+        Told::All => write_share(judgement, paint, out),
+    }
+}
+
+/// In how many runs a property is violated, if there are several.
+fn write_share(judgement: &Judgement<'_>, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let is_violated = |judged: &&Judged<'_>| judged.outcome.verdict == Verdict::Violated;
+    let (some, all) = (judgement.runs.iter().filter(is_violated).count(), judgement.runs.len());
+    if all > 1 {
+        write_title(judgement, paint, out)?;
+        writeln!(out, "          violated in {some} of {all} runs; the first is shown above\n")?;
+    }
+    Ok(())
+}
+
+fn write_title(judgement: &Judgement<'_>, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let property = judgement.rule.property();
+    let verdict = judgement.verdict();
+    let word = paint.verdict(verdict, &format!("{:8}", verdict.to_string()));
+    let title = format!("{} \"{}\"", modality(property), property.name);
+    writeln!(out, "{word}  {}", paint.bold(&title))
+}
+
 pub(super) fn write_judgement(
     judgement: &Judgement<'_>,
     paint: Paint,
@@ -38,9 +73,7 @@ pub(super) fn write_judgement(
 ) -> io::Result<()> {
     let property = judgement.rule.property();
     let verdict = judgement.verdict();
-    let word = paint.verdict(verdict, &format!("{:8}", verdict.to_string()));
-    let title = format!("{} \"{}\"", modality(property), property.name);
-    writeln!(out, "{word}  {}", paint.bold(&title))?;
+    write_title(judgement, paint, out)?;
     let part = sampling_text(property.sampling);
     if !part.is_empty() {
         writeln!(out, "          judged in full: `{part}` is for a watch")?;
@@ -54,7 +87,7 @@ pub(super) fn write_judgement(
     }
     let same = |judged: &&Judged<'_>| judged.outcome.verdict == verdict;
     let decisive: Vec<&Judged<'_>> = judgement.runs.iter().filter(same).collect();
-    if judgement.runs.len() > 1 && verdict != Verdict::Holds {
+    if judgement.runs.len() > 1 && verdict == Verdict::Unknown {
         let (some, all) = (decisive.len(), judgement.runs.len());
         writeln!(out, "          {verdict} in {some} of {all} runs")?;
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use everhold_infer::{AlmostReport, Always, LeftOut};
+use everhold_infer::{AlmostReport, Always, LeftOut, Unjudged};
 use everhold_property::print;
 use serde_json::json;
 
@@ -30,6 +30,9 @@ pub(super) fn write(found: &Always, all: bool, out: &mut impl Write) -> io::Resu
     }
     for bound in &found.bounds {
         writeln!(out, "{}", json!({ "bound": bound.to_string() }))?;
+    }
+    for Unjudged { of, why, .. } in &found.unjudged {
+        writeln!(out, "{}", json!({ "unjudged_totals": of, "reason": why.to_string() }))?;
     }
     Ok(())
 }

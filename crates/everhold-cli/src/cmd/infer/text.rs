@@ -36,6 +36,9 @@ pub(super) fn write(
         };
         writeln!(out, "note: {bound}{more}")?;
     }
+    for unjudged in &found.unjudged {
+        writeln!(out, "note: {unjudged}")?;
+    }
     writeln!(
         out,
         "{} of {} that held, {} tried · {of}",

@@ -154,7 +154,8 @@ impl Events {
                     self.allowed.forced.push(event);
                 }
                 (Share::Is(value), Some(before), Some(event)) => {
-                    self.weights[event.index()] += value - before;
+                    let weight = &mut self.weights[event.index()];
+                    *weight = weight.checked_add(value.checked_sub(before)?)?;
                     if let Some(enter) = gap.take() {
                         self.allowed.edges.push((enter, event));
                     }

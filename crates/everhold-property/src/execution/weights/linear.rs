@@ -88,14 +88,16 @@ impl Linear {
             return Some(());
         }
         match &expr.kind {
-            ExprKind::Unary(UnaryOp::Neg, operand) => self.add(-factor, operand, library),
+            ExprKind::Unary(UnaryOp::Neg, operand) => {
+                self.add(factor.checked_neg()?, operand, library)
+            }
             ExprKind::Binary(BinaryOp::Add, left, right) => {
                 self.add(factor, left, library)?;
                 self.add(factor, right, library)
             }
             ExprKind::Binary(BinaryOp::Sub, left, right) => {
                 self.add(factor, left, library)?;
-                self.add(-factor, right, library)
+                self.add(factor.checked_neg()?, right, library)
             }
             ExprKind::Binary(BinaryOp::Mul, left, right) => {
                 let (times, rest) = match (constant(left, library), constant(right, library)) {
