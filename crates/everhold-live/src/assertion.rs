@@ -38,7 +38,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use everhold_node::fingerprint::mix;
-use everhold_property::{Library, Modality, Property, Rule, parse, render_all, sampling_text};
+use everhold_property::{
+    ExprKind, Library, Modality, Property, Rule, Scope, parse, render_all, sampling_text,
+};
 use everhold_trace::{NodeId, Value};
 
 use crate::host::Channels;
@@ -295,6 +297,20 @@ fn read(text: &str) -> Result<Property, String> {
         let name = property.name;
         return Err(format!(
             "\"{name}\" is no `always`: one snapshot does not decide it; watch it"
+        ));
+    }
+    if matches!(property.scope, Scope::Delivery | Scope::Chains) {
+        let name = property.name;
+        return Err(format!(
+            "\"{name}\" is about deliveries or chains, and an assertion sees states at one time; check \
+             it on recordings, with `everhold check`"
+        ));
+    }
+    if property.body.any(&mut |expr| matches!(expr.kind, ExprKind::History { .. })) {
+        let name = property.name;
+        return Err(format!(
+            "\"{name}\" looks back, and an assertion sees one moment; watch it, or let the nodes show \
+             what they have seen"
         ));
     }
     Ok(property)

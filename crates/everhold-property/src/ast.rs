@@ -199,6 +199,39 @@ impl Expr {
         }
     }
 
+    /// Calls `visit` on every direct part, to change it.
+    pub(crate) fn for_each_child_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match &mut self.kind {
+            ExprKind::Hole | ExprKind::Literal(_) | ExprKind::Name(_) => {}
+            ExprKind::Field(base, _) | ExprKind::Is(base, _) | ExprKind::Unary(_, base) => {
+                visit(base);
+            }
+            ExprKind::History { body, .. } => visit(body),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::LeadsTo(a, b) => {
+                visit(a);
+                visit(b);
+            }
+            ExprKind::Call(_, items) | ExprKind::List(items) | ExprKind::Set(items) => {
+                items.iter_mut().for_each(visit);
+            }
+            ExprKind::Map(entries) => {
+                for (key, value) in entries {
+                    visit(key);
+                    visit(value);
+                }
+            }
+            ExprKind::Record(fields) => fields.iter_mut().for_each(|(_, value)| visit(value)),
+            ExprKind::Quantified { over, body, .. } => {
+                over.for_each_child_mut(visit);
+                visit(body);
+            }
+            ExprKind::Aggregate { over, body, .. } => {
+                over.for_each_child_mut(visit);
+                body.iter_mut().for_each(|body| visit(body));
+            }
+        }
+    }
+
     /// Returns true if `test` is true of this expression or of one below it.
     pub fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
         if test(self) {
@@ -334,6 +367,20 @@ impl Over {
             }
         }
         self.guard.iter().for_each(|guard| visit(guard));
+    }
+
+    fn for_each_child_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        for binder in &mut self.binders {
+            match &mut binder.domain {
+                Domain::Nodes { .. } => {}
+                Domain::Range { from, to, .. } => {
+                    visit(from);
+                    visit(to);
+                }
+                Domain::Values(expr) => visit(expr),
+            }
+        }
+        self.guard.iter_mut().for_each(|guard| visit(guard));
     }
 }
 

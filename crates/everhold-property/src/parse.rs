@@ -10,6 +10,7 @@ mod binder;
 mod expr;
 mod primary;
 mod sampling;
+mod sugar;
 
 /// The result of reading a text.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,8 @@ struct Parser<'a> {
     depth: u32,
     /// The place of the last error; further errors at the same token are consequences of it.
     error_at: Option<usize>,
+    /// The bound of a `leads to` between parentheses.
+    inner_within: Option<Bound>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -81,7 +84,7 @@ impl<'a> Parser<'a> {
     fn new(source: &'a str) -> Parser<'a> {
         let mut diagnostics = Vec::new();
         let tokens = lex(source, &mut diagnostics);
-        Parser { source, tokens, at: 0, depth: 0, error_at: None, diagnostics }
+        Parser { source, tokens, at: 0, depth: 0, error_at: None, inner_within: None, diagnostics }
     }
 
     fn finish(mut self, properties: Vec<Property>) -> Parsed {
@@ -277,8 +280,14 @@ impl<'a> Parser<'a> {
         let name = self.property_name();
         let Head { scope, within, sampling } = self.head();
         self.expect_punct(":", "before the claim");
-        let mut body = self.body();
-        let leads = self.eat_within();
+        self.inner_within = None;
+        let mut body = sugar::lifted(self.body());
+        let (within_it, behind) = (self.inner_within, self.eat_within());
+        if within_it.is_some() && behind.is_some() {
+            let help = "leave out the one within the parentheses or the one behind them";
+            self.push(self.previous_span(), "`leads to` has one bound", help);
+        }
+        let leads = behind.or(within_it);
         if !self.at_end() && !self.at_header() && self.misspelt_header().is_none() {
             self.after_body();
         }
@@ -389,6 +398,12 @@ impl<'a> Parser<'a> {
             return from;
         }
         let goal = self.expr();
+        if self.at_word("leads") {
+            let help = "write one property for each of them".to_owned();
+            self.error(self.span(), "`leads to` does not chain", Some(help));
+            self.eat_words(&["leads", "to"]);
+            self.expr();
+        }
         let span = from.span.to(goal.span);
         Expr { kind: ExprKind::LeadsTo(Box::new(from), Box::new(goal)), span }
     }
@@ -423,8 +438,11 @@ impl<'a> Parser<'a> {
         }
         let below = body.any(&mut |expr| matches!(expr.kind, ExprKind::LeadsTo(..)));
         if below && (!is_leads || !leads_only_at_top(body)) {
-            let help = "write always \"...\": [forall ...:] p leads to q within 5s";
-            self.push(body.span, "`leads to` cannot stand inside another claim", help);
+            let (message, help) = match is_leads {
+                true => sugar::why_not_lifted(innermost(body)),
+                false => sugar::why_not_lifted(body),
+            };
+            self.push(body.span, message, help);
             body.kind = ExprKind::Hole;
         }
     }
@@ -483,6 +501,14 @@ fn is_leads_to(expr: &Expr) -> bool {
     }
 }
 
+/// The `leads to` below any number of `forall`.
+fn innermost(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Quantified { quantifier: Quantifier::Forall, body, .. } => innermost(body),
+        _ => expr,
+    }
+}
+
 fn leads_only_at_top(expr: &Expr) -> bool {
     let free = |expr: &Expr| !expr.any(&mut |expr| matches!(expr.kind, ExprKind::LeadsTo(..)));
     match &expr.kind {
@@ -497,15 +523,17 @@ fn leads_only_at_top(expr: &Expr) -> bool {
 /// The replacement for a word that other languages have and this one does not.
 pub(crate) fn absent(word: &str) -> Option<&'static str> {
     Some(match word {
-        "let" => {
-            "there is no `let`: write the expression where it is used, or supply a constant from \
-             Rust or with --define"
+        "let" => "write `let x = n.term: x > 0`, with a colon before the claim",
+        "if" | "then" | "else" => {
+            "write `if c then p else q`, where p and q are claims; without `else`, `c implies p`"
         }
-        "if" | "then" | "else" => "there is no `if`: write `(c implies p) and (not c implies q)`",
-        "once" | "since" | "historically" => {
-            "there is no `once` and no `since`, because a whole past is not kept: write the claim \
-             forwards, `p leads to q`, or let the node keep what it has seen in its state; \
-             `previous(e, k)` and `window(e, k)` look back over k states"
+        "once" | "historically" => {
+            "write `once(p within 20 steps)` or `historically(p within 20 steps)`"
+        }
+        "since" => {
+            "there is no `since`, because a whole past is not kept: write the claim forwards, \
+             `p leads to q`, or let the node keep what it has seen in its state; \
+             `once(p within 20 steps)`, `previous(e, k)` and `window(e, k)` look back over k states"
         }
         "until" | "unless" => {
             "there is no `until`: write `p leads to q within 5s`, or compare with `previous(e)`"

@@ -49,9 +49,9 @@ fn compressed_logs_are_read_without_being_told() {
     let lines: String = (0..50).map(|at| format!("a,b,Ask{at}\n")).collect();
     let govector: String = (1..50).map(|at| format!("a {{\"a\":{at}}}\nstep\n")).collect();
     let logs = [
-        ("table.csv", format!("node,x\n{table}"), "100 events"),
-        ("lines.txt", format!("from,to,message\n{lines}"), "100 events"),
-        ("vectors.log", govector, "49 events"),
+        ("table.csv", format!("node,x\n{table}"), "events          100"),
+        ("lines.txt", format!("from,to,message\n{lines}"), "events          100"),
+        ("vectors.log", govector, "events          49"),
     ];
     for (name, text, events) in logs {
         for (ending, packed) in [("gz", gzip(text.as_bytes())), ("zst", zstd(text.as_bytes()))] {

@@ -84,7 +84,8 @@ fn a_claim_without_a_case_is_not_a_success() {
 #[test]
 fn a_claim_without_a_case_is_told_in_every_way_of_judging() {
     let trace = temporary("idle.csv");
-    fs::write(&trace, "node,locks,x\na,{},1\nb,{},2\na,\"{\"\"k\"\": \"\"free\"\"}\",3\n").unwrap();
+    let locks = r#""{""$map"":[[""k"",""free""]]}""#;
+    fs::write(&trace, format!("node,locks,x\na,,1\nb,,2\na,{locks},3\n")).unwrap();
     let rules = temporary("idle.prop");
     let claims = "always \"never led\": forall n in nodes: n.x > 9 leads to n.x > 10\n\
                   always \"keyed\": forall n in nodes: n.locks[key] == \"held\" implies n.x > 9";

@@ -142,6 +142,9 @@ fn what_is_no_assertion_is_refused() {
     check("always \"x\": forall a in", "assertion");
     check("", "an assertion is one property, here are 0");
     check(r#"eventually "x": forall a in nodes: a.x == 1"#, "is no `always`");
+    check(r#"always "x": forall a in nodes: previous(a.x) <= a.x"#, "looks back");
+    check(r#"always "x": forall a in nodes: once(a.x within 3 steps)"#, "looks back");
+    check(r#"always "x" on delivery: sender.x <= receiver.x"#, "is about deliveries");
     check(r#"always "x" every 1s: forall a in nodes: a.x == 1"#, "`every 1s` is for a watch");
     check(r#"always "x": in_flight() < 9"#, "counts messages in flight, which assertions do not");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -5,6 +5,10 @@
 //! compatible with a state of another are an interval, and its ends only move forward. So it is
 //! enough to slide a window over the states of one node: for an order it keeps the extreme value,
 //! for an equality the number of each value. The pairs are never visited one by one.
+//!
+//! If two values have to be equal besides (`a.term == b.term implies a.leader == b.leader`), the
+//! states with one such value are looked at by themselves. A conjunction of claims is judged part by
+//! part.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,9 +22,10 @@ use crate::ast::{
 };
 use crate::ast::{Literal, Modality, Scope};
 use crate::checker::{Rule, Tally};
-use crate::eval::counts_messages;
+use crate::eval::{counts_messages, evaluate};
 use crate::fast::{Measure, Program};
 use crate::library::Library;
+use crate::state::State;
 use crate::verdict::Verdict;
 
 /// The form of a claim that windows decide.
@@ -30,6 +35,8 @@ struct Form {
     sides: [Program; 2],
     /// The relation of the values that violates the claim; `None`: any two values do.
     relation: Option<BinaryOp>,
+    /// Whether two other values must be equal besides: then a value is a list of both.
+    keyed: bool,
     /// Whether the two are different nodes.
     apart: bool,
 }
@@ -44,7 +51,7 @@ struct Column {
 
 impl Column {
     /// Whether it is known in this state that the node is excluded, or its value.
-    fn at(&self, state: u32) -> Option<Option<i64>> {
+    fn at(&self, state: u32) -> Option<Option<Keyed>> {
         if self.unknown.binary_search(&state).is_ok() {
             return None;
         }
@@ -59,12 +66,88 @@ impl Column {
 struct Run {
     from: u32,
     to: u32,
+    value: Keyed,
+}
+
+/// A value with the one that has to be equal; where there is none, that is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Keyed {
+    key: i64,
     value: i64,
 }
 
 /// Judges a claim about pairs. Returns `None` if the claim has another form, or if something in it
 /// is unknown so that only the pairs themselves show whether it holds anywhere.
 pub(super) fn check(rule: &Rule, trace: &Trace<'_>) -> Option<ExecutionOutcome> {
+    let property = rule.property();
+    let parts = parts(&property.body);
+    if parts.len() == 1 {
+        return check_part(rule, trace);
+    }
+    let part = |body: Expr| {
+        let part = Property { body, ..property.clone() };
+        check_part(&Rule::new(&part, rule.library()), trace)
+    };
+    let all: Vec<ExecutionOutcome> = parts.into_iter().map(part).collect::<Option<_>>()?;
+    let violations = all.iter().filter_map(|outcome| outcome.violation.as_ref());
+    let first = violations.min_by_key(|violation| violation.event).map(|first| first.cut.clone());
+    if first.is_none() && !holds_at_the_end(rule, trace) {
+        // Each part may be known somewhere, and nowhere all of them.
+        return None;
+    }
+    let mut found = all.into_iter().next()?;
+    let pairs = found.tally.holds + found.tally.violated;
+    let violated = u64::from(first.is_some());
+    found.tally = Tally { holds: pairs.saturating_sub(violated), violated, ..Tally::default() };
+    found.violation = first.map(|cut| trace.violation(rule, cut));
+    found.verdict = if violated > 0 { Verdict::Violated } else { Verdict::Holds };
+    Some(found)
+}
+
+/// Whether a claim is known to be true in the last state.
+fn holds_at_the_end(rule: &Rule, trace: &Trace<'_>) -> bool {
+    let last: Vec<u32> = trace.order.node_ids().map(|node| trace.order.events_of(node)).collect();
+    let state = trace.snapshot(&last);
+    let history: [&dyn State; 1] = [&state];
+    evaluate(rule.property(), rule.library(), &history, &[]) == Some(Verdict::Holds)
+}
+
+/// The claims of which an expression is the conjunction, or the expression itself.
+fn parts(expr: &Expr) -> Vec<Expr> {
+    let with = |kind: ExprKind| Expr { kind, span: expr.span };
+    let found = match &expr.kind {
+        ExprKind::Quantified { quantifier: Quantifier::Forall, over, body } => {
+            let quantified = |body: Expr| {
+                let (over, body) = (over.clone(), Box::new(body));
+                with(ExprKind::Quantified { quantifier: Quantifier::Forall, over, body })
+            };
+            parts(body).into_iter().map(quantified).collect()
+        }
+        ExprKind::Binary(BinaryOp::Implies, left, right) => {
+            let implied = |right: Expr| {
+                with(ExprKind::Binary(BinaryOp::Implies, left.clone(), Box::new(right)))
+            };
+            parts(right).into_iter().map(implied).collect()
+        }
+        ExprKind::Binary(BinaryOp::And, left, right) => [parts(left), parts(right)].concat(),
+        ExprKind::Unary(UnaryOp::Not, inner) => match &inner.kind {
+            ExprKind::Binary(BinaryOp::Or, left, right) => {
+                let not = |side: &Expr| {
+                    parts(&with(ExprKind::Unary(UnaryOp::Not, Box::new(side.clone()))))
+                };
+                [not(left), not(right)].concat()
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    if found.is_empty() || found.len() > PARTS_MAX { vec![expr.clone()] } else { found }
+}
+
+/// Longer conjunctions are not taken apart.
+const PARTS_MAX: usize = 16;
+
+fn check_part(rule: &Rule, trace: &Trace<'_>) -> Option<ExecutionOutcome> {
     let property = rule.property();
     let form = Form::of(property, rule.library())?;
     let columns = [form.columns(0, trace)?, form.columns(1, trace)?];
@@ -123,8 +206,8 @@ impl Form {
         if a.0 == b.0 {
             return None;
         }
-        let mut parts =
-            Parts { names: [&a.0, &b.0], own: [Vec::new(), Vec::new()], cross: None, apart: false };
+        let own = [Vec::new(), Vec::new()];
+        let mut parts = Parts { names: [&a.0, &b.0], own, cross: None, equal: None, apart: false };
         literals.into_iter().try_for_each(|literal| parts.add(literal))?;
         // For quiet scopes, a node beside itself is left to tuples.
         if !parts.apart && property.scope != Scope::EveryCut {
@@ -134,11 +217,21 @@ impl Form {
             Some((op, values)) => (values, Some(op)),
             None => ([number(0), number(0)], None),
         };
+        let keyed = parts.equal.is_some();
+        let values = match parts.equal {
+            Some([key_a, key_b]) => {
+                let [value_a, value_b] = values;
+                [(key_a, value_a), (key_b, value_b)]
+                    .map(|(key, value)| Expr::new(ExprKind::List(vec![key, value])))
+            }
+            None => values,
+        };
         let [own_a, own_b] = parts.own;
         let [value_a, value_b] = values;
         Some(Form {
             sides: [side(&a, own_a, value_a, library)?, side(&b, own_b, value_b, library)?],
             relation,
+            keyed,
             apart: parts.apart,
         })
     }
@@ -209,25 +302,33 @@ impl Raw {
 
 /// Gives values numbers that stand in the same relation; `None` if the values have none.
 fn numbered(form: &Form, raw: [Vec<Raw>; 2]) -> Option<[Vec<Column>; 2]> {
-    let values = || raw.iter().flatten().flat_map(|raw| raw.runs.iter().map(|run| &run.2));
+    let runs = || raw.iter().flatten().flat_map(|raw| raw.runs.iter().map(|run| &run.2));
+    let pairs: Vec<(&Value, &Value)> =
+        runs().map(|value| split(form, value)).collect::<Option<_>>()?;
     let is_order = form.relation.is_some_and(|op| !matches!(op, BinaryOp::Eq | BinaryOp::Ne));
-    let ints = values().all(|value| matches!(value, Value::Int(_)));
-    // Floats equal integers, and containers can hold them.
-    let plain = |value: &Value| {
-        matches!(
-            value,
-            Value::Int(_) | Value::Text(_) | Value::Bool(_) | Value::Null | Value::Node(_)
-        )
-    };
-    if (is_order && !ints) || !values().all(plain) {
+    let ints = pairs.iter().all(|(_, value)| matches!(value, Value::Int(_)));
+    if is_order && !ints {
         return None;
     }
-    let distinct: BTreeSet<&Value> =
-        if ints && is_order { BTreeSet::new() } else { values().collect() };
-    let ids: BTreeMap<&Value, i64> = distinct.into_iter().zip(0..).collect();
-    let number = |value: &Value| match value {
-        Value::Int(number) if is_order => *number,
-        value => ids.get(value).copied().unwrap_or(0),
+    let plain = |(key, value): &(&Value, &Value)| is_plain(key) && is_plain(value);
+    if !pairs.iter().all(plain) {
+        return None;
+    }
+    let ids = |values: BTreeSet<&Value>| -> BTreeMap<Value, i64> {
+        values.into_iter().cloned().zip(0..).collect()
+    };
+    let keys = ids(pairs.iter().map(|(key, _)| *key).collect());
+    let values = match is_order {
+        true => BTreeMap::new(),
+        false => ids(pairs.iter().map(|(_, value)| *value).collect()),
+    };
+    let number = |value: &Value| {
+        let (key, value) = split(form, value).expect("all values were split before");
+        let value = match value {
+            Value::Int(number) if is_order => *number,
+            value => values.get(value).copied().unwrap_or(0),
+        };
+        Keyed { key: keys.get(key).copied().unwrap_or(0), value }
     };
     let column = |raw: &Raw| {
         let run = |(from, to, value): &(u32, u32, Value)| Run {
@@ -240,11 +341,32 @@ fn numbered(form: &Form, raw: [Vec<Raw>; 2]) -> Option<[Vec<Column>; 2]> {
     Some([raw[0].iter().map(column).collect(), raw[1].iter().map(column).collect()])
 }
 
+/// The value that has to be equal, and the one that stands in the relation.
+fn split<'a>(form: &Form, value: &'a Value) -> Option<(&'a Value, &'a Value)> {
+    match value {
+        _ if !form.keyed => Some((&Value::Null, value)),
+        Value::List(both) => match &both[..] {
+            [key, value] => Some((key, value)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a value equals no value of another type. Floats equal integers, and containers can hold
+/// them.
+fn is_plain(value: &Value) -> bool {
+    use Value::{Bool, Int, Node, Null, Text};
+    matches!(value, Int(_) | Text(_) | Bool(_) | Null | Node(_))
+}
+
 /// The literals that together violate a claim, sorted by their variables.
 struct Parts<'a> {
     names: [&'a str; 2],
     own: [Vec<Expr>; 2],
     cross: Option<(BinaryOp, [Expr; 2])>,
+    /// The values that have to be equal besides.
+    equal: Option<[Expr; 2]>,
     /// Whether the two are different nodes.
     apart: bool,
 }
@@ -266,12 +388,25 @@ impl Parts<'_> {
                     ([false, true], [true, false]) => (mirrored(op)?, [*right, *left]),
                     _ => return None,
                 };
-                let is_relation = mirrored(op).is_some();
-                if !is_relation || self.cross.is_some() {
-                    return None;
-                }
-                self.cross = Some((op, sides));
+                mirrored(op)?;
+                self.relate(op, sides)?;
             }
+        }
+        Some(())
+    }
+
+    /// Takes a relation; of two, one has to be an equality.
+    fn relate(&mut self, op: BinaryOp, sides: [Expr; 2]) -> Option<()> {
+        match self.cross.take() {
+            None => self.cross = Some((op, sides)),
+            Some(_) if self.equal.is_some() => return None,
+            Some(other) if op == BinaryOp::Eq => {
+                (self.cross, self.equal) = (Some(other), Some(sides));
+            }
+            Some((BinaryOp::Eq, equal)) => {
+                (self.cross, self.equal) = (Some((op, sides)), Some(equal));
+            }
+            Some(_) => return None,
         }
         Some(())
     }
@@ -401,7 +536,7 @@ impl Search<'_> {
     /// Notes whether the claim is known of two nodes in these states, in one of the two ways in
     /// which they can stand for its variables.
     fn settle(&mut self, (p, q): (usize, usize), (at_p, at_q): (u32, u32)) {
-        let known = |a: Option<Option<i64>>, b: Option<Option<i64>>| match (a, b) {
+        let known = |a: Option<Option<Keyed>>, b: Option<Option<Keyed>>| match (a, b) {
             (Some(None), _) | (_, Some(None)) => true,
             (Some(Some(a)), Some(Some(b))) => !related(self.form.relation, a, b),
             _ => false,
@@ -484,6 +619,23 @@ impl Search<'_> {
         if own.is_empty() || other.is_empty() {
             return None;
         }
+        let states = (states_p, states_q);
+        if !self.form.keyed {
+            return self.slide(own, other, states, windows);
+        }
+        let (own, other) = (by_key(own), by_key(other));
+        let beside = own.iter().filter_map(|(key, own)| Some((own, other.get(key)?)));
+        beside.filter_map(|(own, other)| self.slide(own, other, states, windows)).min()
+    }
+
+    /// Slides a window over the runs of the second variable, along those of the first.
+    fn slide(
+        &self,
+        own: &[Run],
+        other: &[Run],
+        (states_p, states_q): (&[u32], &[u32]),
+        windows: &[(u32, u32)],
+    ) -> Option<(u32, u32)> {
         let mut window = Window::new(self.form.relation, other);
         for run in own {
             let begin = states_p.partition_point(|state| *state < run.from);
@@ -495,7 +647,7 @@ impl Search<'_> {
             let low = states_q[windows[begin].0 as usize];
             let high = states_q[windows[end - 1].1 as usize];
             window.slide(low, high);
-            if !window.violates(run.value) {
+            if !window.violates(run.value.value) {
                 continue;
             }
             for at in begin..end {
@@ -514,7 +666,21 @@ impl Search<'_> {
     }
 }
 
-fn related(op: Option<BinaryOp>, a: i64, b: i64) -> bool {
+/// The runs with each key.
+fn by_key(runs: &[Run]) -> BTreeMap<i64, Vec<Run>> {
+    let mut found: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
+    for run in runs {
+        found.entry(run.value.key).or_default().push(*run);
+    }
+    found
+}
+
+/// Whether two values together violate the claim.
+fn related(op: Option<BinaryOp>, a: Keyed, b: Keyed) -> bool {
+    a.key == b.key && compared(op, a.value, b.value)
+}
+
+fn compared(op: Option<BinaryOp>, a: i64, b: i64) -> bool {
     match op {
         None => true,
         Some(BinaryOp::Eq) => a == b,
@@ -559,7 +725,7 @@ impl<'a> Window<'a> {
     }
 
     fn enter(&mut self, at: usize) {
-        let value = self.runs[at].value;
+        let value = self.runs[at].value.value;
         match self.op {
             None => {}
             Some(BinaryOp::Eq | BinaryOp::Ne) => *self.counts.entry(value).or_default() += 1,
@@ -567,7 +733,7 @@ impl<'a> Window<'a> {
                 // A value is hidden by a later one that is in relation with at least as much.
                 let least = matches!(op, BinaryOp::Gt | BinaryOp::Ge);
                 let hides = |last: i64| if least { value <= last } else { value >= last };
-                while self.extreme.back().is_some_and(|last| hides(self.runs[*last].value)) {
+                while self.extreme.back().is_some_and(|last| hides(self.runs[*last].value.value)) {
                     self.extreme.pop_back();
                 }
                 self.extreme.push_back(at);
@@ -579,7 +745,7 @@ impl<'a> Window<'a> {
         if self.extreme.front() == Some(&at) {
             self.extreme.pop_front();
         }
-        let value = self.runs[at].value;
+        let value = self.runs[at].value.value;
         if let Some(count) = self.counts.get_mut(&value) {
             *count -= 1;
             if *count == 0 {
@@ -599,7 +765,7 @@ impl<'a> Window<'a> {
             Some(_) => self
                 .extreme
                 .front()
-                .is_some_and(|first| related(self.op, value, self.runs[*first].value)),
+                .is_some_and(|first| compared(self.op, value, self.runs[*first].value.value)),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Operands: literals, names, calls, brackets, quantifiers, and the suffixes that follow them.
 
-use super::Parser;
+use super::{Parser, sugar};
 use crate::ast::{Aggregate, Expr, ExprKind, History, Ident, Literal, Quantifier};
 use crate::diagnostic::Span;
 use crate::lex::{RESERVED, TokenKind, decode_hex};
 
 /// The largest history: every state that a property looks back on must be kept.
-const HISTORY_MAX: u32 = 1000;
+pub(super) const HISTORY_MAX: u32 = 1000;
 
 impl Parser<'_> {
     pub(super) fn postfix(&mut self) -> Expr {
@@ -37,6 +37,11 @@ impl Parser<'_> {
             self.unexpected_with("the name of a field", Some(help));
             return base;
         };
+        let is_past = ["previous", "changed", "window"].contains(&field.name.as_str());
+        if is_past && self.at_punct("(") {
+            let help = format!("write `{}(n.term)`: it takes what is looked back at", field.name);
+            self.error(field.span, "the past is no field of a node", Some(help));
+        }
         let span = base.span.to(field.span);
         Expr { kind: ExprKind::Field(Box::new(base), field), span }
     }
@@ -64,6 +69,8 @@ impl Parser<'_> {
                 ExprKind::List(self.items("]"))
             }
             TokenKind::Punct("{") => self.braces(),
+            TokenKind::Word(_) if self.at_let() => return self.let_in(),
+            TokenKind::Word(_) if self.at_if() => return self.if_else(),
             TokenKind::Word(word) => match word.as_str() {
                 "true" => self.literal(Literal::Bool(true)),
                 "false" => self.literal(Literal::Bool(false)),
@@ -114,12 +121,15 @@ impl Parser<'_> {
             let inner = parser.expr();
             parser.leads_to(inner)
         });
+        if sugar::leads(&inner) && self.at_word("within") {
+            self.inner_within = self.eat_within();
+        }
         self.close(")", open);
         inner.span = open.to(self.previous_span());
         inner
     }
 
-    fn close(&mut self, bracket: &str, open: Span) {
+    pub(super) fn close(&mut self, bracket: &str, open: Span) {
         if self.eat_punct(bracket) {
             return;
         }
@@ -135,6 +145,12 @@ impl Parser<'_> {
         let mut items = Vec::new();
         while !self.at_punct(close) && !self.at_end() && !self.at_header() {
             items.push(self.nested(Self::expr));
+            if self.at_word("within") {
+                let help = "to count over the last states, write `count(x in window(p, 4): x)`; \
+                            `once(p within 3 steps)` asks if it was so in one of them";
+                self.error(self.span(), "a bound cannot stand here", Some(help.to_owned()));
+                self.eat_within();
+            }
             if !self.eat_punct(",") {
                 break;
             }
@@ -226,6 +242,7 @@ impl Parser<'_> {
             "previous" => self.history(History::Previous, name.span),
             "changed" => self.history(History::Changed, name.span),
             "window" => self.history(History::Window, name.span),
+            "once" | "historically" => self.within_the_past(&name),
             "bytes" => self.bytes(name.span),
             _ => ExprKind::Call(name, self.items(")")),
         }

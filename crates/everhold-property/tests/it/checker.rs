@@ -17,6 +17,17 @@ fn rule(text: &str) -> Rule {
 #[track_caller]
 fn check(property: &str, script: &str, end: End, expected: &str) {
     let mut checker = Checker::new(&rule(property));
+    run(&mut checker, script);
+    let outcome = checker.finish(end);
+    let actual = match &outcome.violation {
+        Some(v) => format!("violated at {} ({}): {}", v.step, v.reason, v.witness),
+        None => outcome.verdict.to_string(),
+    };
+    assert_eq!(actual.trim().replace('\n', "; "), expected, "{property}\n{script}");
+}
+
+/// Runs a script on a checker.
+fn run(checker: &mut Checker, script: &str) {
     let mut state = Snapshot::new(vec![
         Member::new(NodeId(0), "a", "server"),
         Member::new(NodeId(1), "b", "client"),
@@ -36,12 +47,35 @@ fn check(property: &str, script: &str, end: End, expected: &str) {
         }
         checker.step(&state, Changed::Node(node), now);
     }
-    let outcome = checker.finish(end);
-    let actual = match &outcome.violation {
-        Some(v) => format!("violated at {} ({}): {}", v.step, v.reason, v.witness),
-        None => outcome.verdict.to_string(),
-    };
-    assert_eq!(actual.trim().replace('\n', "; "), expected, "{property}\n{script}");
+}
+
+/// A condition before `leads to` says from when on something is due, and `once` looks back.
+#[test]
+fn forms_that_stand_for_others() {
+    let down = "0 a {up: false, ask: true, got: false}; 5 a {up: false, ask: true, got: false}";
+    let late = "0 a {up: true, ask: true, got: false}; 5 a {up: true, ask: true, got: false}";
+    for claim in [
+        "n.up implies (n.ask leads to n.got within 2s)",
+        "not n.up or (n.ask leads to n.got within 2s)",
+        "let asks = n.up and n.ask: asks leads to n.got within 2s",
+    ] {
+        let property = format!("always \"p\": forall n in server nodes: {claim}");
+        check(&property, down, End::Cut, "holds");
+        let mut checker = Checker::new(&rule(&property));
+        run(&mut checker, late);
+        assert!(checker.violation().is_some(), "{property}");
+    }
+    let once = "always \"p\": forall n in server nodes: n.got implies once(n.ask within 2 steps)";
+    let asked = "0 a {ask: true}; 1 a {got: false}; 2 a {got: true}";
+    check(once, asked, End::Cut, "holds");
+    let mut checker = Checker::new(&rule(once));
+    run(&mut checker, "0 a {ask: true}; 1 a {x: 1}; 2 a {x: 2}; 3 a {got: true, ask: false}");
+    assert!(checker.violation().is_some());
+    let steady = "always \"p\": forall n in server nodes: \
+                  n.steady implies historically(n.x > 0 within 1 steps)";
+    check(steady, "0 a {x: 1}; 1 a {x: 2, steady: true}", End::Cut, "holds");
+    let choice = "always \"p\": forall n in server nodes: if n.on then n.x > 0 else n.x == 0";
+    check(choice, "0 a {on: true, x: 1}; 1 a {on: false, x: 0}", End::Cut, "holds");
 }
 
 #[test]

@@ -241,6 +241,11 @@ fn pairs_are_judged_by_windows() {
         "forall a, b in nodes where a != b: not (a.x == 2 and b.y == 2)",
         "forall a, b in all nodes where a != b and up(a): a.x < 2 or b.x >= 1",
         "forall a, b in nodes where a != b: a.x + a.y >= b.x - 1",
+        "forall a, b in nodes where a != b: a.x <= b.y + 1 and a.y >= b.x - 1",
+        "forall a, b in nodes where a != b: a.x > 0 implies not (a.y == b.y or a.x < b.x)",
+        "forall a, b in nodes where a != b: a.x == b.x implies a.y <= b.y + 1",
+        "forall a, b in nodes where a != b: a.x == b.y implies a.y == b.x",
+        "forall a, b in nodes: a.x == b.x implies a.y < 2 and a.y >= b.y - 1",
     ];
     let (mut violated, mut windows) = (0, 0);
     for seed in 0..3_000 {

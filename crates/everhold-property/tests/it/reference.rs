@@ -1,7 +1,8 @@
 //! The reference agrees with the implementation.
 
 use everhold_property::{
-    BinaryOp, Library, REFERENCE, Schema, Type, Value, check_all, parse, print_all, render_all,
+    BinaryOp, Library, REFERENCE, Schema, Snapshot, Type, Value, check_all, evaluate_expr, parse,
+    parse_expr, print_all, render_all,
 };
 
 fn examples() -> Vec<&'static str> {
@@ -21,6 +22,28 @@ fn each_example_is_a_property() {
         let found = check_all(&parsed.properties, &library, &Schema::default());
         assert_eq!(render_all(&found, "reference.md", source), "");
         assert_eq!(parse(&print_all(&parsed.properties)).properties, parsed.properties);
+    }
+}
+
+/// The examples of operators have the results that the page gives, and leave no operator out.
+#[test]
+fn each_operator_has_its_result() {
+    let block = REFERENCE.split("```values\n").nth(1).expect("there is a block");
+    let block = block.split("```").next().expect("it is closed");
+    let state = Snapshot::default();
+    let value = |text: &str| {
+        let expr = parse_expr(text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+        evaluate_expr(&expr, &Library::new(), &[&state], &[])
+    };
+    for line in block.lines() {
+        let (text, result) = line.split_once("  is  ").expect("an expression, and its value");
+        let found = value(text).unwrap_or_else(|unknown| panic!("{text}: {unknown}"));
+        assert_eq!(Ok(found), value(result), "{text}");
+    }
+    let library = Library::new();
+    let of_states = ["up", "kind", "name", "reported", "state", "node", "in_flight", "messages"];
+    for name in library.function_names().filter(|name| !of_states.contains(name)) {
+        assert!(block.contains(&format!("{name}(")), "{name}");
     }
 }
 
