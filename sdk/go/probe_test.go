@@ -148,3 +148,24 @@ func TestSegmentsAreBounded(t *testing.T) {
 		t.Error(kept)
 	}
 }
+
+func TestMapsOfOthersAreShownByTheirLengthWhileTheyAreWritten(t *testing.T) {
+	if shown := look(reflect.ValueOf(map[int]int{1: 2})); shown != int64(1) {
+		t.Error(shown)
+	}
+	written, done := map[int]int{}, make(chan bool)
+	go func() {
+		for i := 0; i < 1_000_000; i++ {
+			written[i%8] = i
+		}
+		close(done)
+	}()
+	for isDone := false; !isDone; {
+		select {
+		case <-done:
+			isDone = true
+		default:
+			look(reflect.ValueOf(&written))
+		}
+	}
+}

@@ -46,7 +46,8 @@ func plainParts(value interface{}) interface{} {
 type hidden struct{}
 
 // look returns a value of any type as far as it can be shown; unexported fields are read, nothing is
-// called on them.
+// called on them. Maps are shown by their length: another goroutine may write to one meanwhile, and Go
+// ends a program in which a map is read then.
 func look(v reflect.Value) interface{} { return plain(v, 0, itemsMax, false) }
 
 func plain(v reflect.Value, depth, items int, whole bool) interface{} {
@@ -93,6 +94,9 @@ func plain(v reflect.Value, depth, items int, whole bool) interface{} {
 	case reflect.Slice, reflect.Array:
 		return sequence(v, depth, items, whole)
 	case reflect.Map:
+		if !whole {
+			return int64(v.Len())
+		}
 		return mapping(v, depth, items, whole)
 	case reflect.Struct:
 		return structure(v, depth, items, whole)

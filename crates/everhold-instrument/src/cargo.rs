@@ -130,7 +130,7 @@ fn absolute(line: &str, base: &Path, root: &Path) -> String {
 }
 
 /// Removes `..` from a path.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {

@@ -9,8 +9,8 @@ use crate::facts::{Begin, Facts};
 use crate::insert::{Inserted, Language, Part, insert};
 use crate::plan::{Plan, Statement};
 
-/// Folders that are not copied.
-const LEFT: &[&str] = &["target", ".git", ".hg", ".svn"];
+/// Folders with the history of a source, which are not copied.
+const HISTORY: &[&str] = &[".git", ".hg", ".svn"];
 
 /// A copy with insertions, of which some may be left out.
 #[derive(Debug)]
@@ -252,7 +252,8 @@ pub fn tree(from: &Path, to: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let (path, kind) = (entry.path(), entry.file_type()?);
-        if LEFT.iter().any(|left| name == *left) || to.starts_with(&path) && kind.is_dir() {
+        let is_left = HISTORY.iter().any(|left| name == *left) || is_built(&path);
+        if is_left || to.starts_with(&path) && kind.is_dir() {
             continue;
         }
         let to = to.join(&name);
@@ -271,6 +272,13 @@ pub fn tree(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a folder has what Cargo built, and is not a part of the source with the same name.
+fn is_built(path: &Path) -> bool {
+    let has = |folder: Option<&Path>, name| folder.is_some_and(|it| it.join(name).exists());
+    path.file_name().is_some_and(|name| name == "target")
+        && (has(Some(path), "CACHEDIR.TAG") || has(path.parent(), "Cargo.toml"))
 }
 
 /// Writes a file unless it has this content.

@@ -9,9 +9,10 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Entries;
-use crate::cargo::Checked;
+use crate::cargo::{Checked, normal};
 use crate::copy::{self, Place, Span};
 use crate::facts::Facts;
 use crate::insert::Inserted;
@@ -105,10 +106,35 @@ impl Module {
                 format!("module {}\n", self.import).as_bytes(),
             )?;
         }
+        if self.gopath.is_none() {
+            self.references(&root)?;
+        }
         for (name, text) in PROBE {
             copy::write_changed(&root.join("internal/everhold").join(name), text.as_bytes())?;
         }
         Ok(root.join(self.folder.strip_prefix(&self.root).unwrap_or(Path::new(""))))
+    }
+
+    /// Makes the references of the copy to modules outside of it absolute: `replace` in `go.mod`, and the
+    /// workspace (`go.work`) of which it is a part.
+    fn references(&self, copy: &Path) -> io::Result<()> {
+        let own = self.root.join("go.mod");
+        if own.exists() {
+            let text = fs::read_to_string(own)?;
+            let text = lines(&text, |line| replaced(line, &self.root, &self.root));
+            copy::write_changed(&copy.join("go.mod"), text.as_bytes())?;
+        }
+        let is_off = std::env::var("GOWORK").is_ok_and(|word| word == "off");
+        let around = self.root.ancestors().find(|at| at.join("go.work").exists());
+        let Some(around) = around.filter(|_| !is_off) else { return Ok(()) };
+        let text = fs::read_to_string(around.join("go.work"))?;
+        let text =
+            lines(&text, |line| replaced(&used(line, around, &self.root), around, &self.root));
+        copy::write_changed(&copy.join("go.work"), text.as_bytes())?;
+        match fs::read(around.join("go.work.sum")) {
+            Ok(sums) => copy::write_changed(&copy.join("go.work.sum"), &sums),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Returns the import of the probe in the copy.
@@ -131,6 +157,48 @@ impl Module {
         let text = String::from_utf8_lossy(&run.stderr).into_owned();
         let errors = text.lines().filter_map(|line| place(line, package)).map(|place| vec![place]);
         Ok(Checked { is_fine: run.status.success(), errors: errors.collect(), text })
+    }
+}
+
+fn lines(text: &str, change: impl Fn(&str) -> String) -> String {
+    text.lines().map(|line| change(line) + "\n").collect()
+}
+
+/// A path in a file of Go that is relative to `base`, as the copy of `root` has it: relative to the copy
+/// if it is in there, and otherwise absolute.
+fn moved(word: &str, base: &Path, root: &Path) -> Option<String> {
+    let path = word.trim_matches('"');
+    if !matches!(path.split('/').next(), Some("." | "..")) {
+        return None;
+    }
+    let path = normal(&base.join(path));
+    Some(match path.strip_prefix(root) {
+        Ok(inside) => format!("\"./{}\"", inside.display()),
+        Err(_) => format!("{:?}", path.display().to_string()),
+    })
+}
+
+/// A line with a directive `replace`, whose target may be a folder.
+fn replaced(line: &str, base: &Path, root: &Path) -> String {
+    let Some((before, after)) = line.split_once("=>") else { return line.to_owned() };
+    let word = after.split_whitespace().next().unwrap_or_default();
+    match moved(word, base, root) {
+        Some(path) => format!("{before}=> {path}{}", after.trim_start().split_at(word.len()).1),
+        None => line.to_owned(),
+    }
+}
+
+/// A line of a workspace that names a module.
+fn used(line: &str, base: &Path, root: &Path) -> String {
+    let words = line.split("//").next().unwrap_or_default().trim();
+    let word = words.strip_prefix("use ").unwrap_or(words).trim();
+    if word.contains(char::is_whitespace) {
+        return line.to_owned();
+    }
+    match moved(word, base, root) {
+        Some(path) if words.starts_with("use ") => format!("use {path}"),
+        Some(path) => format!("\t{path}"),
+        None => line.to_owned(),
     }
 }
 
@@ -187,8 +255,10 @@ fn front_end() -> Result<PathBuf, String> {
     for (name, text) in FRONT_END {
         copy::write_changed(&source.join(name), text.as_bytes()).map_err(fail)?;
     }
-    // Another process may do the same at this moment, so the program appears at once.
-    let made = folder.join(format!("facts.{}", std::process::id()));
+    // Another process or thread may do the same at this moment, so the program appears at once.
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let made = folder.join(format!("facts.{}.{number}", std::process::id()));
     let run = Command::new("go")
         .args(["build", "-o"])
         .arg(&made)

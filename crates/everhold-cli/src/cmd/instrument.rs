@@ -211,6 +211,11 @@ fn features(command: &[String]) -> Vec<String> {
     found
 }
 
+/// The flags under which Go runs the tests of one package after those of another, and one at a time.
+fn go_flags(own: Option<String>) -> String {
+    [own.unwrap_or_default().trim(), "-p=1 -parallel=1"].join(" ").trim_start().to_owned()
+}
+
 fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Code> {
     let copy = &made.folder;
     let folder = copy.join("everhold-recording");
@@ -226,6 +231,7 @@ fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Cod
         .env("EVERHOLD_RATE", args.rate.to_string())
         // One test at a time: the nodes of two tests are not one system.
         .env("RUST_TEST_THREADS", "1")
+        .env("GOFLAGS", go_flags(std::env::var("GOFLAGS").ok()))
         .status()
         .map_err(|error| BadInput(format!("{}: {error}", args.command[0])))?;
     if !status.success() {
@@ -260,5 +266,16 @@ fn run_and_infer(args: &InstrumentArgs, made: &Made, color: Color) -> Result<Cod
     match infer.command {
         Word::Infer(options) => super::infer::run(&options, color),
         _ => unreachable!("the arguments are those of infer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_in_go_run_one_at_a_time() {
+        assert_eq!(go_flags(None), "-p=1 -parallel=1");
+        assert_eq!(go_flags(Some("-mod=mod ".to_owned())), "-mod=mod -p=1 -parallel=1");
     }
 }

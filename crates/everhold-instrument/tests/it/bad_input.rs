@@ -126,3 +126,46 @@ fn a_package_that_does_not_build_is_told() {
     assert_eq!(said.as_deref(), Some("no such type"));
     assert_eq!(copy.recorded(), 0);
 }
+
+/// A module of Go whose neighbours are known by `replace`, and by a workspace around it, builds as a copy
+/// elsewhere. A folder of its source may be called like one that is built.
+#[test]
+fn copies_find_the_neighbours_of_a_module() {
+    if !is_installed("go", "version") {
+        return;
+    }
+    let whole = folder("neighbours");
+    let files = [
+        ("go.work", "go 1.18\n\nuse (\n\t./app\n\t./lib // beside it\n)\n"),
+        ("lib/go.mod", "module example.org/lib\n\ngo 1.18\n"),
+        ("lib/lib.go", "package lib\n\nconst N = 1\n"),
+        ("other/go.mod", "module example.org/other\n\ngo 1.18\n"),
+        ("other/other.go", "package other\n\nconst N = 1\n"),
+        ("app/inner/go.mod", "module example.org/inner\n\ngo 1.18\n"),
+        ("app/inner/inner.go", "package inner\n\nconst N = 1\n"),
+        ("app/target/target.go", "package target\n\nconst N = 1\n"),
+        ("app/.git/HEAD", "ref"),
+        (
+            "app/go.mod",
+            "module example.org/app\n\ngo 1.18\n\nrequire (\n\texample.org/other v0.0.0\n\t\
+             example.org/inner v0.0.0\n)\n\nreplace example.org/other => ../other // beside it\n\n\
+             replace (\n\texample.org/inner v0.0.0 => ./inner\n)\n",
+        ),
+        (
+            "app/main.go",
+            "package main\n\nimport (\n\t\"example.org/app/target\"\n\t\"example.org/inner\"\n\t\
+             \"example.org/lib\"\n\t\"example.org/other\"\n)\n\nfunc main() {\n\tprintln(lib.N + \
+             other.N + inner.N + target.N)\n}\n",
+        ),
+    ];
+    files.iter().for_each(|(path, text)| write(&whole, path, text));
+    let module = go::Module::find(&whole.join("app")).unwrap();
+    let copy = folder("neighbours-copy");
+    let package = module.copy(&copy).unwrap();
+    let checked = module.check(&package, &copy).unwrap();
+    assert!(checked.is_fine, "{}", checked.text);
+    assert!(!copy.join(".git").exists());
+    for (path, text) in files {
+        assert_eq!(std::fs::read_to_string(whole.join(path)).unwrap(), text, "{path}");
+    }
+}
