@@ -19,6 +19,11 @@ use crate::packet::Packet;
 /// The number of processors of every host.
 const PROCESSORS: usize = 2;
 
+/// How often a thread that goes on without a call, for a second of the processor each time, lets others
+/// go first before it is taken for one that never ends, and how long it sleeps at first.
+const OVERDUE_MAX: u32 = 5;
+const OVERDUE_SLEEP: Duration = Duration::from_millis(5);
+
 fn deadline(timeout: Timeout) -> Answer<Option<Deadline>> {
     Ok(match timeout {
         Timeout::Never => None,
@@ -115,6 +120,18 @@ impl Kernel for Machine {
     fn exit(&self, code: i32) {
         self.panic.take();
         self.end(code)
+    }
+
+    fn fault(&self, what: &'static str) {
+        self.end_by(what);
+    }
+
+    fn overdue(&self, times: u32) {
+        if times > OVERDUE_MAX {
+            self.end_by("an endless loop without a call");
+        }
+        // Nobody can tell the thread that the sleep was interrupted.
+        let _ = self.sleep(Timeout::After(OVERDUE_SLEEP * (1 << times)));
     }
 
     fn output(&self, _descriptor: i32, bytes: &[u8]) {

@@ -39,6 +39,8 @@ pub(crate) enum Exit {
     Code(i32),
     /// A signal ended it, as somebody wanted.
     Signal,
+    /// A thread did something for which a process is ended.
+    Fault(ThreadId, &'static str),
 }
 
 pub(crate) struct Machine {
@@ -295,6 +297,13 @@ impl Machine {
     /// Ends the process, from one of its threads.
     pub(crate) fn end(&self, code: i32) -> ! {
         self.exited.set(Some(Exit::Code(code)));
+        suspend();
+        unreachable!("a process that ended does not run")
+    }
+
+    /// Ends the process for what the running thread did.
+    pub(crate) fn end_by(&self, what: &'static str) {
+        self.exited.set(Some(Exit::Fault(self.running.get(), what)));
         suspend();
         unreachable!("a process that ended does not run")
     }

@@ -200,6 +200,11 @@ impl HostProcess {
             };
             self.link.fail("every program succeeds", message);
         }
+        if let Exit::Fault(thread, what) = exit {
+            let message =
+                format!("({}) was ended by {what} in thread {}", self.plan.name, thread.0);
+            self.link.fail("every program succeeds", message);
+        }
         if self.plan.is_client {
             self.client_ended();
         }

@@ -6,6 +6,7 @@
 
 use std::arch::naked_asm;
 use std::ffi::c_void;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::fiber::{is_simulated, on_base};
 use crate::own::own;
@@ -26,6 +27,8 @@ const FREED: usize = 0xDEAD;
 const KEPT: usize = 16 << 20;
 
 own! {
+    /// Whether the lists of blocks are being changed.
+    BUSY: bool = false;
     /// The first address that was never handed out in this execution.
     TOP: usize = 0;
     /// The first free block of each class.
@@ -106,7 +109,26 @@ fn class_of(size: usize) -> usize {
     (usize::BITS - (size.max(32) - 1).leading_zeros()) as usize
 }
 
+/// Whether the lists of blocks are being changed.
+pub(crate) fn is_busy() -> bool {
+    BUSY.get()
+}
+
+/// Changes the lists of blocks; a thread is not interrupted meanwhile.
+fn busy<R>(work: impl FnOnce() -> R) -> R {
+    BUSY.set(true);
+    compiler_fence(Ordering::SeqCst);
+    let result = work();
+    compiler_fence(Ordering::SeqCst);
+    BUSY.set(false);
+    result
+}
+
 fn allocate(size: usize, alignment: usize) -> *mut c_void {
+    busy(|| new_block(size, alignment))
+}
+
+fn new_block(size: usize, alignment: usize) -> *mut c_void {
     let extra = if alignment > HEADER { alignment } else { 0 };
     let Some(needed) = size.checked_add(HEADER + extra).filter(|needed| *needed < SIZE) else {
         return std::ptr::null_mut();
@@ -148,6 +170,14 @@ unsafe fn take(class: usize) -> Option<usize> {
 ///
 /// `data` must lie in the region.
 unsafe fn release(data: usize) {
+    // SAFETY: the caller answers for the address.
+    busy(|| unsafe { free_block(data) });
+}
+
+/// # Safety
+///
+/// As for [`release`].
+unsafe fn free_block(data: usize) {
     // SAFETY: every block in the region has a header; it is checked before it is believed.
     let (header, block) =
         unsafe { (*((data - 16) as *const usize), *((data - 8) as *const usize)) };

@@ -61,7 +61,23 @@ struct Body {
     start: Option<Start>,
     destructors: Vec<Destructor>,
     result: Option<usize>,
+    calls: u64,
+    quiet: Quiet,
 }
+
+/// How long a thread has run without a call.
+#[derive(Clone, Copy, Default)]
+struct Quiet {
+    /// The number of its calls at the last look.
+    calls: u64,
+    /// The looks since then.
+    looks: u32,
+    /// How often others went first since then.
+    times: u32,
+}
+
+/// The looks after which a thread without a call lets others go first.
+const LOOKS_MAX: u32 = 10;
 
 /// A thread of a simulated host.
 pub struct Fiber(Box<Body>);
@@ -102,6 +118,8 @@ impl Fiber {
             start: Some(start),
             destructors: Vec::new(),
             result: None,
+            calls: 0,
+            quiet: Quiet::default(),
         }))
     }
 
@@ -191,6 +209,8 @@ pub(crate) fn on_base<R>(work: impl FnOnce() -> R) -> R {
 #[inline]
 fn leave_user() -> usize {
     let block = USER.replace(0);
+    // SAFETY: a fiber runs, since its code calls; nobody else holds a reference to it.
+    unsafe { (*CURRENT.get()).calls += 1 };
     atomics::hold();
     guard::let_through(true);
     // SAFETY: `BASE` is the block of the thread that explores, and the callers use no thread-locals.
@@ -241,6 +261,30 @@ pub fn suspend() {
     assert!(!body.is_null() && USER.get() == 0, "only the kernel suspends, within a call");
     // SAFETY: the fiber is pinned in its box while it runs; its stack pointer is saved there.
     unsafe { switch(&raw mut (*body).pointer, BASE_STACK.get()) };
+}
+
+/// Looks whether the fiber that runs its own code has made a call since the last look. One that has
+/// not for a while lets others go first.
+pub(crate) fn look() {
+    let body = CURRENT.get();
+    // SAFETY: a fiber runs, since its code was interrupted; nobody else holds a reference to it.
+    let (calls, quiet) = unsafe { ((*body).calls, (*body).quiet) };
+    let mut next = match quiet.calls == calls {
+        true => Quiet { looks: quiet.looks + 1, ..quiet },
+        false => Quiet { calls, ..Quiet::default() },
+    };
+    if next.looks >= LOOKS_MAX {
+        next = Quiet { calls: calls + 1, looks: 0, times: next.times + 1 };
+        enter(|kernel| kernel.overdue(next.times));
+    }
+    // SAFETY: as above; `enter` counted one call.
+    unsafe { (*body).quiet = next };
+}
+
+/// Whether an address is below the stack of the fiber that runs.
+pub(crate) fn is_below_stack(address: usize) -> bool {
+    let (lowest, _) = stack_bounds();
+    (lowest - stack::GUARD..lowest).contains(&address)
 }
 
 /// Notes a destructor of a thread-local variable of the running fiber.

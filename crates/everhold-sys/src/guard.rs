@@ -1,16 +1,17 @@
 //! The guard against calls that bypass the C library: while code of a host runs, every system call
 //! that does not come from [`raw::gate`] is trapped and answered like the function of its name, and
 //! so are the processor's time-stamp counter and the clock functions that the kernel maps into
-//! every process (vDSO).
+//! every process (vDSO). Faults of the host's code end its process, and a thread that goes on without
+//! a call lets others go first after a while.
 
 use std::ffi::{c_int, c_void};
 
 use libc::{siginfo_t, ucontext_t};
 
-use crate::fiber::{enter, is_simulated};
+use crate::fiber::{self, enter, is_simulated};
 use crate::hooks::numbers::dispatch;
 use crate::own::own;
-use crate::{atomics, elf, raw};
+use crate::{arena, atomics, elf, raw};
 
 own! {
     /// Read by the kernel at each system call: 0 lets it through, 1 traps it.
@@ -36,9 +37,17 @@ pub(crate) fn arm() -> Result<(), String> {
     if ARMED.get() {
         return Ok(());
     }
-    handle(libc::SIGSYS, trapped_call);
-    handle(libc::SIGSEGV, trapped_instruction);
-    handle(libc::SIGTRAP, trapped_exchange);
+    handle(libc::SIGSYS, trapped_call, 0);
+    // The stack may be full.
+    let elsewhere = libc::SA_ONSTACK;
+    handle(libc::SIGSEGV, trapped_instruction, elsewhere);
+    for signal in [libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
+        handle(signal, faulted, elsewhere);
+    }
+    handle(libc::SIGTRAP, trapped_exchange, 0);
+    handle(libc::SIGVTALRM, ticked, libc::SA_RESTART);
+    provide_stack()?;
+    start_ticking()?;
     let gate = raw::gate as *const () as i64;
     let selector = SELECTOR.place() as i64;
     let dispatch = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, gate, GATE_SIZE, selector, 0];
@@ -69,10 +78,10 @@ struct Action {
 
 type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-fn handle(signal: c_int, handler: Handler) {
+fn handle(signal: c_int, handler: Handler, flags: c_int) {
     let action = Action {
         handler: handler as *const () as usize,
-        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as u64 | SA_RESTORER,
+        flags: (libc::SA_SIGINFO | libc::SA_NODEFER | flags) as u64 | SA_RESTORER,
         restorer: raw::gate as *const () as usize + raw::RESTORER,
         mask: 0,
     };
@@ -108,17 +117,22 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Answers the processor's time-stamp counter; other faults end the process.
-extern "C" fn trapped_instruction(signal: c_int, _: *mut siginfo_t, context: *mut c_void) {
+/// Answers the processor's time-stamp counter; other faults end the host's process.
+extern "C" fn trapped_instruction(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let at = registers[libc::REG_RIP as usize] as *const u8;
+    // SAFETY: the kernel passes a description of the fault.
+    let (cause, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    if cause != SI_KERNEL {
+        return end_by_fault(signal, address);
+    }
     // SAFETY: the instruction at which the fault happened can be read, or this faults for good.
     let code = unsafe { at.cast::<[u8; 3]>().read_unaligned() };
     let length = match code {
         [0x0f, 0x31, _] => 2,
         [0x0f, 0x01, 0xf9] => 3,
-        _ => return let_die(signal),
+        _ => return end_by_fault(signal, address),
     };
     let ticks = counter();
     registers[libc::REG_RAX as usize] = (ticks & 0xffff_ffff) as i64;
@@ -127,6 +141,80 @@ extern "C" fn trapped_instruction(signal: c_int, _: *mut siginfo_t, context: *mu
         registers[libc::REG_RCX as usize] = 0;
     }
     registers[libc::REG_RIP as usize] += length;
+}
+
+/// The cause of a fault that is not about an address, such as an instruction that is not allowed.
+const SI_KERNEL: c_int = 0x80;
+
+extern "C" fn faulted(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a description of the fault.
+    end_by_fault(signal, unsafe { (*info).si_addr() } as usize);
+}
+
+/// Ends the process of the host whose own code did something wrong, or else that of the search.
+fn end_by_fault(signal: c_int, address: usize) {
+    if !is_simulated() {
+        return let_die(signal);
+    }
+    let what = match signal {
+        libc::SIGSEGV if fiber::is_below_stack(address) => "a stack overflow",
+        libc::SIGSEGV => "a segmentation fault",
+        libc::SIGBUS => "a bus error",
+        libc::SIGFPE => "an arithmetic fault",
+        _ => "an illegal instruction",
+    };
+    enter(|kernel| kernel.fault(what));
+}
+
+/// The processor time between looks at the thread that runs.
+const TICK_MICROS: i64 = 100_000;
+
+/// Time has passed: a thread that runs on in the program's own text is looked at.
+extern "C" fn ticked(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
+    unsafe extern "C" {
+        /// The beginning of the program in memory.
+        static __executable_start: u8;
+        /// The end of its text.
+        static etext: u8;
+    }
+    // SAFETY: the kernel passes the interrupted context.
+    let at = unsafe { (*context.cast::<ucontext_t>()).uc_mcontext.gregs }[libc::REG_RIP as usize];
+    let text = &raw const __executable_start as usize..&raw const etext as usize;
+    // In a library, and among the lists of the heap, others would find what is half done.
+    if is_simulated() && text.contains(&(at as usize)) && !arena::is_busy() {
+        fiber::look();
+    }
+}
+
+fn start_ticking() -> Result<(), String> {
+    let tick = libc::timeval { tv_sec: 0, tv_usec: TICK_MICROS };
+    let setting = libc::itimerval { it_interval: tick, it_value: tick };
+    let arguments = [ITIMER_VIRTUAL, &raw const setting as i64, 0, 0, 0, 0];
+    // SAFETY: the setting is valid, and the signal is handled.
+    match unsafe { raw::call(libc::SYS_setitimer, arguments) } {
+        0 => Ok(()),
+        _ => Err("the kernel gives no timer".to_owned()),
+    }
+}
+
+const ITIMER_VIRTUAL: i64 = 1;
+/// The size of the stack for faults, on which the kernel of the host works.
+const STACK_SIZE: usize = 256 << 10;
+
+/// Sets the stack on which faults are handled.
+fn provide_stack() -> Result<(), String> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let writable = libc::PROT_READ | libc::PROT_WRITE;
+    let room = [0, STACK_SIZE as i64, writable.into(), flags.into(), -1, 0];
+    // SAFETY: a new mapping, which stays.
+    let place = unsafe { raw::call(libc::SYS_mmap, room) };
+    let stack = libc::stack_t { ss_sp: place as *mut c_void, ss_flags: 0, ss_size: STACK_SIZE };
+    let arguments = [&raw const stack as i64, 0, 0, 0, 0, 0];
+    // SAFETY: the stack is mapped, or the call fails.
+    match unsafe { raw::call(libc::SYS_sigaltstack, arguments) } {
+        0 => Ok(()),
+        _ => Err("there is no memory for the stack on which faults are handled".to_owned()),
+    }
 }
 
 /// Goes on at the copy of an atomic instruction that is too short for a jump.

@@ -96,6 +96,11 @@ pub trait Kernel {
     fn refused(&self, call: &str);
     /// Ends the host's process; does not return to it.
     fn exit(&self, code: i32);
+    /// The calling thread did something for which a process is ended, such as reading at an address
+    /// where nothing is; does not return to it.
+    fn fault(&self, what: &'static str);
+    /// The calling thread goes on without a call for a long time, now for so many times in a row.
+    fn overdue(&self, times: u32);
     /// Bytes for the standard output (1) or error (2).
     fn output(&self, descriptor: i32, bytes: &[u8]);
 

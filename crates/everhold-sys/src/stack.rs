@@ -8,7 +8,8 @@ use crate::raw;
 pub(crate) const SIZE: usize = 64 << 20;
 /// The distance between stacks: the size and a page that cannot be touched.
 const STRIDE: usize = SIZE + GUARD;
-const GUARD: usize = 4096;
+/// The part below a stack that cannot be touched.
+pub(crate) const GUARD: usize = 4096;
 /// The first address of all.
 const REGION: usize = 0x6100_0000_0000;
 /// The largest number of threads that are alive in all hosts together.
