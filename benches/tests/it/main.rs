@@ -31,10 +31,20 @@ fn papers_still_runs() {
 
 #[test]
 fn liveness_still_runs() {
-    let output = benches(&["liveness", "--smoke", "--executions", "20"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = benches(&["liveness", "--smoke", "--executions", "20", "--seeds", "2", "--check"]);
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("| lease"), "{printed}");
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    for system in ["heartbeats", "gossip", "election", "retry", "lease", "trylock"] {
+        for clocks in ["independent", "shared"] {
+            let row = |line: &&str| {
+                let mut cells = line.split('|').map(str::trim);
+                cells.nth(1) == Some(system) && cells.next() == Some(clocks)
+            };
+            let mut rows = printed.lines().filter(row);
+            assert!(rows.all(|line| line.contains("2/2")), "{system}, {clocks}\n{printed}");
+            assert_eq!(printed.lines().filter(row).count(), 2, "{system}, {clocks}\n{printed}");
+        }
+    }
     assert!(printed.contains("alarms on correct systems"), "{printed}");
 }
 
