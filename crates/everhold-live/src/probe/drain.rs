@@ -182,10 +182,11 @@ impl Drain {
 
     fn look_for_watchers(&mut self) {
         let audience = self.links.iter_mut().map(Link::look).sum();
-        let connected = self.links.iter().any(Link::is_connected);
+        let connected = self.links.iter().any(Link::was_connected);
         // There must be a time before anything is stamped.
         self.set_clock(connected);
-        let joined = audience != self.audience;
+        // Of a connection that has ended by now, the next one is told.
+        let joined = connected && audience != self.audience;
         if joined {
             self.tell_clock_to_all();
         }
@@ -211,8 +212,10 @@ impl Drain {
             );
         }
         self.away |= !watched && audience > 0;
-        self.audience = audience;
-        self.shared.audience.store(audience, Ordering::Release);
+        if connected {
+            self.audience = audience;
+            self.shared.audience.store(audience, Ordering::Release);
+        }
         if let Some(refresh) = self.refresh.as_ref().filter(|_| is_due) {
             (refresh.run)(&Probe { shared: Arc::clone(&self.shared), _drain: None });
             (self.stale, self.unproven) = (false, is_whole);

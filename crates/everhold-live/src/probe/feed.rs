@@ -265,9 +265,11 @@ impl Feed {
 
     fn look_for_checkers(&mut self, agent: &Agent, passed: Stamp) {
         let audience = self.links.iter_mut().map(Link::look).sum();
-        let connected = self.links.iter().any(Link::is_connected);
-        let joined = audience != self.audience;
-        self.audience = audience;
+        let connected = self.links.iter().any(Link::was_connected);
+        let joined = connected && audience != self.audience;
+        if connected {
+            self.audience = audience;
+        }
         if joined {
             self.tell_clock(agent, |_, _| true);
             if std::mem::take(&mut self.away) {

@@ -75,8 +75,8 @@ pub(super) struct Link {
     /// The connection on which the last batch was handed over, if it was. A checker that may have
     /// missed a batch gets no promise before the next batch shows the gap.
     sound: Option<u64>,
-    /// The number of connections when the draining thread last looked. To a newer one nothing is
-    /// sent before it has looked again, since a checker must first be told of the clock.
+    /// The turns when the draining thread last looked. On a newer connection nothing is sent before it
+    /// has looked again, since a checker must first be told of the clock.
     seen: u64,
     /// What the checker is told of the clock ahead of the next batch or heartbeat.
     untold: Option<Reading>,
@@ -86,8 +86,9 @@ pub(super) struct Link {
 
 #[derive(Debug, Default)]
 struct State {
-    connected: AtomicBool,
-    connections: AtomicU64,
+    /// Counts each beginning and each end of a connection: it is odd while there is one. One number
+    /// says both whether there is a connection and which one it is.
+    turns: AtomicU64,
     trips: Mutex<Trips>,
 }
 
@@ -112,20 +113,25 @@ impl Link {
 
     /// Looks whether there is a new connection; returns the number of connections so far.
     pub(super) fn look(&mut self) -> u64 {
-        let connections = self.connections();
-        if connections != self.seen {
-            (self.seen, self.untold, self.error) = (connections, None, 0);
+        let turns = self.turns();
+        if turns != self.seen {
+            (self.seen, self.untold, self.error) = (turns, None, 0);
         }
-        self.seen
+        turns.div_ceil(2)
+    }
+
+    /// Returns whether there was a connection when the draining thread last looked.
+    pub(super) fn was_connected(&self) -> bool {
+        !self.seen.is_multiple_of(2)
     }
 
     /// Returns whether there is a connection that the draining thread has seen.
     pub(super) fn is_connected(&self) -> bool {
-        self.state.connected.load(Ordering::Acquire) && self.seen == self.connections()
+        self.was_connected() && self.seen == self.turns()
     }
 
-    fn connections(&self) -> u64 {
-        self.state.connections.load(Ordering::Acquire)
+    fn turns(&self) -> u64 {
+        self.state.turns.load(Ordering::Acquire)
     }
 
     /// Returns whether the checker has every batch, or is not connected.
@@ -196,10 +202,9 @@ impl Worker {
             let wait = match self.connect() {
                 Ok(connection) => {
                     backoff.reset();
-                    self.state.connections.fetch_add(1, Ordering::Release);
-                    self.state.connected.store(true, Ordering::Release);
+                    self.state.turns.fetch_add(1, Ordering::Release);
                     let ended = self.serve(connection);
-                    self.state.connected.store(false, Ordering::Release);
+                    self.state.turns.fetch_add(1, Ordering::Release);
                     if ended {
                         return;
                     }
@@ -472,5 +477,46 @@ fn read_frame(stream: &mut Stream, decoder: &mut Decoder) -> io::Result<Frame> {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => decoder.feed(&bytes[..read]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everhold_trace::NodeId;
+    use everhold_trace::wire::{Ordering as Order, VERSION};
+
+    use super::*;
+
+    /// Nothing is sent on a connection that was not seen, nor on one that is taken for another.
+    #[test]
+    fn a_connection_counts_from_the_look_that_sees_it_to_its_end() {
+        let hello = Hello {
+            version: VERSION,
+            system: String::new(),
+            node: NodeId(1),
+            name: String::new(),
+            kind: String::new(),
+            incarnation: 1,
+            order: Order::Clocks,
+            proof: None,
+        };
+        let (nobody, knows) = (([127, 0, 0, 1], 1).into(), Credentials::default());
+        let timer = Arc::new(Timer::new(0));
+        let mut link = Link::start(nobody, hello, knows, Report::to(|_| ()), timer);
+        let turn = |link: &Link| link.state.turns.fetch_add(1, Ordering::Release);
+        let stands = |link: &Link| (link.was_connected(), link.is_connected());
+        assert_eq!((link.look(), stands(&link)), (0, (false, false)));
+        turn(&link);
+        assert_eq!(stands(&link), (false, false));
+        assert_eq!((link.look(), stands(&link)), (1, (true, true)));
+        turn(&link);
+        turn(&link);
+        assert_eq!(stands(&link), (true, false), "it is another one");
+        assert_eq!((link.look(), stands(&link)), (2, (true, true)));
+        turn(&link);
+        assert_eq!((link.look(), stands(&link)), (2, (false, false)));
+        turn(&link);
+        turn(&link);
+        assert_eq!((link.look(), stands(&link)), (3, (false, false)), "it came and went");
     }
 }
