@@ -105,6 +105,15 @@ fn a_slow_execution_fails_its_test_until_it_is_fast() {
     assert!(passed, "once it is fast, the test passes: {printed}");
 }
 
+/// Where the regressions file cannot be written, nothing says that it was.
+#[test]
+fn an_execution_that_is_not_kept_is_said_not_to_be() {
+    let place = Place::new("not_kept");
+    fs::create_dir_all(place.regressions()).expect("a temporary folder in the place of the file");
+    let printed = place.fails(&[], &["! not kept   ", "cannot be written", "EVERHOLD_REPLAY="]);
+    assert!(!printed.contains("commit it"), "{printed}");
+}
+
 #[test]
 fn a_damaged_line_is_told_and_an_explorers_schedule_left_alone() {
     let place = Place::new("damaged");

@@ -12,8 +12,8 @@ pub(super) struct Saved {
     problems: Vec<String>,
     /// The page of the first finding.
     pub(super) page: Option<PathBuf>,
-    /// The regressions file.
-    kept: Option<PathBuf>,
+    /// The regressions file, or the reason why the execution was not kept there.
+    kept: Option<Result<PathBuf, String>>,
 }
 
 impl Saved {
@@ -38,11 +38,7 @@ impl Saved {
 
     /// Records the outcome of writing the entry in the regressions file.
     pub(super) fn keep(&mut self, kept: Option<Result<PathBuf, String>>) {
-        match kept {
-            Some(Ok(file)) => self.kept = Some(file),
-            Some(Err(problem)) => self.problems.push(problem),
-            None => {}
-        }
+        self.kept = kept;
     }
 }
 
@@ -51,12 +47,14 @@ impl fmt::Display for Saved {
         for file in &self.files {
             writeln!(f, "    written      {}", file.display())?;
         }
-        if let Some(file) = &self.kept {
-            let file = file.display();
-            writeln!(
+        match &self.kept {
+            Some(Ok(file)) => writeln!(
                 f,
-                "    keep         {file}: commit it, this execution runs first from now on"
-            )?;
+                "    keep         {}: commit it, this execution runs first from now on",
+                file.display()
+            )?,
+            Some(Err(problem)) => writeln!(f, "    ! not kept   {problem}")?,
+            None => {}
         }
         for problem in &self.problems {
             writeln!(f, "    ! not saved  {problem}")?;
