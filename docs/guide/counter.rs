@@ -1,11 +1,11 @@
 //! The program of the guide, repaired: correct, slow at times, and wrong again when it is careless.
 
 use everhold::System;
+use everhold::live::host::{Codec, Config, Host};
 use everhold::perf::Perf;
 use everhold::prelude::*;
 use everhold::property::parse;
 use everhold::timed::{Durations, Timed};
-use everhold_live::host::{Codec, Config, Host};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Msg {
@@ -86,18 +86,16 @@ fn counter(system: &mut System<Msg>, left: u32) {
 }
 
 #[test]
-#[ignore = "the guide runs it"]
 fn additions_add_up() {
     explore(|system| {
         counter(system, 4);
-        system.property(include_str!("counter.prop"));
+        system.property(include_str!("../counter.prop"));
         system.sometimes("all is added", |s| s.all::<Register>().any(|(_, r)| r.value == 12));
     })
     .assert_holds();
 }
 
 #[test]
-#[ignore = "the guide runs it"]
 fn inferred_properties_are_attacked() {
     let text = std::fs::read_to_string("inferred.prop").expect("infer wrote it");
     let candidates = parse(&text).into_result().expect("it is the property language");
@@ -106,7 +104,6 @@ fn inferred_properties_are_attacked() {
 }
 
 #[test]
-#[ignore = "it fails: that is what the guide shows"]
 fn additions_are_fast() {
     let timed = Timed::new(|system| counter(system, 1))
         .durations(Durations::uniform(Duration::from_micros(20), Duration::from_micros(200)))
@@ -115,7 +112,6 @@ fn additions_are_fast() {
 }
 
 #[test]
-#[ignore = "the guide runs it"]
 fn on_real_sockets() {
     let config = Config::read("counter.json".as_ref()).expect("the guide has it");
     let mut host = Host::new(config, Codec::postcard())

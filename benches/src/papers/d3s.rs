@@ -191,6 +191,9 @@ fn deployed(options: &Options, scores: &mut Scorecard) {
     scores.hold("false alarms", false_alarms as f64, Bound::AtMost(0.0));
 }
 
+/// How long half of the survivors do not hear the other half after the loss.
+const STALLS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(3)];
+
 /// Section 5.4 on a virtual clock: whether the survivors of a ring of 85 form one ring again.
 fn rings(options: &Options, scores: &mut Scorecard) {
     if !options.wants_row("chord") {
@@ -198,16 +201,18 @@ fn rings(options: &Options, scores: &mut Scorecard) {
     }
     let mut table = Table::new(&[
         "neighbours a side",
+        "stall s",
         "bug",
         "one ring again",
         "median s",
         "rings at the end, most",
     ]);
-    for (reach, bug) in [3, 8]
-        .into_iter()
-        .flat_map(|reach| [chord::Bug::StaysApart, chord::Bug::None].map(|bug| (reach, bug)))
-    {
-        eprintln!("chord, {reach}, {bug:?}");
+    let rows = [3, 8].into_iter().flat_map(|reach| STALLS.map(|stall| (reach, stall)));
+    let rows = rows.flat_map(|(reach, stall)| {
+        [chord::Bug::StaysApart, chord::Bug::None].map(|bug| (reach, stall, bug))
+    });
+    for (reach, stall, bug) in rows {
+        eprintln!("chord, {reach}, {stall:?}, {bug:?}");
         let (mut times, mut most) = (Vec::new(), 1);
         for seed in 1..=seeds(options) {
             let mut sim = chord::loses_most(85, reach, stall, bug).sim();
@@ -221,11 +226,13 @@ fn rings(options: &Options, scores: &mut Scorecard) {
         times.sort_by(f64::total_cmp);
         if bug == chord::Bug::None {
             let apart = seeds(options) as usize - times.len();
-            let claim = format!("chord, {reach} neighbours: losses after which rings stay apart");
+            let claim =
+                format!("chord, {reach} neighbours, {stall:?}: losses after which rings stay apart");
             scores.hold(claim, apart as f64, Bound::AtMost(0.0));
         }
         table.row(vec![
             reach.to_string(),
+            format!("{:.1}", stall.as_secs_f64()),
             format!("{bug:?}"),
             format!("{}/{}", times.len(), seeds(options)),
             median(&times, seeds(options)).map_or("-".to_owned(), |time| format!("{time:.1}")),

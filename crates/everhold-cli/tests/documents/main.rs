@@ -1,6 +1,6 @@
 //! README, guide and the page on security: their blocks are executed.
 //!
-//! - Rust blocks are parts of `docs/guide/*.rs`, which are compiled here.
+//! - Rust blocks are parts of `docs/guide/*.rs`.
 //! - Blocks that name a file (`prop counter.prop`) are written to that file.
 //! - Console blocks are run in order, in one folder; the output that they show must be printed,
 //!   line by line. `...` matches anything. A command must end with 0 unless `# ends with CODE`
@@ -10,11 +10,9 @@
 //! there.
 //!
 //! - `blocks`: the blocks of a document; `shell`: the execution of console blocks; `stranger`: the
-//!   README's first test in a project outside the workspace.
+//!   README's first test in a project outside the workspace. The guide is followed in such a project too.
 
 mod blocks;
-#[path = "../../../../docs/guide/counter.rs"]
-mod counter;
 #[path = "../../../../docs/guide/register.rs"]
 mod register;
 mod shell;
@@ -37,8 +35,11 @@ fn read(path: &str) -> String {
 
 /// Executes a document.
 fn check(document: &str, name: &str) {
+    follow(document, &Shell::new(name));
+}
+
+fn follow(document: &str, shell: &Shell) {
     let code = plain(&(read("docs/guide/register.rs") + &read("docs/guide/counter.rs")));
-    let shell = Shell::new(name);
     let mut commands = 0;
     for Block { info, text, line } in blocks(&read(document)) {
         let place = format!("{document}:{line}");
@@ -72,7 +73,9 @@ fn readme() {
 
 #[test]
 fn guide() {
-    check("docs/guide.md", "guide");
+    let shell = Shell::project("guide");
+    shell.write("tests/counter.rs", &read("docs/guide/counter.rs"));
+    follow("docs/guide.md", &shell);
 }
 
 /// Rust blocks are doctests of the library, with the features that the page names.

@@ -5,9 +5,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Commands that are not run here: continuous integration runs the first, and the others build
-/// everything.
-const ELSEWHERE: [&str; 5] = [
+use crate::root;
+use crate::stranger::of_this_checkout;
+
+/// Commands that are not run here: they make the folder in which the others run, build everything, or
+/// are run by continuous integration.
+const ELSEWHERE: [&str; 7] = [
+    "cargo new --lib counter",
+    "cd counter",
     "cargo add --dev everhold --git https://github.com/everhold/everhold --features hosts",
     "cargo test --workspace",
     "cargo install --path crates/everhold-cli",
@@ -15,7 +20,7 @@ const ELSEWHERE: [&str; 5] = [
     "cargo test",
 ];
 
-/// A replacement for cargo, because the program and the tests are built already.
+/// A replacement for cargo where the program and the tests are built already.
 const CARGO: &str = r#"#!/bin/sh
 case "$1" in
   run) shift 4; exec everhold "$@" ;;
@@ -29,23 +34,45 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
+    /// A folder in which `cargo test` runs the tests that are compiled into this program.
     pub(crate) fn new(name: &str) -> Shell {
-        // The folder lies outside the repository: failing tests look there for their source, and
-        // write regressions beside it.
+        let shell = Shell::empty(name);
+        let cargo = shell.folder.join("bin/cargo");
+        fs::write(&cargo, CARGO).expect("it can be written");
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        symlink(target(), shell.folder.join("target")).expect("a link");
+        shell
+    }
+
+    /// A new project of a library, in which cargo is cargo. Its dependencies are those of this checkout.
+    pub(crate) fn project(name: &str) -> Shell {
+        let shell = Shell::empty(name);
+        shell.write("src/lib.rs", "");
+        fs::copy(root().join("Cargo.lock"), shell.folder.join("Cargo.lock")).expect("a copy");
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&built).expect("a folder can be made");
+        symlink(built, shell.folder.join("target")).expect("a link");
+        shell
+    }
+
+    /// The folder lies outside the repository: failing tests look there for their source, and write
+    /// regressions beside it.
+    fn empty(name: &str) -> Shell {
         let unique = format!("everhold-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(unique);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("bin")).expect("a folder can be made");
         symlink(env!("CARGO_BIN_EXE_everhold"), folder.join("bin/everhold")).expect("a link");
-        let cargo = folder.join("bin/cargo");
-        fs::write(&cargo, CARGO).expect("it can be written");
-        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        symlink(target(), folder.join("target")).expect("a link");
         Shell { folder }
     }
 
+    /// Writes a file; a manifest takes Everhold from this checkout.
     pub(crate) fn write(&self, file: &str, text: &str) {
-        fs::write(self.folder.join(file), text).expect("it can be written");
+        let path = self.folder.join(file);
+        let parent = path.parent().expect("it is in the folder");
+        fs::create_dir_all(parent).expect("a folder can be made");
+        let text = if file == "Cargo.toml" { of_this_checkout(text) } else { text.to_owned() };
+        fs::write(path, text).expect("it can be written");
     }
 
     /// Runs a block; returns how many commands it has.
@@ -82,6 +109,8 @@ impl Shell {
             .current_dir(&self.folder)
             .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
             .env("EVERHOLD_DOCUMENTS", std::env::current_exe().expect("this is a program"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env_remove("CARGO_TARGET_DIR")
             .env_remove("EVERHOLD_REPLAY")
             .output()
             .expect("there is a shell");

@@ -22,7 +22,7 @@ fn manifest(dependencies: &str) -> String {
 }
 
 /// The manifest with this checkout in place of the repository.
-fn of_this_checkout(manifest: &str) -> String {
+pub(crate) fn of_this_checkout(manifest: &str) -> String {
     let here = root().join("crates/everhold").canonicalize().expect("the library is here");
     let path = format!("path = {:?}", here.display().to_string());
     format!("{}\n[workspace]\n", manifest.replace(REPOSITORY, &path))
