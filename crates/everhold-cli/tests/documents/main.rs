@@ -75,6 +75,7 @@ fn readme() {
 fn guide() {
     let shell = Shell::project("guide");
     shell.write("tests/counter.rs", &read("docs/guide/counter.rs"));
+    shell.write("counter.prop", &read("docs/guide/counter.prop"));
     follow("docs/guide.md", &shell);
 }
 
