@@ -29,6 +29,9 @@ case "$1" in
 esac
 "#;
 
+/// The file by which cargo marks the folder of what it builds.
+const MARK: &str = "CACHEDIR.TAG";
+
 pub(crate) struct Shell {
     folder: PathBuf,
 }
@@ -51,6 +54,8 @@ impl Shell {
         fs::copy(root().join("Cargo.lock"), shell.folder.join("Cargo.lock")).expect("a copy");
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&built).expect("a folder can be made");
+        // Cargo marks only folders that it makes itself, and findings are written to a marked one.
+        fs::copy(target().join(MARK), built.join(MARK)).expect("a copy can be made");
         symlink(built, shell.folder.join("target")).expect("a link");
         shell
     }
@@ -134,7 +139,7 @@ impl Drop for Shell {
 /// The folder into which tests write their findings.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().expect("this is a program");
-    let found = exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    let found = exe.ancestors().find(|folder| folder.join(MARK).is_file());
     found.map_or_else(|| Path::new("target").to_owned(), Path::to_path_buf)
 }
 
