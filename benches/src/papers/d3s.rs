@@ -226,8 +226,9 @@ fn rings(options: &Options, scores: &mut Scorecard) {
         times.sort_by(f64::total_cmp);
         if bug == chord::Bug::None {
             let apart = seeds(options) as usize - times.len();
-            let claim =
-                format!("chord, {reach} neighbours, {stall:?}: losses after which rings stay apart");
+            let claim = format!(
+                "chord, {reach} neighbours, {stall:?}: losses after which rings stay apart"
+            );
             scores.hold(claim, apart as f64, Bound::AtMost(0.0));
         }
         table.row(vec![
