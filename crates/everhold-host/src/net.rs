@@ -139,6 +139,26 @@ impl<'a> Net<'a> {
         self.system.sometimes(name, reached);
     }
 
+    /// Adds a state that every execution reaches before the last client ends; see
+    /// [`System::eventually`].
+    pub fn eventually(
+        &mut self,
+        name: &str,
+        reached: impl Fn(&View<'_, Packet>) -> bool + 'static,
+    ) {
+        self.system.eventually(name, reached);
+    }
+
+    /// Adds properties in the language, as text, over what hosts show; see [`System::property`].
+    ///
+    /// # Panics
+    ///
+    /// If the text has errors.
+    #[track_caller]
+    pub fn property(&mut self, text: &str) {
+        self.system.property(text);
+    }
+
     /// The description is complete.
     pub(crate) fn finish(mut self) {
         let files = self.files.iter().map(|(host, ..)| host);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use everhold_host::{Net, Outcome, hosts};
+use everhold_host::{Net, Outcome, Shown, hosts, show};
 
 fn check(executions: u64, setup: impl Fn(&mut Net<'_>) + Send + Sync + 'static) -> Outcome {
     hosts(setup).explorer(|e| e.executions(executions).regressions(false)).run()
@@ -84,4 +84,31 @@ fn a_lost_wake_up_is_named() {
     });
     let failed = outcome.failed.expect("the notification comes before the wait");
     assert!(failed.contains("woke nobody there before"), "{failed}\n{}", outcome.report);
+}
+
+/// The search over a host that shows two values, one after the other.
+fn shows(values: [u64; 2]) -> Outcome {
+    let setup = move |net: &mut Net<'_>| {
+        net.host("replica", move || {
+            for value in values {
+                show("value", &value);
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+        net.client("user", || thread::sleep(Duration::from_secs(10)));
+        net.eventually("the value becomes 2", |s| {
+            s.all::<Shown>().any(|(_, shown)| shown.int("value") == Some(2))
+        });
+        net.property("always \"values are small\": forall r in replica nodes: r.value < 9");
+    };
+    hosts(setup).explorer(|e| e.executions(20).regressions(false)).run()
+}
+
+#[test]
+fn properties_about_the_course_of_executions() {
+    assert_eq!(shows([1, 2]).failed, None);
+    let never = shows([1, 3]).failed.unwrap_or_default();
+    assert!(never.contains("the value becomes 2"), "{never}");
+    let large = shows([2, 9]).failed.unwrap_or_default();
+    assert!(large.contains("values are small"), "{large}");
 }
