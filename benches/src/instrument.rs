@@ -3,7 +3,8 @@
 //!
 //! The packages with a list made by hand are in `crates/everhold-instrument/testdata`. Debian's
 //! packages of others' sources (golang-github-hashicorp-raft-dev, golang-etcd-server-dev,
-//! golang-github-golang-groupcache-dev) are rows if they are installed.
+//! golang-github-golang-groupcache-dev) are measured if they are installed, and otherwise their rows say that they are
+//! not.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,6 +18,19 @@ use everhold_instrument::{Entries, Slices, go, rust};
 use crate::Options;
 use crate::measure::{Bound, Scorecard};
 use crate::table::Table;
+
+const COLUMNS: [&str; 10] = [
+    "package",
+    "lines",
+    "functions",
+    "variables",
+    "interacting",
+    "received",
+    "sent",
+    "recall",
+    "precision",
+    "seconds",
+];
 
 /// The folder of Debian's sources in Go.
 const GO_SOURCES: &str = "/usr/share/gocode/src";
@@ -53,24 +67,19 @@ fn packages() -> Vec<Package> {
         entries,
         expected: None,
     });
-    own.into_iter().chain([services]).chain(debian).filter(|it| it.folder.exists()).collect()
+    own.into_iter().chain([services]).chain(debian).collect()
 }
 
 pub(crate) fn run(options: &Options) -> Scorecard {
     let mut scores = Scorecard::default();
-    let mut table = Table::new(&[
-        "package",
-        "lines",
-        "functions",
-        "variables",
-        "interacting",
-        "received",
-        "sent",
-        "recall",
-        "precision",
-        "seconds",
-    ]);
+    let mut table = Table::new(&COLUMNS);
     for package in packages().iter().filter(|package| options.wants(package.name)) {
+        if !package.folder.exists() {
+            let mut row = vec![package.name.to_owned(), "not installed".to_owned()];
+            row.resize(COLUMNS.len(), "-".to_owned());
+            table.row(row);
+            continue;
+        }
         let before = Instant::now();
         let facts = match read(package) {
             Ok(facts) => facts,
