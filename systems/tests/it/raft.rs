@@ -4,7 +4,7 @@
 use everhold::prelude::*;
 use everhold::{Cause, Finding};
 use everhold_systems::raft::{
-    Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, STATE_MACHINE_SAFETY, system,
+    Bug, ELECTION_SAFETY, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY, system,
 };
 
 /// The name for a panic in the crate, which detects some mistakes of its environment.
@@ -49,13 +49,14 @@ fn name(finding: &Finding) -> &str {
 
 #[test]
 fn answering_before_sync_is_found() {
-    let broken = [ELECTION_SAFETY, LEADER_COMPLETENESS, STATE_MACHINE_SAFETY, OWN_ASSERTION];
+    let broken =
+        [ELECTION_SAFETY, LEADER_COMPLETENESS, LOG_MATCHING, STATE_MACHINE_SAFETY, OWN_ASSERTION];
     check(Bug::AnswersBeforeSync, &broken, 14);
 }
 
 #[test]
 fn the_wrong_incarnation_is_found() {
-    check(Bug::WrongIncarnation, &[ELECTION_SAFETY], 18);
+    check(Bug::WrongIncarnation, &[ELECTION_SAFETY, LEADER_COMPLETENESS], 18);
 }
 
 #[test]

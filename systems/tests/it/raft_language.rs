@@ -46,7 +46,7 @@ fn answering_before_sync_is_found() {
 
 #[test]
 fn the_wrong_incarnation_is_found() {
-    check(Bug::WrongIncarnation, &[ELECTION_SAFETY], 18);
+    check(Bug::WrongIncarnation, &[ELECTION_SAFETY, LEADER_COMPLETENESS], 18);
 }
 
 #[test]
