@@ -83,9 +83,9 @@ pub(super) struct Drain {
     unwritten: u64,
     beaten: Instant,
     audience: u64,
-    /// Whether there was a time without observers after the first one: observations in that time
-    /// were not even recorded.
-    away: bool,
+    /// Since when there are no observers, after the first one: observations since then were not even
+    /// recorded.
+    away: Option<Stamp>,
     /// Whether a checker may have missed something since the last refresh.
     stale: bool,
     /// Whether a refresh ran, but some of its records may have been dropped.
@@ -130,7 +130,7 @@ impl Drain {
             unwritten: 0,
             beaten: Instant::now(),
             audience: 0,
-            away: false,
+            away: None,
             stale: false,
             unproven: false,
             refreshed: Instant::now(),
@@ -192,9 +192,9 @@ impl Drain {
         }
         let again = self.stale && connected && self.refreshed.elapsed() >= self.again;
         let (is_due, is_whole) = (joined || again, self.tells_all());
-        if joined && std::mem::take(&mut self.away) {
-            // Records that still wait are from before that time.
-            self.batcher.resume(self.shared.clock.tick());
+        if joined && let Some(since) = self.away.take() {
+            // Records that still wait may be from before that time.
+            self.batcher.resume(since);
             self.stale = true;
         }
         if is_due && is_whole {
@@ -203,6 +203,10 @@ impl Drain {
             ring::boxed(&self.shared, What::Refresh);
         }
         let watched = connected || self.recording.is_some();
+        if !watched && audience > 0 && self.away.is_none() {
+            self.away = Some(self.shared.clock.tick());
+            self.unproven = false;
+        }
         self.shared.watched.store(watched, Ordering::Release);
         let for_good = self.stale && connected && self.refresh.is_none();
         if for_good && !std::mem::replace(&mut self.told, true) {
@@ -211,7 +215,6 @@ impl Drain {
                  know what is not observed again",
             );
         }
-        self.away |= !watched && audience > 0;
         if connected {
             self.audience = audience;
             self.shared.audience.store(audience, Ordering::Release);

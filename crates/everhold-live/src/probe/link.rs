@@ -69,7 +69,8 @@ pub(super) struct Credentials {
 /// The end of the connection that the draining thread holds.
 #[derive(Debug)]
 pub(super) struct Link {
-    queue: SyncSender<Item>,
+    /// What is to be sent, each with the connection for which it is.
+    queue: SyncSender<(u64, Item)>,
     state: Arc<State>,
     thread: JoinHandle<()>,
     /// The connection on which the last batch was handed over, if it was. A checker that may have
@@ -158,7 +159,7 @@ impl Link {
     /// Hands over a batch if there is room; returns the number of lost records otherwise.
     pub(super) fn offer(&mut self, batch: &Numbered) -> u64 {
         let item = Item::Batch(batch.clone(), self.untold);
-        let sent = self.is_connected() && self.queue.try_send(item).is_ok();
+        let sent = self.is_connected() && self.queue.try_send((self.seen, item)).is_ok();
         self.sound = sent.then_some(self.seen);
         if sent {
             self.untold = None;
@@ -171,7 +172,7 @@ impl Link {
         // If the queue is full, the checker gets other messages soon enough.
         if self.is_connected()
             && self.is_sound()
-            && self.queue.try_send(Item::Heartbeat(at, self.untold)).is_ok()
+            && self.queue.try_send((self.seen, Item::Heartbeat(at, self.untold))).is_ok()
         {
             self.untold = None;
         }
@@ -179,7 +180,7 @@ impl Link {
 
     pub(super) fn close(self, at: Stamp) {
         // This waits for room: the thread empties the queue, or ends, within its time limits.
-        let _ = self.queue.send(Item::Bye(at));
+        let _ = self.queue.send((self.seen, Item::Bye(at)));
         drop(self.queue);
         let _ = self.thread.join();
     }
@@ -190,7 +191,7 @@ struct Worker {
     hello: Hello,
     knows: Credentials,
     report: Report,
-    items: Receiver<Item>,
+    items: Receiver<(u64, Item)>,
     timer: Arc<Timer>,
     state: Arc<State>,
 }
@@ -202,8 +203,8 @@ impl Worker {
             let wait = match self.connect() {
                 Ok(connection) => {
                     backoff.reset();
-                    self.state.turns.fetch_add(1, Ordering::Release);
-                    let ended = self.serve(connection);
+                    let turn = self.state.turns.fetch_add(1, Ordering::Release) + 1;
+                    let ended = self.serve(connection, turn);
                     self.state.turns.fetch_add(1, Ordering::Release);
                     if ended {
                         return;
@@ -313,16 +314,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends until the probe ends (returns true) or the connection does (returns false).
-    fn serve(&self, mut connection: Connection) -> bool {
+    /// Sends until the probe ends (returns true) or the connection does (returns false). What was meant
+    /// for an earlier connection is not sent: it would promise what was lost with that one.
+    fn serve(&self, mut connection: Connection, turn: u64) -> bool {
         let open = Arc::new(AtomicBool::new(true));
         let listener = self.listen(&mut connection, Arc::clone(&open));
         let mut ended = false;
         while open.load(Ordering::Acquire) && !ended {
             let sent = match self.items.recv_timeout(Duration::from_millis(100)) {
-                Ok(item) => {
+                Ok((meant, item)) => {
                     ended = matches!(item, Item::Bye(_));
-                    self.send(&mut connection, item)
+                    if meant == turn { self.send(&mut connection, item) } else { Ok(()) }
                 }
                 Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => {
