@@ -8,7 +8,7 @@ use super::compile::Program;
 use super::folding::Folding;
 use super::ir::{Test, Unit, UnitBody};
 use super::row::Row;
-use super::run::{Run, World};
+use super::run::{Run, World, place_of};
 use crate::state::Member;
 use crate::verdict::Verdict;
 
@@ -118,11 +118,10 @@ impl Evaluator {
     fn world_of(&self, members: &[Member]) -> World {
         let kinds = &self.program.0.kinds;
         let kind = |member: &Member| kinds.iter().position(|kind| *kind == member.kind);
-        let len = members.last().map_or(0, |last| last.id.index() + 1);
         World {
             members: members.into(),
             kinds: members.iter().map(kind).collect(),
-            rows: vec![None; len],
+            rows: vec![None; members.len()],
         }
     }
 
@@ -142,8 +141,9 @@ impl Evaluator {
             return;
         }
         let mut world = self.world_of(members);
-        for (row, old) in world.rows.iter_mut().zip(&self.world().rows) {
-            row.clone_from(old);
+        let old = self.world();
+        for (row, member) in world.rows.iter_mut().zip(members) {
+            *row = place_of(&old.members, member.id).and_then(|place| old.rows[place].clone());
         }
         let leads = |row: &&Arc<Row>| row.leads_on;
         self.leading_on = world.rows.iter().flatten().filter(leads).count();
@@ -155,13 +155,7 @@ impl Evaluator {
     /// needed.
     pub(crate) fn knows(&self, node: NodeId, members: &[Member]) -> bool {
         let own = &self.world().members;
-        let find = |members: &[Member]| match members.get(node.index()) {
-            Some(member) if member.id == node => Some(member.up),
-            _ => {
-                let place = members.binary_search_by_key(&node, |member| member.id);
-                place.ok().map(|place| members[place].up)
-            }
-        };
+        let find = |members: &[Member]| place_of(members, node).map(|place| members[place].up);
         own.len() == members.len() && find(own) == find(members)
     }
 
@@ -186,7 +180,8 @@ impl Evaluator {
     pub fn set(&mut self, node: NodeId, state: &Value) {
         let layout = &self.program.0.layout;
         let world = self.worlds.last_mut().expect("there is always a present state");
-        let held = world.rows.get_mut(node.index()).and_then(Option::as_mut);
+        let place = place_of(&world.members, node);
+        let held = place.and_then(|place| world.rows[place].as_mut());
         // A row that an earlier state shares must not be changed.
         let Some(row) = held.and_then(Arc::get_mut) else {
             let row = layout.row(state);
@@ -204,7 +199,8 @@ impl Evaluator {
     /// longer reports.
     pub fn set_row(&mut self, node: NodeId, row: Option<Arc<Row>>) {
         let world = self.worlds.last_mut().expect("there is always a present state");
-        let Some(held) = world.rows.get_mut(node.index()) else { return };
+        let Some(place) = place_of(&world.members, node) else { return };
+        let held = &mut world.rows[place];
         let same = match (&row, &*held) {
             (Some(row), Some(held)) => Arc::ptr_eq(row, held),
             (None, None) => true,
@@ -221,15 +217,7 @@ impl Evaluator {
 
     /// Notes that the results of `node` may have changed.
     fn touch(&mut self, node: NodeId) {
-        let members = &self.world().members;
-        let guess = node.index();
-        let place = match members.get(guess) {
-            Some(member) if member.id == node => guess,
-            _ => match members.binary_search_by_key(&node, |member| member.id) {
-                Ok(place) => place,
-                Err(_) => return,
-            },
-        };
+        let Some(place) = place_of(&self.world().members, node) else { return };
         self.behind = true;
         let changed = self.changed.last_mut().expect("there is always a present state");
         if changed.last() != Some(&place) {
@@ -473,7 +461,10 @@ impl Tuples {
 
     /// Sets the state of `node`; `None` if it does not report.
     pub fn set(&mut self, node: NodeId, row: Option<Arc<Row>>) {
-        self.worlds[0].rows[node.index()] = row;
+        let world = &mut self.worlds[0];
+        if let Some(place) = place_of(&world.members, node) {
+            world.rows[place] = row;
+        }
     }
 
     /// Sets whether `node` is up, for claims that ask for it.

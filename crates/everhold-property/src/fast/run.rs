@@ -21,14 +21,24 @@ pub(super) struct World {
     pub(super) members: Arc<[Member]>,
     /// The kind of each member, among those that the program names.
     pub(super) kinds: Arc<[Option<usize>]>,
-    /// The rows, indexed by node id.
+    /// The row of each member.
     pub(super) rows: Vec<Option<Arc<Row>>>,
+}
+
+/// The place of a node among members, which are sorted by id. Mostly, ids are consecutive.
+#[inline]
+pub(super) fn place_of(members: &[Member], node: NodeId) -> Option<usize> {
+    let guess = node.0.wrapping_sub(members.first()?.id.0) as usize;
+    match members.get(guess) {
+        Some(member) if member.id == node => Some(guess),
+        _ => members.binary_search_by_key(&node, |member| member.id).ok(),
+    }
 }
 
 impl World {
     #[inline]
     pub(super) fn row(&self, node: NodeId) -> Option<&Row> {
-        self.rows.get(node.index())?.as_deref()
+        self.rows[place_of(&self.members, node)?].as_deref()
     }
 
     pub(super) fn admits(&self, nodes: Nodes, place: usize) -> bool {
@@ -553,5 +563,31 @@ fn relate(op: BinaryOp, left: &Value, right: &Value) -> Verdict {
         (BinaryOp::Gt, Value::Int(a), Value::Int(b)) => Verdict::from(a > b),
         (BinaryOp::Ge, Value::Int(a), Value::Int(b)) => Verdict::from(a >= b),
         _ => ops::relate(op, left, right).map_or(Verdict::Unknown, Verdict::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every node is found among members with these ids, and no other.
+    #[track_caller]
+    fn check(ids: &[u32]) {
+        let members: Vec<Member> =
+            ids.iter().map(|id| Member::new(NodeId(*id), "n", "node")).collect();
+        for node in [0, 1, 2, 3, 7, 8, 9, 40, 41, u32::MAX - 1, u32::MAX] {
+            let expected = ids.iter().position(|id| *id == node);
+            assert_eq!(place_of(&members, NodeId(node)), expected, "{node} of {ids:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_found_however_large_their_numbers_are() {
+        check(&[]);
+        check(&[0, 1, 2, 3]);
+        check(&[1, 2, 3]);
+        check(&[2, 7, 40]);
+        check(&[8, 9, u32::MAX - 1]);
+        check(&[0, u32::MAX]);
     }
 }
