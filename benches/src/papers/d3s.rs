@@ -207,7 +207,8 @@ fn rings(options: &Options, scores: &mut Scorecard) {
         "median s",
         "rings at the end, most",
     ]);
-    let rows = [3, 8].into_iter().flat_map(|reach| STALLS.map(|stall| (reach, stall)));
+    let (reaches, stalls) = options.size.pick((&[3][..], &STALLS[1..2]), (&[3, 8], &STALLS[..]));
+    let rows = reaches.iter().flat_map(|reach| stalls.iter().map(move |stall| (*reach, *stall)));
     let rows = rows.flat_map(|(reach, stall)| {
         [chord::Bug::StaysApart, chord::Bug::None].map(|bug| (reach, stall, bug))
     });
