@@ -64,7 +64,7 @@ const TOURS: [Tour; 6] = [
     },
     Tour {
         name: TourName::Perf,
-        title: "a slow execution explained: RandTree, the example of MacePC (FSE 2010)",
+        title: "a slow execution explained: Bamboo, with a bug that MacePC found (FSE 2010)",
         run: perf::run,
     },
     Tour {

@@ -86,6 +86,23 @@ fn the_demo_finds_both_bugs_and_is_silent_without() {
     assert!(folder.join("target/everhold/demo-find/report.html").is_file());
 }
 
+/// The chance of a good end falls at one event, and the headline says what is usual.
+#[test]
+fn the_demo_of_slow_executions_shows_where_one_is_lost() {
+    let folder = temporary("demo-perf");
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_everhold"))
+        .args(["demo", "perf"])
+        .current_dir(&folder)
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for expected in ["✗ SLOW      1.01 s instead of", "falls from 0.9", "because Inform"] {
+        assert!(text.contains(expected), "the demo does not print {expected:?}:\n{text}");
+    }
+}
+
 /// The same for a program on a simulated host; elsewhere the tour says that it cannot be taken.
 #[test]
 fn the_demo_of_hosts_finds_what_was_not_synced() {

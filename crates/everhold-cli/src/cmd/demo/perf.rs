@@ -15,17 +15,18 @@ const EXECUTIONS: usize = 120;
 pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Seen> {
     writeln!(
         out,
-        "Nodes join a tree. Nothing is ever violated: a node whose join is forgotten asks again when\n\
-         its recovery timer fires. It only takes a thousand times as long. Which message decides?\n"
+        "Nodes join a hash table. Nothing is ever violated: a node that was pushed out of the list of\n\
+         its neighbours too early is found again when a timer fires. In some executions it only takes\n\
+         forty times as long. Since when, and which message decides?\n"
     )?;
-    let case = Case::find("randtree").map_err(BadInput)?;
-    let settings = Settings::default();
+    let case = Case::find("bamboo").map_err(BadInput)?;
+    let settings = Settings { bug: Some("forgets-evicted".to_owned()), ..Settings::default() };
     let ready = case.ready(&settings).map_err(BadInput)?;
     let report = ready.perf(How {
         executions: Some(EXECUTIONS),
         seed: args.seed,
-        name: "randtree (forgets-join)".to_owned(),
-        replay_with: "everhold perf randtree --replay".to_owned(),
+        name: "bamboo (forgets-evicted)".to_owned(),
+        replay_with: "everhold perf bamboo --bug forgets-evicted --replay".to_owned(),
         ..How::default()
     });
     writeln!(out, "{report}\n")?;

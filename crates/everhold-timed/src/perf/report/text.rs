@@ -115,7 +115,7 @@ pub(super) fn headline(report: &PerfReport, finding: &SlowFinding) -> String {
     }
     let normal = report.detection.normal.filter(|_| !report.detection.common_path());
     let normal = normal.map_or_else(
-        || "(no execution is known to be fast)".to_owned(),
+        || "(as most are)".to_owned(),
         |mode| format!("instead of {}", span(mode.median)),
     );
     let what = match (&finding.signature.why, &finding.wait) {
