@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use everhold_trace::wire::{
@@ -76,6 +76,15 @@ impl Wire {
             Frame::Refuse { text, .. } => Some(text),
             _ => None,
         })
+    }
+
+    /// Speaks while another connection is refused: who is silent on one may come back on another.
+    fn speak_until(&mut self, refused: JoinHandle<String>) -> String {
+        while !refused.is_finished() {
+            self.write(&Frame::Heartbeat { at: Stamp::from_micros(now()) });
+            thread::sleep(Duration::from_millis(50));
+        }
+        refused.join().expect("it reads")
     }
 
     fn show(&mut self, number: u64, at: u64, balance: i64) {
@@ -155,18 +164,11 @@ fn strangers_are_told_why_and_the_rest_goes_on() {
     assert!(matches!(good.read(), Some(Frame::Ack { .. })), "who speaks well is let in");
     for (say, expected) in STRANGERS {
         let mut stranger = Wire::dial(&watch.probes);
-        let text = thread::scope(|scope| {
-            let refusal = scope.spawn(move || {
-                say(&mut stranger);
-                stranger.refusal().unwrap_or_default()
-            });
-            // Who is silent on a connection may come back on another, so the good one goes on speaking.
-            while !refusal.is_finished() {
-                good.write(&Frame::Heartbeat { at: Stamp::from_micros(now()) });
-                thread::sleep(Duration::from_millis(50));
-            }
-            refusal.join().expect("it reads")
+        let refusal = thread::spawn(move || {
+            say(&mut stranger);
+            stranger.refusal().unwrap_or_default()
         });
+        let text = good.speak_until(refusal);
         assert!(text.contains(expected), "{text:?} does not say {expected:?}");
     }
     let mut seed = 11;
