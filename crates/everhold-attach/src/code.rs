@@ -443,7 +443,7 @@ mod tests {
         let found = exits(&[(0x1000, &code)]).unwrap();
         assert_eq!((found.returns, found.jumps), (vec![0x1009], vec![0x1002]));
         assert_eq!(found.branches, [(0x1007, 12)]);
-        // What is known to be another part of it is not out of it.
+        // The same jump stays inside if its target belongs to a second part of the function.
         let found = exits(&[(0x1000, &code), (0x1059, &[0xc3])]).unwrap();
         assert_eq!((found.returns, found.branches), (vec![0x1009, 0x1059], vec![]));
     }

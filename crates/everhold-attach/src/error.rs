@@ -9,9 +9,9 @@ pub struct AttachError {
     pub kind: AttachErrorKind,
     /// Where: a file, a process, a function or a part of the kernel.
     pub place: String,
-    /// What is the matter there.
+    /// A description of what is wrong at this place.
     pub text: String,
-    /// What to do.
+    /// The advice that tells the user how to remove the reason.
     pub remedy: &'static str,
 }
 

@@ -155,7 +155,7 @@ impl Attached {
         }
         let hooks = Hooks::set(&plan, options.ring_bytes)?;
         let network = match options.order.then(|| hooks.network()) {
-            // What is seen is useful without the order of messages.
+            // The state that probes show is useful even if the kernel refuses to show messages.
             Some(Err(error)) => {
                 options.report.tell(&format!(
                     "{error}; sends and receives are not seen, so events are ordered by their times"

@@ -177,7 +177,8 @@ fn messages_belong_to_the_node_of_their_thread() {
     }
     let pairs: Vec<_> = edges.keys().map(|(from, to)| (from.as_str(), to.as_str())).collect();
     assert_eq!(pairs, [("1", "11"), ("11", "1"), ("12", "2"), ("2", "12")]);
-    // What was read before its store was shown has no receive, and then no send either.
+    // A receiver that has not shown its node yet has no receive event; the recording then leaves out
+    // the send of that message as well.
     let sends = execution.events().iter().map(|event| event.sends.len()).sum::<usize>();
     assert_eq!(sends as u32, edges.values().sum::<u32>());
 }

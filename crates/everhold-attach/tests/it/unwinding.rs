@@ -78,8 +78,8 @@ fn stripped_go_is_known_by_its_function_table() {
     survives(&program, probes, "work 100", last, (100, 100));
 }
 
-/// What is before the check of the stack runs again when the stack has grown; a hit is counted once, in
-/// programs with and without debug information.
+/// When the stack of a goroutine is too small, Go grows it and runs the beginning of the function a second
+/// time. A probe on that function counts one hit, in programs with and without debug information.
 #[test]
 fn a_call_that_grows_its_stack_in_go_is_one_hit() {
     if !allowed() {
