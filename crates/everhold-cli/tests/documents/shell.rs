@@ -20,13 +20,10 @@ const ELSEWHERE: [&str; 7] = [
     "cargo test",
 ];
 
-/// A replacement for cargo where the program and the tests are built already.
+/// Cargo, but the program is built already.
 const CARGO: &str = r#"#!/bin/sh
-case "$1" in
-  run) shift 4; exec everhold "$@" ;;
-  test) name=$2; shift 2; [ "$1" = -- ] && shift; exec "$EVERHOLD_DOCUMENTS" --include-ignored "$name" "$@" ;;
-  *) echo "no cargo $1 here"; exit 64 ;;
-esac
+if [ "$1" = run ]; then shift 4; exec everhold "$@"; fi
+exec "$EVERHOLD_CARGO" "$@"
 "#;
 
 /// The file by which cargo marks the folder of what it builds.
@@ -37,19 +34,19 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// A folder in which `cargo test` runs the tests that are compiled into this program.
+    /// A folder of documents that test nothing with cargo.
     pub(crate) fn new(name: &str) -> Shell {
         let shell = Shell::empty(name);
-        let cargo = shell.folder.join("bin/cargo");
-        fs::write(&cargo, CARGO).expect("it can be written");
-        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
         symlink(target(), shell.folder.join("target")).expect("a link");
         shell
     }
 
-    /// A new project of a library, in which cargo is cargo. Its dependencies are those of this checkout.
+    /// A new project of a library. Its dependencies are those of this checkout.
     pub(crate) fn project(name: &str) -> Shell {
         let shell = Shell::empty(name);
+        let cargo = shell.folder.join("bin/cargo");
+        fs::write(&cargo, CARGO).expect("it can be written");
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
         shell.write("src/lib.rs", "");
         fs::copy(root().join("Cargo.lock"), shell.folder.join("Cargo.lock")).expect("a copy");
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -58,6 +55,18 @@ impl Shell {
         fs::copy(target().join(MARK), built.join(MARK)).expect("a copy can be made");
         symlink(built, shell.folder.join("target")).expect("a link");
         shell
+    }
+
+    /// The folder in which the commands run.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The Rust code of the project.
+    pub(crate) fn code(&self) -> String {
+        let tests = fs::read_dir(self.folder.join("tests")).into_iter().flatten().flatten();
+        let files = tests.map(|entry| entry.path()).chain([self.folder.join("src/lib.rs")]);
+        files.filter_map(|file| fs::read_to_string(file).ok()).collect()
     }
 
     /// The folder lies outside the repository: failing tests look there for their source, and write
@@ -113,7 +122,7 @@ impl Shell {
             .args(["-c", &format!("exec 2>&1\n{script}")])
             .current_dir(&self.folder)
             .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
-            .env("EVERHOLD_DOCUMENTS", std::env::current_exe().expect("this is a program"))
+            .env("EVERHOLD_CARGO", env!("CARGO"))
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("EVERHOLD_REPLAY")

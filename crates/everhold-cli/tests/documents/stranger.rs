@@ -1,4 +1,4 @@
-//! The README's dependencies and its first test, in a project that contains nothing else. The project
+//! The README, followed in a project that contains its dependencies and its first test, and nothing else. The project
 //! of the page about hosts is made and run by `.ci/newcomer`.
 
 use std::fs;
@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::blocks::blocks;
-use crate::{read, root};
+use crate::shell::Shell;
+use crate::{follow, read, root};
 
 /// The repository address in the README; here this checkout replaces it.
 const REPOSITORY: &str = r#"git = "https://github.com/everhold/everhold""#;
@@ -18,7 +19,7 @@ fn manifest(dependencies: &str) -> String {
         "the README says where Everhold is:\n{dependencies}"
     );
     let package = "[package]\nname = \"stranger\"\nedition = \"2024\"\n\n";
-    format!("{package}{}", of_this_checkout(dependencies))
+    format!("{package}{dependencies}")
 }
 
 /// The manifest with this checkout in place of the repository.
@@ -28,18 +29,11 @@ pub(crate) fn of_this_checkout(manifest: &str) -> String {
     format!("{}\n[workspace]\n", manifest.replace(REPOSITORY, &path))
 }
 
-/// Tests the project with the versions of the workspace's lock file, so that nothing is downloaded.
-fn cargo_test(project: &Path, test: &str) -> Output {
-    fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).expect("a copy can be made");
-    let mut cargo = Command::new(env!("CARGO"));
-    run(cargo.args(["test", "--offline", "--quiet", test]), project)
-}
-
 /// Runs a command in a folder of the project, without a network.
 fn run(command: &mut Command, folder: &Path) -> Output {
     command
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("stranger"))
+        .env_remove("CARGO_TARGET_DIR")
         .env("CARGO_NET_OFFLINE", "true")
         .env_remove("EVERHOLD_REPLAY")
         .output()
@@ -61,25 +55,21 @@ fn everhold(folder: &Path, arguments: &[&str], code: i32, prints: &[&str]) -> St
 }
 
 #[test]
-fn the_first_test_of_the_readme_runs_outside_the_workspace() {
+fn the_readme_is_followed_outside_the_workspace() {
     let readme = blocks(&read("README.md"));
     let first = |kind: &str| readme.iter().find(|b| b.info == kind).map(|b| b.text.as_str());
-    let project = std::env::temp_dir().join(format!("everhold-stranger-{}", std::process::id()));
-    fs::create_dir_all(project.join("src")).expect("a folder can be made");
-    fs::write(project.join("Cargo.toml"), manifest(first("toml").expect("dependencies")))
-        .expect("it can be written");
-    fs::write(project.join("src/lib.rs"), first("rust").expect("a test")).expect("written");
+    let shell = Shell::project("stranger");
+    shell.write("Cargo.toml", &manifest(first("toml").expect("dependencies")));
+    shell.write("src/lib.rs", first("rust").expect("a test"));
+    follow("README.md", &shell);
 
-    let ended = cargo_test(&project, "no_addition_is_lost");
-    let text = [ended.stdout, ended.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
-    let text = text.concat();
-    assert_eq!(ended.status.code(), Some(101), "the README's test fails as it says:\n{text}");
-    assert!(text.contains("VIOLATED  always \"no addition is lost\""), "{text}");
-    let regressions = project.join("src/everhold-regressions");
-    assert!(regressions.is_dir(), "the schedule is kept beside the test:\n{text}");
-    the_program_finds_it_from_anywhere(&project.join("src"), &project);
-    what_is_not_replayed_is_no_verdict(&project);
-    fs::remove_dir_all(&project).expect("it is ours");
+    let project = shell.folder();
+    assert!(
+        project.join("src/everhold-regressions").is_dir(),
+        "the schedule is kept beside the test"
+    );
+    the_program_finds_it_from_anywhere(&project.join("src"), project);
+    what_is_not_replayed_is_no_verdict(project);
 }
 
 /// A test that is gone, one that does not compile, and one whose schedule no longer fits.
